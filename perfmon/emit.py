@@ -83,7 +83,7 @@ _Told = tuple[str, _Form, str]
 
 # --- where lines go ---------------------------------------------------------------------------------------------------
 class _Voice(NamedTuple):
-    """Where lines go; replaced as a whole, so that no thread sees half of a change."""
+    """Destination of lines; replaced as a whole, so that no thread sees half of a change."""
 
     say: Sink
     warn: Sink
@@ -92,7 +92,7 @@ class _Voice(NamedTuple):
 
 
 class _State:
-    """What `configure` sets, how many lines could not be told, and how many forks led to this process."""
+    """Settings of `configure`, number of lost lines, and number of forks that led to this process."""
 
     voice = _Voice(_LOG.info, _LOG.warning, False, True)
     lost = 0
@@ -198,7 +198,7 @@ def _address(value: Any) -> str:
 
 
 def _place(value: Any) -> str:
-    """Where weights are: a path, or a URL, which may be signed."""
+    """Location of weights: a path, or a URL, which may be signed."""
     text = str(value)
     return _address(text) if "://" in text else _word(text)
 
@@ -301,7 +301,7 @@ def _latin(text: str | bytes) -> str:
 
 
 class _Request:
-    """What one request that a server handles knows of its trace."""
+    """Trace of one request that a server handles."""
 
     __slots__ = ("rpc_ms", "trace")
 
@@ -366,7 +366,7 @@ class weights_update(_Timed):
         self.trace: str = self._given or new_trace()
         """The id of this update, in every line about it."""
         self.headers: dict[str, str] = trace_headers(self.trace)
-        """What goes with the request."""
+        """Headers of the request."""
         self.rpc_ms: float | None = None
         """Milliseconds that the server's engine took."""
         self._url, self._path = url, path
@@ -395,7 +395,7 @@ class weights_update(_Timed):
         _tell("weights", "client.done", (*told, ("op", _word, self._op), ("error", _word, error)), self.trace)
 
     def _rpc(self) -> float | None:
-        """What was told of the RPC, when it can be meant."""
+        """Duration of the RPC if it is plausible."""
         try:
             rpc_ms = float(self.rpc_ms)  # type: ignore[arg-type]  # anything may have been set
         except Exception:
@@ -422,11 +422,11 @@ class rpc(_Timed):
         self.trace: str | None = _trace_of(trace) or (self._request.trace if self._request else None)
         """The id of the update, None when nobody told one."""
         self.rpc_ms: float | None = None
-        """How long it took in milliseconds, once it has ended."""
+        """Duration in milliseconds, once it has ended."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """What goes with the answer, so that the client knows the time; the middleware sends it of itself."""
+        """Headers of the answer, which report the time to the client; the middleware adds them itself."""
         return {} if self.rpc_ms is None else {RPC_HEADER: _figure(self.rpc_ms)}
 
     def _began(self) -> None:
@@ -593,7 +593,7 @@ class QueueMonitor:
         _monitors.add(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What a process that is started anew gets of it: it counts from zero, and has no thread."""
+        """Copy for a new process: it counts from zero, and has no thread."""
         return type(self), (self._queue, self.name, self._capacity, self._every_s, self._looks, self._low)
 
     def _anew(self) -> None:

@@ -64,21 +64,20 @@ def notification(alert: Alert, event: str) -> Notification:
 
 
 class Notifications:
-    """Compares each picture with the one before. What burns when the monitor opens is on the screen: it is not told,
-    but its end is."""
+    """Compares each picture with the one before. Of alerts that fire from the start only the end is reported."""
 
     def __init__(self, config: Outward, clock: Callable[[], float]) -> None:
         self._config = config
         self._clock = clock
         self._burning: dict[AlertKey, Severity] | None = None
-        """What is known to fire, at its worst; None before the first picture of the present."""
+        """Firing alerts at their worst; None before the first picture of the present."""
         self._silenced: set[AlertKey] = set()
         self._waiting: dict[AlertKey, Notification] = {}
-        self._told: dict[AlertKey, float] = {}
+        self._sent: dict[AlertKey, float] = {}
         self._recent: deque[float] = deque()
 
     def take(self, picture: MonitorState) -> list[Notification]:
-        """What is to be told now, the worst first."""
+        """Return the notifications that are due, the worst first."""
         if picture.state is RunState.LOADING:
             return []
         if self._burning is None:
@@ -114,16 +113,16 @@ class Notifications:
         now, interval = self._clock(), self._config.min_interval_s
         while self._recent and now - self._recent[0] >= interval:
             self._recent.popleft()
-        self._told = {key: then for key, then in self._told.items() if now - then < interval}
+        self._sent = {key: then for key, then in self._sent.items() if now - then < interval}
         ready = sorted(
-            (item for item in self._waiting.items() if item[0] not in self._told),
+            (item for item in self._waiting.items() if item[0] not in self._sent),
             key=lambda item: (-item[1].severity.rank, item[1].number),
         )[: max(0, BURST - len(self._recent))]
         for key, _ in ready:
             del self._waiting[key]
-            self._told[key] = now
+            self._sent[key] = now
             self._recent.append(now)
-        return [told for _, told in ready]
+        return [due for _, due in ready]
 
 
 # --- Alerts outward: the terminal's bell and title, a program, a webhook. Off unless the configuration asks for it ---
@@ -144,7 +143,7 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 class Notifier:
     """Tells what changes from picture to picture, as `config` wants it; never raises.
 
-    `writer` writes to the terminal (bell and title), `tell` shows the user one line: each kind of failure once. Both
+    `writer` writes to the terminal (bell and title), `report` shows the user one line: each kind of failure once. Both
     are called in the thread that calls `update`, or in the one that sends. Use it from one thread; `close` it at the
     end, which gives the terminal its title back.
     """
@@ -153,16 +152,16 @@ class Notifier:
         self,
         config: Outward,
         writer: Callable[[str], None] | None = None,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
-        """Messages that found the queue full."""
+        """Messages dropped because the queue was full."""
         self.failures: list[str] = []
-        """What went wrong, each kind once."""
+        """Failures, each kind once."""
         self._config = config
         self._writer = writer
-        self._tell = tell
+        self._report = report
         self._notifications = Notifications(config, clock)
         self._queue: queue.Queue[Notification | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
@@ -172,14 +171,14 @@ class Notifier:
         self._child: subprocess.Popen[bytes] | None = None
 
     def update(self, picture: MonitorState) -> None:
-        """Compares with the picture before, and tells what is new."""
-        told = self._notifications.take(picture)
+        """Compare with the picture before, and report changes."""
+        due = self._notifications.take(picture)
         if self._config.title:
             self._show_title(picture)
-        if told and self._config.bell:
+        if due and self._config.bell:
             self._write("\a")
         if self._config.command or self._config.webhook:
-            for note in told:
+            for note in due:
                 self._send(note)
 
     def close(self, wait_s: float = 1.0) -> None:
@@ -197,14 +196,14 @@ class Notifier:
 
     def _show_title(self, picture: MonitorState) -> None:
         verdict = picture.snapshot.verdict if picture.snapshot else None
-        said = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
+        text = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
         if picture.past_s is not None or picture.snapshot is None:
-            said = "? perfmon"
+            text = "? perfmon"
         # In tmux, a `#` of a title begins a format.
-        said = plain(" ".join(said.replace("#", " ").split()), _TITLE)
-        if said != self._title:
-            self._write(f"{'' if self._title else _PUSH_TITLE}\x1b]2;{said}\a")
-            self._title = said
+        text = plain(" ".join(text.replace("#", " ").split()), _TITLE)
+        if text != self._title:
+            self._write(f"{'' if self._title else _PUSH_TITLE}\x1b]2;{text}\a")
+            self._title = text
 
     def _write(self, text: str) -> None:
         if self._writer is None:
@@ -239,13 +238,13 @@ class Notifier:
         if failed:
             self._fail(f"{what} failed: {failed}")
 
-    def _fail(self, said: str) -> None:
-        if said in self.failures or len(self.failures) >= _KINDS:
+    def _fail(self, text: str) -> None:
+        if text in self.failures or len(self.failures) >= _KINDS:
             return
-        self.failures.append(said)
-        if self._tell is not None:
+        self.failures.append(text)
+        if self._report is not None:
             with suppress(Exception):
-                self._tell(said)
+                self._report(text)
 
     def _run_command(self, note: Notification) -> str:
         words = filled(self._config.command, note.values)
@@ -305,7 +304,7 @@ def _json(note: Notification) -> bytes:
 
 
 def _posted(url: str, body: bytes) -> str:
-    """What went wrong, "" when nothing did. The URL is a secret, and some errors repeat it: none is shown as it is."""
+    """Post `body`; return the reason of a failure. The URL is a secret that some errors repeat: none is shown as is."""
     import urllib.request
     from urllib.error import HTTPError
 
@@ -332,7 +331,7 @@ def _posted(url: str, body: bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without any text that may hold the URL."""
+    """The reason of a failure, without any text that may hold the URL."""
     inner = getattr(error, "reason", error)
     if isinstance(inner, OSError) and inner.errno is not None:
         return os.strerror(inner.errno) if inner.errno > 0 else "the host has no address"

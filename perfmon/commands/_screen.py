@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _ESCAPE_MS = 30
-"""So long what may be the begin of a longer key is waited for, unless the user says otherwise."""
+"""Time to wait for the rest of a longer key, unless the user sets it."""
 _TURN_S = 0.001
-"""A thread that reads and judges lets the one that answers keys have its turn so soon, several times a key."""
+"""Switch interval of threads, so that keys are handled while the monitor reads."""
 
 
 def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +44,9 @@ def open_screen(
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
 ) -> int:
-    """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it.
+    """Run the monitor until the user leaves it.
 
-    `note` is asked what is wrong with that which is read, each time when something new was found.
+    `announce`: write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
     need_terminal()
     from perfmon.textgraphics import glyphs_for
@@ -84,15 +84,17 @@ def open_screen(
 
 
 def need_terminal() -> None:
-    """Raises UsageError where there is no screen to open."""
+    """Raise UsageError where there is no screen to open."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
         raise UsageError(
             "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
         )
 
 
-def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
-    """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
+def themes_for(
+    config: Config, requested: str | None, notices: list[str] | None = None
+) -> tuple[dict[str, ThemeData], str]:
+    """All themes, and the name of the first; `requested` must be known (UsageError). Adds problems to `notices`."""
     from perfmon.core import DataFileError, load_state
     from perfmon.themes import REMEMBERED, chosen, load_themes
 
@@ -103,45 +105,44 @@ def themes_for(config: Config, asked: str | None, told: list[str] | None = None)
         wrong.append(f"theme = {config.theme!r}: expected one of {', '.join(sorted(themes))}")
     for line in wrong:
         warn(line)
-    if told is not None:
-        told.extend(wrong)
+    if notices is not None:
+        notices.extend(wrong)
     picked = load_state(REMEMBERED)
     picked = picked if isinstance(picked, str) else None
-    return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
+    return themes, chosen(themes, asked=requested, picked=picked, configured=config.theme, environment=os.environ)
 
 
 class _Noted:
-    """Shows on the screen what `note` says, once."""
+    """Shows on the screen what `note` returns, once."""
 
     def __init__(self, monitor: Monitor, note: Callable[[], str | None]) -> None:
-        self._monitor, self._note, self._told = monitor, note, ""
+        self._monitor, self._note, self._listeners = monitor, note, ""
 
     def __call__(self, picture: MonitorState) -> None:
-        """Looks whether there is something new (in the monitor's thread)."""
+        """Check for a new note (in the monitor's thread)."""
         said = self._note() or ""
-        if said and said != self._told:
-            self._told = said
+        if said and said != self._listeners:
+            self._listeners = said
             self._monitor.notices.append(said)
 
 
 class _Announcer:
-    """Refreshes the state file, and sends alerts where the configuration says so; what that takes is loaded with the
-    first picture, which nobody waits for."""
+    """Refreshes the state file, and sends notifications; its modules are loaded with the first picture."""
 
     def __init__(self, monitor: Monitor, config: Config, specs: Sequence[str]) -> None:
         self._monitor, self._config, self._specs = monitor, config, specs
-        self._told: list[Callable[[MonitorState], None]] = []
+        self._listeners: list[Callable[[MonitorState], None]] = []
         self._closers: list[Callable[[], None]] = []
 
     def __call__(self, picture: MonitorState) -> None:
-        """Tells of a picture (in the monitor's thread)."""
-        if not self._told:
+        """Handle a picture (in the monitor's thread)."""
+        if not self._listeners:
             self._open()
-        for tell in self._told:
-            tell(picture)
+        for listen in self._listeners:
+            listen(picture)
 
     def close(self) -> None:
-        """Takes the state file away."""
+        """Remove the state file."""
         for close in self._closers:
             close()
 
@@ -153,12 +154,12 @@ class _Announcer:
         state = StateFile(self._specs)
         beside = Aside(state.write)  # a disk may be slow
         notifier = Notifier(self._config.notify, _to_terminal, self._monitor.notices.append)
-        self._told = [beside, notifier.update]
+        self._listeners = [beside, notifier.update]
         self._closers = [beside.close, state.remove, notifier.close]
 
 
 def _to_terminal(text: str) -> None:
-    """Bell and title, beside what the screen writes: whole sequences, in one go."""
+    """Write whole sequences (bell, title) in one go, between those of the screen."""
     stream = sys.__stderr__
     if stream is not None:
         os.write(stream.fileno(), text.encode())
@@ -180,7 +181,7 @@ def own_keyboard(specs: Sequence[str]) -> None:
 
 
 def check_keys(config: Config) -> None:
-    """Raises UsageError for keys of actions that there are not."""
+    """Raise UsageError for keys of unknown actions."""
     from perfmon.tui import ACTIONS
 
     known = {action.id for action in ACTIONS}

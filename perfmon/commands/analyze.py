@@ -35,7 +35,7 @@ goes to stdout.
 A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
 (.pmrec), or - for stdin. Logs on a remote host, ssh://user@host/path or user@host:/path, are first copied to a
 temporary folder."""
-_UNREAD_TOLD = 3
+_SHOWN_UNREAD = 3
 _HELD: list[Any] = []
 """References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
@@ -97,11 +97,13 @@ def _unread(snapshot: Diagnosis, specs: Sequence[str]) -> list[str]:
 
     named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
     sources = snapshot.run.sources
-    dumb = [source for source in sources if source.errors and not source.bytes]
-    told = dumb if len(dumb) == len(sources) else [source for source in dumb if source.spec in named]
-    notes = [source.notes[0] for source in told if source.notes]
-    more = len(notes) - _UNREAD_TOLD
-    return [*notes[:_UNREAD_TOLD], f"{counted(more, 'more log')} could not be read either"] if more > 1 else notes
+    unreadable = [source for source in sources if source.errors and not source.bytes]
+    reported = (
+        unreadable if len(unreadable) == len(sources) else [source for source in unreadable if source.spec in named]
+    )
+    notes = [source.notes[0] for source in reported if source.notes]
+    more = len(notes) - _SHOWN_UNREAD
+    return [*notes[:_SHOWN_UNREAD], f"{counted(more, 'more log')} could not be read either"] if more > 1 else notes
 
 
 def _positive(text: str) -> int:

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Config) -> None:
-    """Says which metrics of the user's criteria will never be observed: such a criterion is never judged."""
+    """Warn of criteria of the user whose metrics no format reads: they are never judged."""
     if file is None:
         return
     from perfmon.pipeline import vocabulary
@@ -144,7 +144,7 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
 
 
 def _warn(args: argparse.Namespace, comparison: Comparison) -> None:
-    """Whoever asks for a gate must not take it for passed where nothing could be judged."""
+    """Say on stderr why a `--fail-on` condition was not evaluated: it must not pass for met."""
     if "regression" in args.fail_on and comparison.verdict == "cannot tell":
         warn(f"--fail-on regression: cannot tell: {comparison.sentence}")
     elif "regression" in args.fail_on and not _regressed(comparison) and (unsure := _may_be_worse(comparison)):
@@ -171,11 +171,11 @@ def _regressed(comparison: Comparison) -> bool:
     return comparison.verdict in ("regressed", "mixed")
 
 
-def _found(comparison: Comparison, asked: Collection[str]) -> bool:
+def _found(comparison: Comparison, conditions: Collection[str]) -> bool:
     """Return true if any `--fail-on` condition matches."""
-    unjudged = "criteria" in asked and _open_criteria(comparison) > 0
+    unjudged = "criteria" in conditions and _open_criteria(comparison) > 0
     return (
-        ("regression" in asked and _regressed(comparison))
-        or ("criteria" in asked and any(result.ok is False for result in comparison.criteria))
-        or ("cannot-tell" in asked and (unjudged or comparison.verdict == "cannot tell"))
+        ("regression" in conditions and _regressed(comparison))
+        or ("criteria" in conditions and any(result.ok is False for result in comparison.criteria))
+        or ("cannot-tell" in conditions and (unjudged or comparison.verdict == "cannot tell"))
     )

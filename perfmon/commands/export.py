@@ -93,8 +93,8 @@ def _made(kind: str, config: Config) -> str:
     from perfmon.pipeline import vocabulary
     from perfmon.rules import Bands, load_bands, load_signatures
 
-    told = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
-    limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in told}
+    known = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
+    limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in known}
     make = render_alert_rules if kind == "alert-rules" else dashboard
     return make(load_signatures(config.signature_dirs), Bands(limits))
 
@@ -151,19 +151,19 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     from perfmon.sources.pollers import DEFAULT
 
     found, history = sort_specs(args.spec), not args.no_history
-    asked = requested_pollers(found, args.no_polls)
+    pollers = requested_pollers(found, args.no_polls)
     if found.local:
         discover(found.local)  # what does not exist, or holds nothing, is told at once
     fleet = None
     if found.remote:
         there = () if args.no_polls else DEFAULT
         fleet = connect(args, found.remote, history=args.history if history else 0, asked=there)
-    return lambda: feed_of(fleet, found.local, history=history, asked=asked)
+    return lambda: feed_of(fleet, found.local, history=history, asked=pollers)
 
 
 def _announce(server: Server) -> None:
-    told = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C stops)\n"
+    text = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C stops)\n"
     if not server.loopback:
-        told += "perfmon: no login, no encryption: anyone who can reach this address can read them\n"
-    sys.stderr.write(told)  # at once: who has read where must have been warned, too
+        text += "perfmon: no login, no encryption: anyone who can reach this address can read them\n"
+    sys.stderr.write(text)  # at once: who has read where must have been warned, too
     sys.stderr.flush()

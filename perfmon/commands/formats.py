@@ -59,8 +59,8 @@ def _learn(args: argparse.Namespace) -> int:
     if target is None:
         print(proposal.toml, end="")
         return ExitCode.DONE
-    told = ", ".join(proposal.found)
-    print(f"{keep(proposal, target)}: reads {proposal.recognised} of {proposal.lines} lines ({told})")
+    names = ", ".join(proposal.found)
+    print(f"{keep(proposal, target)}: reads {proposal.recognised} of {proposal.lines} lines ({names})")
     return ExitCode.DONE
 
 

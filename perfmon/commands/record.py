@@ -40,7 +40,7 @@ EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
 _TICK_S = 1.0
 _LAST_LOOK_S = 0.4
 """Time to read lines that were printed just before the end."""
-_TOLD = ("gone", "lost", "capped", "unopened")
+_REPORTED = ("gone", "lost", "capped", "unopened")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     finally:
         writer.close(recorder.elapsed_s)
-    warn(f"recorded {recorder.told()}")
+    warn(f"recorded {recorder.summary()}")
     if writer.failed:
         raise InputError(writer.failed)
     return ExitCode.INTERRUPTED if recorder.interrupted else ExitCode.DONE
@@ -132,7 +132,7 @@ class _Recorder:
             ended.cancel()
             await end(following)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Summary of the recording in a line."""
         writer = self._writer
         logs = f"{len(self._logs):,} {plural_of(len(self._logs), 'log')}"
@@ -145,14 +145,14 @@ class _Recorder:
 
         async for log, item in items:
             if isinstance(item, Notice):
-                self._tell(item)
+                self._report(item)
             else:
                 self._logs.add(log.name)
             self._writer.write(self.elapsed_s, log.name, item)
 
-    def _tell(self, notice: Notice) -> None:
+    def _report(self, notice: Notice) -> None:
         """Report missing data as soon as it is known."""
-        if notice.kind in _TOLD:
+        if notice.kind in _REPORTED:
             self._clear()
             warn(f"{plain(notice.text, 500)}")
 
@@ -164,8 +164,8 @@ class _Recorder:
         self._writer.flush_due()
         if self._shown:
             room = shutil.get_terminal_size().columns - 1
-            told = f"recording {self.told()} (Ctrl+C stops)"[:room]
-            print(f"\r{told}\x1b[K", end="", file=sys.stderr, flush=True)
+            text = f"recording {self.summary()} (Ctrl+C stops)"[:room]
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
         if self._shown:

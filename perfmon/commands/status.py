@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Finds how the run stands, and prints it."""
     state = _of_monitor(args) if args.spec else _of_the_only_monitor(args)
-    told_by = "monitor"
+    origin = "monitor"
     if state is None:
-        state, told_by = _of_logs(args), "logs"
-    print(_rendered(state, args.format, told_by))
+        state, origin = _of_logs(args), "logs"
+    print(_rendered(state, args.format, origin))
     down = state.progress in ("failed", "stalled")
     found = args.fail_on and (down or _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on])
     return ExitCode.FOUND if found else ExitCode.DONE
@@ -86,9 +86,9 @@ def _of_logs(args: argparse.Namespace) -> State:
     return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
 
 
-def _rendered(state: State, form: str, told_by: str) -> str:
+def _rendered(state: State, form: str, origin: str) -> str:
     if form == "json":
-        return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
+        return json.dumps({"schema": 1, "from": origin, **state._asdict()}, allow_nan=False)
     from perfmon.status import FORMATS
     from perfmon.textgraphics import glyphs_for
 

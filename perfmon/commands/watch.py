@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     config = read_config(args)
     wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
-    asked = requested_pollers(wanted, args.no_polls)
+    pollers = requested_pollers(wanted, args.no_polls)
     title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
     own_keyboard(args.spec)
     fleet = _connected(args, wanted) if wanted.remote else None
 
     def feed() -> Feed:
         # Nothing of it is loaded before the first frame is on the screen.
-        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, asked=asked)
+        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, asked=pollers)
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
 
@@ -70,5 +70,5 @@ def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
     from perfmon.sources.pollers import DEFAULT
 
     need_terminal()
-    asked = () if args.no_polls else DEFAULT
-    return connect(args, wanted.remote, history=0 if args.no_history else args.history, asked=asked)
+    pollers = () if args.no_polls else DEFAULT
+    return connect(args, wanted.remote, history=0 if args.no_history else args.history, asked=pollers)

@@ -11,7 +11,7 @@ from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, me
 from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift
 
 _NAMED = 3
-_TOLD = 8
+_SHOWN_NOTES = 8
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
 _ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
@@ -41,7 +41,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
 
 
 class _Weighed:
-    """What speaks for the run after, and what against it."""
+    """Reasons for the run after and against it."""
 
     def __init__(
         self,
@@ -78,18 +78,18 @@ class _Weighed:
         """Cheap, but in much more or fewer of what was observed, while no figure moved that way beyond chance."""
 
     def verdict(self) -> Outcome:
-        """The answer."""
+        """Return the verdict."""
         good, bad = self._good, self._bad
         if not self._enough():
             return "cannot tell"
-        if self._mended() and not bad and self._criteria_hold():
+        if self._fixed_by_change() and not bad and self._criteria_hold():
             return "fixed"
         if good and bad:
             return "mixed"
         doubtful = self._rare or self.open or self._unlike
         return "improved" if good else "regressed" if bad else "cannot tell" if doubtful else "unchanged"
 
-    def _mended(self) -> bool:
+    def _fixed_by_change(self) -> bool:
         """The run before had a bottleneck, the run after has none, and that is no chance."""
         had = self._before.verdict
         return (
@@ -106,13 +106,17 @@ class _Weighed:
         return all(result.ok is not False for result in self._criteria)
 
     def doubts(self, verdict: Outcome) -> tuple[str, ...]:
-        """What the verdict leaves open, where it says something else."""
-        return () if verdict == "cannot tell" else tuple(f"{c.signature}: {c.told}; {_ONE_EVENT}" for c in self.open)
+        """Changes that the verdict leaves open."""
+        return (
+            ()
+            if verdict == "cannot tell"
+            else tuple(f"{c.signature}: {c.occurrences}; {_ONE_EVENT}" for c in self.open)
+        )
 
     # --- in words -------------------------------------------------------------------------------------------------
     def sentence(self, verdict: Outcome) -> str:
         """The verdict with its reasons."""
-        said = {
+        reason = {
             "fixed": self._fixed,
             "improved": lambda: f"{self._reasons(self._for())}",
             "unchanged": lambda: "No significant difference that is large enough to matter",
@@ -120,7 +124,7 @@ class _Weighed:
             "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
             "cannot tell": self._cannot_tell,
         }[verdict]()
-        return "; ".join(part for part in (said, self._criteria_text()) if part) + "."
+        return "; ".join(part for part in (reason, self._criteria_text()) if part) + "."
 
     def _criteria_text(self) -> str:
         judged = [result for result in self._criteria if result.ok is not None]
@@ -164,7 +168,7 @@ class _Weighed:
         for change in self._rare:
             return f"{change.title}: {change.doubt}"
         for change in self.open:
-            return f"{change.title}: {change.told}; {_ONE_EVENT}"
+            return f"{change.title}: {change.occurrences}; {_ONE_EVENT}"
         if self._unlike and self._judged:
             shown = "No significant difference in the data of both runs"
             return f"{shown}, but {self._unlike}: the later part exists in one run only"
@@ -172,7 +176,7 @@ class _Weighed:
 
 
 def _limits_first(change: MetricChange) -> tuple[bool, str]:
-    """What somebody set limits for is told first."""
+    """Sort key: metrics with thresholds first."""
     return (change.before is None or change.before.band is None, change.name)
 
 
@@ -189,7 +193,7 @@ def _percent(share: float) -> str:
 
 
 def _unlike_lengths(before: Diagnosis, after: Diagnosis) -> str:
-    """How long both runs are, where one is much longer: it may have begun what the other never came to."""
+    """The length of both runs, if one is much longer: it may have phases that the other never reached."""
     early, late = before.run.wall_s, after.run.wall_s
     if min(early, late) <= 0 or max(early, late) <= _LIKE_LENGTHS * min(early, late):
         return ""
@@ -216,24 +220,24 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
 
 
 def _of_logs(name: str, run: Diagnosis) -> list[str]:
-    """What was lost or odd in the logs of a run: it is in no figure."""
-    told = [
+    """Notes about the logs of a run: lost data is in no figure."""
+    notes = [
         f"{name}: {plain(source.spec, 200)}: {plain(note.removeprefix(f'{source.spec}: '), 300)}"
         for source in run.run.sources
         for note in source.notes
     ]
-    more = len(told) - _TOLD
-    return [*told[:_TOLD], f"{name}: {counted(more, 'more note')} (perfmon analyze)"] if more > 0 else told
+    more = len(notes) - _SHOWN_NOTES
+    return [*notes[:_SHOWN_NOTES], f"{name}: {counted(more, 'more note')} (perfmon analyze)"] if more > 0 else notes
 
 
 def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
-    """Metrics that one run never told: that nothing of them got worse is no news."""
+    """Metrics that only one run logs: nothing can be stated about their change."""
     notes = []
     for run in ("before", "after"):
         alone = [change.name for change in metrics if change.better and not change.group and _only(change, run)]
         if alone:
-            more = f" and {len(alone) - _TOLD} more" if len(alone) > _TOLD else ""
-            notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_TOLD])}{more}")
+            more = f" and {len(alone) - _SHOWN_NOTES} more" if len(alone) > _SHOWN_NOTES else ""
+            notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_SHOWN_NOTES])}{more}")
     return tuple(notes)
 
 

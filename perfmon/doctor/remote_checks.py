@@ -103,8 +103,8 @@ def endpoints(patience_s: float) -> Finding:
 
 
 async def _specs(patience_s: float) -> list[str]:
-    told = await asyncio.gather(*(_spec(port, patience_s) for port in PORTS))
-    return [spec for spec in told if spec]
+    specs = await asyncio.gather(*(_spec(port, patience_s) for port in PORTS))
+    return [spec for spec in specs if spec]
 
 
 async def _spec(port: int, patience_s: float) -> str:
@@ -153,9 +153,9 @@ def slurm(patience_s: float) -> Finding:
     if "scontrol" not in there:
         return limited(f"{', '.join(there)} only{job}", "no nodes and reasons", "install all Slurm clients")
     try:
-        told = first_line(output_of(patience_s, "scontrol", "ping"))
+        answer = first_line(output_of(patience_s, "scontrol", "ping"))
     except CommandError as error:
         return limited(
             f"installed{job}; the controller does not respond: {error}", _NO_SLURM, "run scontrol ping for details"
         )
-    return found(f"{told}{job}")
+    return found(f"{answer}{job}")

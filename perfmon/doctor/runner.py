@@ -29,7 +29,7 @@ class Probe:
     title: str
     look: Callable[[float], Finding]
     """Looks, for so many seconds at most; TimeoutError where that was not enough. It changes nothing."""
-    tells: str
+    purpose: str
     """Impact if it does not respond."""
 
 
@@ -77,8 +77,8 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
         except TimeoutError:
             findings[probe.id] = _silent(probe, patience_s)
         except Exception as error:  # a look that fails says so itself: all others count
-            said = evidence_text(f"{type(error).__name__}: {error}")
-            findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {said}", probe.tells)
+            reason = evidence_text(f"{type(error).__name__}: {error}")
+            findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {reason}", probe.purpose)
 
     # Daemons: a driver call that hangs cannot be ended, and must not keep the program.
     threads = [
@@ -96,7 +96,7 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
 
 def _silent(probe: Probe, patience_s: float) -> Finding:
     return Finding(
-        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.tells, "try again: perfmon doctor --patience 10s"
+        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.purpose, "try again: perfmon doctor --patience 10s"
     )
 
 

@@ -54,12 +54,12 @@ def _of_signature(signature: Signature) -> Rule:
     return Rule(
         alert=f"Perfmon{_camel(signature.id)}",
         expr=f"{firing} * ignoring (severity) group_left () perfmon_finding_lost_ratio",
-        labels={"kind": signature.kind, "signature": _told(signature.id)},
+        labels={"kind": signature.kind, "signature": _literal(signature.id)},
         annotations={
-            "summary": _told(signature.title) + (cost if signature.kind == "bottleneck" else ""),
-            "description": _told(signature.meaning),
-            "mend": _told(advice),
-            "explained_by": _told(f"perfmon rules explain {signature.id}"),
+            "summary": _literal(signature.title) + (cost if signature.kind == "bottleneck" else ""),
+            "description": _literal(signature.meaning),
+            "mend": _literal(advice),
+            "explained_by": _literal(f"perfmon rules explain {signature.id}"),
         },
     )
 
@@ -72,10 +72,11 @@ def _of_band(band: Band) -> Rule:
         alert=f"PerfmonCritical{_camel(band.metric)}",
         expr=f"perfmon_level{{metric={selector(band.metric)}}} == 2",
         wait=_BAND_FOR,
-        labels={"severity": "info", "kind": "band", "metric": _told(band.metric)},
+        labels={"severity": "info", "kind": "band", "metric": _literal(band.metric)},
         annotations={
-            "summary": f"{_told(band.metric)} is critical ({beyond} {_told(limit)})",
-            "description": "A value only: findings show whether it costs time. Thresholds from: " + _told(band.origin),
+            "summary": f"{_literal(band.metric)} is critical ({beyond} {_literal(limit)})",
+            "description": "A value only: findings show whether it costs time. Thresholds from: "
+            + _literal(band.origin),
         },
     )
 
@@ -116,7 +117,7 @@ def _camel(name: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in _WORD.split(name))
 
 
-def _told(text: str) -> str:
+def _literal(text: str) -> str:
     """Text that is no template, whatever it holds."""
     return plain(" ".join(text.split()), _LONGEST).replace("{{", '{{ "{{" }}')
 

@@ -115,11 +115,11 @@ def add_measured(families: Families, parts: Iterable[Part]) -> None:
     for part in parts:
         base, factor, operation = named(part.metric)
         labels = {"metric": part.metric, "log": part.source, "group": part.group, "op": operation}
-        said = f"of {part.metric}, by log and group"
-        families.gauge(f"last_{base}", f"Last value {said}", part.last * factor, **labels)
+        scope = f"of {part.metric}, by log and group"
+        families.gauge(f"last_{base}", f"Last value {scope}", part.last * factor, **labels)
         for stat in STATISTICS:
             value = getattr(part.summary, stat) * factor
-            families.gauge(f"window_{base}", f"Statistics over the window {said}", value, stat=stat, **labels)
+            families.gauge(f"window_{base}", f"Statistics over the window {scope}", value, stat=stat, **labels)
         families.gauge("samples", "Samples in the window, by metric, log and group", part.summary.count, **labels)
         if part.level is not None:
             about = "Level of the last value: 0 good, 1 warning, 2 critical"
@@ -193,7 +193,7 @@ def add_links(families: Families, picture: MonitorState) -> None:
 # --- Last readings of GPUs, hosts, queues and jobs ---
 
 OLDEST_S = 300.0
-"""Of a thing that was not heard of for longer only the age is told: old values must not be taken for new ones."""
+"""Of older readings only the age is exported: old values must not be taken for new ones."""
 _LABELS: Mapping[Area, str] = {
     Area.GPU: "gpu", Area.PROCESS: "pid", Area.HOST: "", Area.DISK: "mount", Area.NIC: "device", Area.SOCKET: "port",
     Area.QUEUE: "queue", Area.JOB: "job_id", Area.NODE: "node", Area.VALUE: "name", Area.POLLER: "poller",
@@ -222,12 +222,12 @@ def _add_reading(families: Families, one: Seen, labels: dict[str, str]) -> None:
         base, factor, _ = named(key)
         families.gauge(f"{area}_{base}", f"{key} of the {area}, last polled value", value * factor, **labels)
     for key in _CHANGING & words.keys():
-        said = f"1 for the {key} of the {area}, last polled value"
-        families.gauge(f"{area}_{key}", said, 1.0, **{**labels, key: words[key]})
+        about = f"1 for the {key} of the {area}, last polled value"
+        families.gauge(f"{area}_{key}", about, 1.0, **{**labels, key: words[key]})
     for key in _OF_CORES & words.keys():
         about = f"Of the {area}'s CPU cores, singly or in groups, last polled value, rounded to 0.1"
-        for at, told in enumerate(cores(one, key)):
-            families.gauge(f"{area}_{key}_ratio", about, told / 100.0, **labels, core=str(at))
+        for at, percent in enumerate(cores(one, key)):
+            families.gauge(f"{area}_{key}_ratio", about, percent / 100.0, **labels, core=str(at))
     steady = {label_name(key): word for key, word in words.items() if key not in _CHANGING | _OF_CORES}
     if steady:
         families.info(area, f"What the {area} is", **{**steady, **labels})

@@ -258,7 +258,7 @@ class Watch:
         if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
             return False
         if fresh:  # what was judged meanwhile were windows that lay apart: nobody saw what came between them
-            self._judged_whole, self.alerts = True, self.alerts.anew()
+            self._judged_whole, self.alerts = True, self.alerts.fresh_copy()
         began = self._clock()
         alignment = self._align()
         now = self._now()

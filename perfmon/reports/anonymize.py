@@ -20,7 +20,7 @@ _LONGEST = 4000
 """Characters of a text that are kept: more than any report shows of one."""
 _PLAIN = frozenset({"localhost", "stdin"})
 _COMMON = frozenset({"root", "user", "users", "admin", "ubuntu", "debian", "nobody", "none", "null", "true", "false"})
-"""Logins that tell nothing about anyone, and are words of other sentences too."""
+"""Logins that identify no one, and are words of other sentences too."""
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?"
 _DOMAIN = rf"{_NAME}(?:\.{_NAME}){{0,8}}"
@@ -164,27 +164,27 @@ def _login() -> str:
         return ""
 
 
-# --- The same value with every text in it retold: snapshots and pictures without secrets, or with names masked ---
+# --- The same value with every text in it changed: snapshots and pictures without secrets, or with names masked ---
 
 _T = TypeVar("_T")
 
 
-def retold(value: _T, tell: Callable[[str], str]) -> _T:
-    """A copy of a frozen dataclass, tuple, mapping or string in which `tell` has changed every text."""
-    return cast(_T, _retold(value, tell))
+def map_texts(value: _T, change: Callable[[str], str]) -> _T:
+    """A copy of a frozen dataclass, tuple, mapping or string in which `change` has changed every text."""
+    return cast(_T, _map_texts(value, change))
 
 
-def _retold(value: Any, tell: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
-        return tell(value)
+        return change(value)
     if isinstance(value, tuple):
-        return value if _is_numbers(value) else tuple(_retold(item, tell) for item in value)
+        return value if _is_numbers(value) else tuple(_map_texts(item, change) for item in value)
     if isinstance(value, Mapping):
-        return {_retold(key, tell): _retold(item, tell) for key, item in value.items()}
+        return {_map_texts(key, change): _map_texts(item, change) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _retold(getattr(value, field.name), tell) for field in fields(value)})
+        return replace(value, **{field.name: _map_texts(getattr(value, field.name), change) for field in fields(value)})
     return value
 
 

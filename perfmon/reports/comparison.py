@@ -80,7 +80,7 @@ def _where(snapshot: Diagnosis) -> str:
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
-def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
+def _shown(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
     """Metrics that have a row, those that moved first; and the names of the rest."""
     rows = [c for c in comparison.metrics if c.verdict is not None or c.moved or c.unsure]
     order = {"worse": 0, "better": 1, None: 2, "same": 4}
@@ -90,7 +90,7 @@ def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
 
 
 def _metrics_text(comparison: Comparison) -> list[str]:
-    shown, rest = _told(comparison)
+    shown, rest = _shown(comparison)
     rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
     lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), _WIDTHS)] if shown else []
     return (
@@ -114,13 +114,13 @@ def _row(change: MetricChange) -> tuple[str, ...]:
     statistic, shift = _decisive(change)
     unit = change.unit
     values = (figure(_value(side, statistic), unit) for side in (change.before, change.after))
-    told = f"{change.name} {statistic}" if statistic != "mean" else change.name
-    return (told, *values, _relative(change, statistic), _short_interval(shift, unit), _said(change))
+    shown = f"{change.name} {statistic}" if statistic != "mean" else change.name
+    return (shown, *values, _relative(change, statistic), _short_interval(shift, unit), _verdict_text(change))
 
 
-def _said(change: MetricChange) -> str:
-    said = "WORSE" if change.verdict == "worse" else change.verdict or ("unsure" if change.unsure else "–")
-    return f"({said.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else said
+def _verdict_text(change: MetricChange) -> str:
+    verdict = "WORSE" if change.verdict == "worse" else change.verdict or ("unsure" if change.unsure else "–")
+    return f"({verdict.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else verdict
 
 
 def _decisive(change: MetricChange) -> tuple[str, Shift]:
@@ -144,8 +144,8 @@ def _relative(change: MetricChange, statistic: str) -> str:
     if not before:
         return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit)}"
     share = 100.0 * shift / abs(before)
-    told = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
-    return f"{'+' if share > 0 else '−'}{told} %" if share < 900 else f"× {1 + share / 100:,.0f}"
+    shown = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
+    return f"{'+' if share > 0 else '−'}{shown} %" if share < 900 else f"× {1 + share / 100:,.0f}"
 
 
 def _interval(shift: Shift, unit: str) -> str:
@@ -156,19 +156,19 @@ def _interval(shift: Shift, unit: str) -> str:
 
 
 def _short_interval(shift: Shift, unit: str) -> str:
-    """With the unit told once where it does not fit twice: a figure that is cut is another figure."""
-    told = _interval(shift, unit)
-    low, _, high = told.partition(" … ")
-    figure_of, _, told_unit = low.rpartition(" ")
-    if len(told) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {told_unit}"):
-        return told
+    """With the unit shown once where it does not fit twice: a figure that is cut is another figure."""
+    shown = _interval(shift, unit)
+    low, _, high = shown.partition(" … ")
+    figure_of, _, last_unit = low.rpartition(" ")
+    if len(shown) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {last_unit}"):
+        return shown
     return f"{figure_of} … {high}"
 
 
 def _metrics_markdown(comparison: Comparison) -> list[str]:
     if not comparison.metrics:
         return section("Metrics", ["No metric has data."])
-    shown, rest = _told(comparison)
+    shown, rest = _shown(comparison)
     head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
     table = markdown_table(head, map(_cells, shown), frozenset({1, 2, 3, 4}))
     names = ", ".join(inline(name, 80) for name in rest[:100])
@@ -178,7 +178,7 @@ def _metrics_markdown(comparison: Comparison) -> list[str]:
 def _cells(change: MetricChange) -> tuple[str, ...]:
     unit = change.unit
     means = (figure(_value(side, "mean"), unit) for side in (change.before, change.after))
-    said = _said(change).lower()
+    verdict = _verdict_text(change).lower()
     name = code(change.name, 80)
     return (
         name if unit in ("ms", "s", "%", "") else Markup(f"{name} {inline(unit, 40)}"),
@@ -189,7 +189,7 @@ def _cells(change: MetricChange) -> tuple[str, ...]:
         _both(change, "p95"),
         _bands(change),
         f"{_count(change.before)} → {_count(change.after)}",
-        said if change.verdict in ("better", "worse") and change.why == "mean" else f"{said}: {change.why}",
+        verdict if change.verdict in ("better", "worse") and change.why == "mean" else f"{verdict}: {change.why}",
     )
 
 
@@ -222,7 +222,7 @@ def _found(side: FindingSide | None) -> str:
 
 
 def _criterion_text(result: CriterionResult) -> str:
-    return f"{HELD[result.ok]} {result.name}: {result.told}"
+    return f"{HELD[result.ok]} {result.name}: {result.figures}"
 
 
 def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:

@@ -115,7 +115,7 @@ def _disk(host: Host) -> str:
 
 def _network(host: Host) -> str:
     sums = [
-        sum(told for nic in host.of(Area.NIC) if (told := value(nic, key)) is not None)
+        sum(moved for nic in host.of(Area.NIC) if (moved := value(nic, key)) is not None)
         for key in ("rx_mb_s", "tx_mb_s")
     ]
     return f"in {rate(sums[0])}, out {rate(sums[1])}" if host.of(Area.NIC) else ""

@@ -30,19 +30,19 @@ def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
     `sources.pollers.Area`. What is not known is not there.
     """
     around = HostOverview.of(snapshot.seen, (), snapshot.run.end)
-    told = {
+    lists = {
         "gpus": [_item(around, seen) for _, seen in around.of_area(Area.GPU)],
         "hosts": [_host(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
         "queues": [_item(around, seen, kind=True) for _, seen in around.of_area(*_QUEUES)],
     }
-    return {name: items for name, items in told.items() if items}
+    return {name: items for name, items in lists.items() if items}
 
 
 def _item(around: HostOverview, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
     reading = seen.reading
     area = {"area": reading.area.value} if kind else {}
     head = {"host": seen.host, "name": reading.name, **area, "age_s": round(around.age_s(seen), 3)}
-    return head | {key: told for key, told in (*reading.words.items(), *reading.values.items()) if key not in head}
+    return head | {key: value for key, value in (*reading.words.items(), *reading.values.items()) if key not in head}
 
 
 def _host(around: HostOverview, host: Host) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
             "findings": kinds,
             "lost": [_fields(entry, "cause", "before", "after") for entry in comparison.lost],
             "lost_change": _fields(comparison.lost_change, "change", "ci95"),
-            "criteria": [_fields(result, "name", "ok", "told") for result in comparison.criteria],
+            "criteria": [_fields(result, "name", "ok") | {"told": result.figures} for result in comparison.criteria],
             "notes": comparison.notes,
             "method": {
                 "intervals": "circular block bootstrap in time order, 95 %",

@@ -14,7 +14,7 @@ from perfmon.sources.pollers import Area
 from perfmon.textgraphics import bar, bucket, fit, limits, spark
 from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceStatus, bare
 
-from .anonymize import Redactor, retold, texts
+from .anonymize import Redactor, map_texts, texts
 from .hosts import machine_sections
 from .layout import (
     HELD,
@@ -62,10 +62,10 @@ def render_page(
     """
     snapshot, picture = cleaned(snapshot, picture, redact)
     folder = common_folder([source.spec for source in snapshot.run.sources])
-    snapshot, picture = retold((snapshot, picture), lambda text: text.removeprefix(folder))
+    snapshot, picture = map_texts((snapshot, picture), lambda text: text.removeprefix(folder))
     parts = [
         [f"# {inline(headline(snapshot), 200)}", "", _about(snapshot, picture, folder, made)],
-        [f"> {inline(said)}" for said in (*cautions(picture), *notes)],
+        [f"> {inline(notes)}" for notes in (*cautions(picture), *notes)],
         _verdict(snapshot, picture),
         _why(snapshot, picture),
         _breakdown(snapshot),
@@ -84,7 +84,7 @@ def render_page(
 
 def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> tuple[Diagnosis, MonitorState | None]:
     """Both without secrets; with `redact` without names of hosts, addresses, paths and users."""
-    snapshot, picture = retold((snapshot, picture), without_secrets)
+    snapshot, picture = map_texts((snapshot, picture), without_secrets)
     if not redact:
         return snapshot, picture
     redactor = Redactor()
@@ -93,7 +93,7 @@ def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> 
     _learn_machines(redactor, snapshot, picture)
     for text in texts((snapshot, picture)):
         redactor.learn(text)
-    return retold((snapshot, picture), redactor.text)
+    return map_texts((snapshot, picture), redactor.text)
 
 
 def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorState | None) -> None:
@@ -150,12 +150,12 @@ def cautions(picture: MonitorState | None) -> list[str]:
     """Reasons why the verdict may be outdated."""
     if picture is None:
         return []
-    said = []
+    notes = []
     if picture.state is RunState.LOADING or picture.progress is not None:
-        said.append(f"The existing log history was still being read ({format_share(picture.progress or 0.0)}).")
+        notes.append(f"The existing log history was still being read ({format_share(picture.progress or 0.0)}).")
     if picture.past_s is not None:
-        said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
-    return said
+        notes.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
+    return notes
 
 
 def _verdict(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:

@@ -118,7 +118,7 @@ def bar(share: float, width: int, glyphs: Glyphs = UNICODE) -> str:
 
 
 def stack(shares: Sequence[float], width: int) -> list[int]:
-    """How many of `width` cells each share has of the sum of all: they sum to `width`.
+    """Number of cells of each share, of `width` in all.
 
     Largest remainders go first; a share of half a cell or more has at least one as long as there are enough. Shares
     that are not positive have none, and if none is positive, nobody has any.
@@ -156,7 +156,7 @@ EMPTY: Cell = (" ", "")
 _GLYPHS: Mapping[str, str] = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown-leg"}
 _WAITS = ("send", "queue", "unknown")
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
-_TOLD_APART = 1e15
+_DISTINGUISHABLE = 1e15
 """So many columns away from its origin an axis has no two moments that a float tells apart."""
 _STEPS = (
     *(number * unit for unit in (0.001, 0.01, 0.1) for number in (1, 2, 5)),
@@ -274,7 +274,7 @@ def ticks(
     if not (0.0 < column_s < inf and isfinite(start) and (origin is None or isfinite(origin))):
         return []
     begin = 0.0 if origin is None else origin
-    if not abs(start - begin) / column_s < _TOLD_APART:
+    if not abs(start - begin) / column_s < _DISTINGUISHABLE:
         return []
 
     def label(offset: float) -> str:
