@@ -58,6 +58,7 @@ def open_screen(
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
     problems: list[str] = []
+    notes: set[str] = set()
     themes, theme = themes_for(config, args.theme, problems)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
@@ -68,7 +69,13 @@ def open_screen(
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
         monitor.notices.extend(problems)
-        monitor.listeners.append(_Noted(monitor, note))
+
+        def show_note(_: MonitorState) -> None:
+            if (text := note()) and text not in notes:
+                notes.add(text)
+                monitor.notices.append(text)
+
+        monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
         app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs))
@@ -108,22 +115,7 @@ def themes_for(
     if notices is not None:
         notices.extend(wrong)
     picked = load_state(REMEMBERED)
-    picked = picked if isinstance(picked, str) else None
     return themes, chosen(themes, asked=requested, picked=picked, configured=config.theme, environment=os.environ)
-
-
-class _Noted:
-    """Shows on the screen what `note` returns, once."""
-
-    def __init__(self, monitor: Monitor, note: Callable[[], str | None]) -> None:
-        self._monitor, self._note, self._listeners = monitor, note, ""
-
-    def __call__(self, picture: MonitorState) -> None:
-        """Check for a new note (in the monitor's thread)."""
-        said = self._note() or ""
-        if said and said != self._listeners:
-            self._listeners = said
-            self._monitor.notices.append(said)
 
 
 class _Announcer:
@@ -152,10 +144,10 @@ class _Announcer:
         from perfmon.status import StateFile
 
         state = StateFile(self._specs)
-        beside = Aside(state.write)  # a disk may be slow
+        writer = Aside(state.write)  # a disk may be slow
         notifier = Notifier(self._config.notify, _to_terminal, self._monitor.notices.append)
-        self._listeners = [beside, notifier.update]
-        self._closers = [beside.close, state.remove, notifier.close]
+        self._listeners = [writer, notifier.update]
+        self._closers = [writer.close, state.remove, notifier.close]
 
 
 def _to_terminal(text: str) -> None:

@@ -42,7 +42,6 @@ EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_sources_argument(parser, "logs to read")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the whole diagnosis as JSON")
@@ -67,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads, diagnoses and reports."""
     config = read_config(args)
     wanted = sort_specs(args.spec, pollers=False)
     with fetched(args, wanted.remote) as logs:

@@ -32,7 +32,6 @@ EXAMPLE = "perfmon calibrate good-run/ -o bands.toml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
     add_text_output_argument(parser, "output file")
     parser.add_argument("--since", metavar="TIME", help="ignore earlier lines (TIME as for analyze)")
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads, learns and writes."""
     from perfmon.core import BUILTIN, FIGURES, counted, plain
     from perfmon.diagnosis import FEWEST, as_toml, learn, uncalibrated
     from perfmon.pipeline import Options, examine

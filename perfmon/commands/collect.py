@@ -36,7 +36,6 @@ _MANIFEST = "manifest.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_host_arguments(parser)
     completes_files(
         parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copies, then packs."""
     output: Path = args.output
     if not output.name.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{output}: the archive name must end in .tar.gz")

@@ -35,7 +35,6 @@ EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(parser.add_argument("before", metavar="BEFORE", help="baseline run"))
     completes_files(parser.add_argument("after", metavar="AFTER", help="run to evaluate"))
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
@@ -55,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads both runs, compares and reports."""
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read

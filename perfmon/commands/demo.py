@@ -20,7 +20,6 @@ EXAMPLE = "perfmon demo slow-weight-load --speed 20"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     from perfmon.demo import SCENARIOS
 
     about = f"one of: {', '.join(SCENARIOS)}"
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     from perfmon.demo import demo_timeline
     from perfmon.sources import Player
 

@@ -21,7 +21,6 @@ _PATIENCE_S = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument(
         "--patience", metavar="TIME", type=seconds, default=_PATIENCE_S, help="maximum time to wait (default: 5s)"
@@ -30,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks, and tells."""
     from perfmon.doctor import PROBES, Probe, State, configuration, document, examine, lines
 
     settings = configuration(lambda: read_config(args))

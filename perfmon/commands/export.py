@@ -47,7 +47,6 @@ _LOOK_S = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     kinds = parser.add_subparsers(dest="kind", metavar="WHAT", required=True)
     serving = _subcommand(kinds, "prometheus", _SERVES, EXAMPLE)
     add_sources_argument(serving)
@@ -80,7 +79,6 @@ def port(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves, or prints."""
     config = read_config(args)
     if args.kind == "prometheus":
         return _serve(args, config)

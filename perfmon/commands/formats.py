@@ -18,7 +18,6 @@ EXAMPLE = "perfmon formats learn train.log --id my-trainer --install"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     learn = actions.add_parser(
         "learn", help="propose a format for a log that perfmon does not recognise", epilog=f"example: {EXAMPLE}"
@@ -40,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does the action."""
     return {"learn": _learn, "list": _list, "check": _check}[args.action](args)
 
 

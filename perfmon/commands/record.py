@@ -44,7 +44,6 @@ _REPORTED = ("gone", "lost", "capped", "unopened")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_sources_argument(parser)
     about = "output file (default: perfmon-DATE-TIME.pmrec)"
     completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, help=about))
@@ -56,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Records until something ends it."""
     from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
 
     wanted = sort_specs(args.spec)

@@ -17,7 +17,6 @@ EXAMPLE = "perfmon replay run.pmrec --speed 10"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     about = "recording made by perfmon record"
     completes_files(parser.add_argument("recording", metavar="FILE", type=Path, help=about))
     add_speed_argument(parser, 1.0)
@@ -27,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     from perfmon.core import InputError
     from perfmon.monitor import RecordingFeed
     from perfmon.recording import open_recording

@@ -35,7 +35,6 @@ _BUILTIN = Path(perfmon.rules.__path__[0])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
 
     def add(name: str, example: str, about: str) -> argparse.ArgumentParser:
@@ -70,7 +69,6 @@ def _signature_ids() -> set[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does the action."""
     action = {"list": _list, "explain": _explain, "check": _check, "test": _test}[args.action]
     return action(args)
 

@@ -45,7 +45,6 @@ EXAMPLE = "perfmon snapshot logs/ --for 30s --redact -o snapshot.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_sources_argument(parser)
     about = "follow the logs for this long first (30s, 5m)"
     parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help=about)
@@ -77,7 +76,6 @@ def cells(text: str) -> tuple[int, int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Observes, and writes what was seen."""
     from perfmon.monitor import observe
 
     config = read_config(args)

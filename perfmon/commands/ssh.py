@@ -31,7 +31,6 @@ EXAMPLE = "perfmon ssh ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/**/logs/latest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_host_arguments(parser)
     parser.add_argument(
         "--check",
@@ -57,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Connects, then opens the screen."""
     from perfmon.sources import parse_url
     from perfmon.sources.remote import FOUND_S
 

@@ -22,7 +22,6 @@ _LOOK = "600s"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(
         parser.add_argument(
             "spec", metavar="SOURCE", nargs="*", help="the sources of the monitor (default: the only running monitor)"
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Finds how the run stands, and prints it."""
     state = _of_monitor(args) if args.spec else _of_the_only_monitor(args)
     origin = "monitor"
     if state is None:

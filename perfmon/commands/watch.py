@@ -37,7 +37,6 @@ EXAMPLE = "perfmon watch outputs/run/logs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     add_sources_argument(parser, "logs and other sources to watch")
     add_screen_arguments(parser)
     parser.add_argument(
@@ -51,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     config = read_config(args)
     wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
     pollers = requested_pollers(wanted, args.no_polls)

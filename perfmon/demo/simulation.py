@@ -180,8 +180,8 @@ class Simulation:
         """`value`, give or take."""
         return value * min(1.5, max(0.6, (chance or self._random).gauss(1.0, spread * self.scenario.spread)))
 
-    def _log(self, at: float, message: str, level: str = "INFO", place: str = "") -> None:
-        self.journal.log_line(ORCHESTRATOR, at, level, message, place)
+    def _log(self, at: float, message: str, level: str = "INFO") -> None:
+        self.journal.log_line(ORCHESTRATOR, at, level, message)
 
     # --- orchestrator -------------------------------------------------------------------------------------------
     def _orchestrate(self, step: int, now: float) -> float:

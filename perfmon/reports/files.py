@@ -37,13 +37,6 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
         yield f"{band:<9}{format_share(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
 
 
-def absent_text(name: str) -> Iterator[str]:
-    """Content of the file of a metric without data."""
-    yield name
-    yield "count    0"
-    yield "not observed"
-
-
 # --- `perfmon analyze -o DIR`: all files of an analysis in a folder of their own ---
 
 _ALWAYS = {"queue_ms": "queue_ms_stats.txt", "rpc_ms": "rpc_ms_stats.txt", "wait_ms": "ckpt_wait_stats.txt"}
@@ -53,19 +46,16 @@ _SHOWN_METRICS = 1000
 _ATTEMPTS = 1000
 
 
-def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime, with_plots: bool | None = None) -> Path:
-    """Writes `folder/analysis_<timestamp>/` and returns it; an existing analysis is never overwritten.
+def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime) -> Path:
+    """Write `folder/analysis_<timestamp>/` and return it; an existing analysis is never overwritten.
 
-    `with_plots`: True demands them (MissingExtraError without matplotlib), False leaves them out, None writes them
-    where matplotlib is installed and says on stderr when it is not. Raises InputError when `folder` cannot be
-    written.
+    Plots are left out, with a message on stderr, where matplotlib is not installed. Raises InputError when `folder`
+    cannot be written.
     """
-    if with_plots and not plots.available():
-        raise MissingExtraError("drawing plots", "plots")
     made: Path | None = None
     try:
         made = _new_folder(folder, now)
-        _write_all(snapshot, made, with_plots)
+        _write_all(snapshot, made)
     except OSError as error:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)  # half an analysis would be taken for a whole one
@@ -86,25 +76,21 @@ def _new_folder(folder: Path, now: datetime) -> Path:
     raise InputError(f"{folder}: holds {_ATTEMPTS} analyses of this second already (choose another folder)")
 
 
-def _write_all(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> None:
+def _write_all(snapshot: Diagnosis, made: Path) -> None:
     for name, metric_name in stats_files(snapshot.metrics).items():
         metric = snapshot.metrics.get(metric_name)
-        _write(made / name, stats_text(metric) if metric else absent_text(metric_name))
+        _write(made / name, stats_text(metric) if metric else [metric_name, "count    0", "not observed"])
     _write(made / "slowest_updates.txt", slowest_text(snapshot))
     _write(made / "timeline.txt", timeline_text(snapshot))
     _write(made / "summary.json", [json_text(snapshot).rstrip("\n")])
-    pictures, notes = _pictures(snapshot, made, with_plots)
-    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
-
-
-def _pictures(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> tuple[list[str], list[str]]:
-    if with_plots is False:
-        return [], []
+    pictures: list[str] = []
+    notes: list[str] = []
     if plots.available():
-        return [path.name for path in plots.write_plots(snapshot, made)], []
-    left_out = f"Plots were left out: {MissingExtraError('drawing them', 'plots')}"
-    print(f"perfmon: {left_out}", file=sys.stderr)
-    return [], [left_out]
+        pictures = [path.name for path in plots.write_plots(snapshot, made)]
+    else:
+        notes = [f"Plots were left out: {MissingExtraError('drawing them', 'plots')}"]
+        print(f"perfmon: {notes[0]}", file=sys.stderr)
+    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
 
 
 def stats_files(metrics: Iterable[str]) -> dict[str, str]:

@@ -323,9 +323,9 @@ def chain_lines(verdict: Verdict) -> list[str]:
     return ["", f"Chain: {chain}"] if len(verdict.chain) > 1 else []
 
 
-def fenced(lines: Iterable[str], limit: int = 1000) -> list[str]:
+def fenced(lines: Iterable[str]) -> list[str]:
     """A code block whose fence is longer than any run of backticks in it."""
-    body = [plain(" ".join(line[: 8 * limit].splitlines()), limit) for line in lines]
+    body = [plain(" ".join(line[:8000].splitlines()), 1000) for line in lines]
     longest = max((len(run) for line in body for run in _FENCES.findall(line)), default=2)
     fence = "`" * (longest + 1)
     return [f"{fence}text", *body, fence]

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import REST, MissingExtraError, format_share
+from perfmon.core import REST, format_share
 from perfmon.diagnosis import Diagnosis, MetricStats, TimelineRow
 
 from .layout import one_line
@@ -37,12 +37,7 @@ def available() -> bool:
 
 
 def write_plots(snapshot: Diagnosis, folder: Path) -> list[Path]:
-    """Writes what there is data for: `lost_time.png`, `timeline.png`, `metrics.png`.
-
-    Raises MissingExtraError without matplotlib, OSError when the folder cannot be written.
-    """
-    if not available():
-        raise MissingExtraError("drawing plots", "plots")
+    """Writes what there is data for: `lost_time.png`, `timeline.png`, `metrics.png`. Raises OSError."""
     figures = {
         "lost_time.png": _ledger_figure(snapshot),
         "timeline.png": _timeline_figure(snapshot),

@@ -155,6 +155,7 @@ Cell = tuple[str, str]
 EMPTY: Cell = (" ", "")
 _GLYPHS: Mapping[str, str] = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown-leg"}
 _WAITS = ("send", "queue", "unknown")
+_GAP = 2
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _DISTINGUISHABLE = 1e15
 """So many columns away from its origin an axis has no two moments that a float tells apart."""
@@ -263,9 +264,8 @@ def ticks(
     origin: float | None = None,
     zero: str = "now",
     plus: str = "+",
-    gap: int = 2,
 ) -> list[Tick]:
-    """Moments with round names, as close as their labels (and `gap` cells between them) allow.
+    """Moments with round names, as close as their labels (and two cells between them) allow.
 
     With an `origin` they are offsets from it, `zero` naming the origin itself: `-10m`, `-5m`, `now`, `+5m`. Without,
     they are times of day (UTC, as everywhere on the wall-clock axis): `14:06`, `14:06:30`, `21 Aug`.
@@ -282,10 +282,10 @@ def ticks(
 
     for step in _STEPS:
         room = step / column_s
-        if room < gap + 2:
+        if room < _GAP + 2:
             continue
         found = _multiples(start - begin, end - begin, column_s, step, width, label)
-        if all(len(tick.label) + gap <= room for tick in found):
+        if all(len(tick.label) + _GAP <= room for tick in found):
             return found
     return []
 
