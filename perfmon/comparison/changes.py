@@ -9,7 +9,6 @@ from perfmon.core import (
     CELLS,
     FEWEST_BLOCKS,
     REST,
-    Interval,
     Resampled,
     Severity,
     mean_change,
@@ -22,7 +21,7 @@ from perfmon.core import (
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.rules import HIGHER, LOWER, Band, Bands
 
-from .model import FindingChange, FindingSide, Kind, LostShare, MetricChange, MetricVerdict, Run, Shift, Side
+from .model import LEVELS, FindingChange, FindingSide, Kind, LostShare, MetricChange, MetricVerdict, Run, Shift, Side
 
 # --- How each metric moved, and whether that is more than chance and enough to matter ---
 
@@ -40,7 +39,6 @@ _QUANTILES = {"p50": _P50, "p95": _P95}
 _DECIDES_TOO = {LOWER: "p95", HIGHER: "mean", "": "p95"}
 """Statistic that decides if the mean has not moved: a longer tail is bad, but of throughput only the sum counts."""
 _UNSURE = "may be chance"
-_LEVELS = ("good", "warning", "critical")
 
 
 def metric_changes(before: Run, after: Run) -> tuple[MetricChange, ...]:
@@ -99,7 +97,7 @@ def _level(band: Band | None, ordered: Sequence[float]) -> str | None:
     """Level of the bad tail."""
     if band is None:
         return None
-    return _LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
+    return LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
 
 
 def _good(metric: str, ordered: Sequence[float], run: Run) -> bool:
@@ -121,13 +119,9 @@ def _least(statistic: str, sides: Iterable[Side], band: Band | None, unit: str) 
     return max(floor, *(MATERIAL * abs(value) for value in values))
 
 
-def _beyond_chance(ci95: Interval | None) -> bool:
-    return ci95 is not None and (ci95[0] > 0 or ci95[1] < 0)
-
-
 def _moves(shift: Shift, least: float) -> int:
     """1 up, -1 down, 0 where that may be chance or is too small to matter."""
-    if not _beyond_chance(shift.ci95) or abs(shift.change) < least or shift.change == 0:
+    if not shift.beyond_chance or abs(shift.change) < least or shift.change == 0:
         return 0
     return 1 if shift.change > 0 else -1
 
@@ -166,7 +160,6 @@ _SPREAD = 0.1
 _SIGMAS = 1.96
 _WITH_PAUSES = 1.01
 _PENDING = "pending"
-_REST = REST
 
 
 def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
@@ -199,13 +192,12 @@ def _sides(findings: Iterable[Finding]) -> dict[str, FindingSide]:
 
 
 def _finding_side(findings: list[Finding]) -> FindingSide:
-    costliest = max(findings, key=lambda finding: finding.lost_s)
     return FindingSide(
         severity=max((finding.severity for finding in findings), key=lambda severity: severity.rank),
         count=sum(finding.count for finding in findings),
         lost_s=sum(finding.lost_s for finding in findings),
         lost_share=sum(finding.lost_share for finding in findings),
-        sentence=costliest.sentence,
+        sentence=max(findings, key=lambda finding: finding.lost_s).sentence,
     )
 
 
@@ -285,7 +277,7 @@ def lost_change(before: Diagnosis, after: Diagnosis) -> Shift:
 
 
 def _lost_share(run: Diagnosis) -> float:
-    return sum(entry.share for entry in run.ledger if entry.cause not in _REST)
+    return sum(entry.share for entry in run.ledger if entry.cause not in REST)
 
 
 def _lost_by_time(run: Diagnosis) -> list[float]:
@@ -312,6 +304,6 @@ def lost_shares(before: Diagnosis, after: Diagnosis) -> tuple[LostShare, ...]:
     """Every cause's share of both runs, as their ledgers have them."""
     shares = [{entry.cause: entry.share for entry in run.ledger} for run in (before, after)]
     causes = dict.fromkeys([*shares[0], *shares[1]])
-    rest = [cause for cause in _REST if cause in causes]
+    rest = [cause for cause in REST if cause in causes]
     named = [cause for cause in causes if cause not in rest]
     return tuple(LostShare(cause, shares[0].get(cause, 0.0), shares[1].get(cause, 0.0)) for cause in [*named, *rest])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import REST, counted, format_seconds, format_value, plain
+from perfmon.core import REST, counted, format_seconds, format_share, format_value, plain
 from perfmon.diagnosis import Diagnosis
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
@@ -65,9 +65,8 @@ class _Weighed:
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
         causes = [entry for entry in lost if entry.cause not in REST]
         self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
-        sure = moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
-        self._less = sure and self._lost[0] - self._lost[1] >= LOST
-        self._more = sure and self._lost[1] - self._lost[0] >= LOST
+        self._less = moved.beyond_chance and self._lost[0] - self._lost[1] >= LOST
+        self._more = moved.beyond_chance and self._lost[1] - self._lost[0] >= LOST
         self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
         self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
         self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
@@ -82,7 +81,7 @@ class _Weighed:
         good, bad = self._good, self._bad
         if not self._enough():
             return "cannot tell"
-        if self._fixed_by_change() and not bad and self._criteria_hold():
+        if self._fixed_by_change() and not bad and all(result.ok is not False for result in self._criteria):
             return "fixed"
         if good and bad:
             return "mixed"
@@ -102,9 +101,6 @@ class _Weighed:
         unproven = any(change.signature in named and not change.proven for change in self._findings)
         return not unproven and bool(self._judged or self._gone or self._new)
 
-    def _criteria_hold(self) -> bool:
-        return all(result.ok is not False for result in self._criteria)
-
     def doubts(self, verdict: Outcome) -> tuple[str, ...]:
         """Changes that the verdict leaves open."""
         return (
@@ -118,9 +114,9 @@ class _Weighed:
         """The verdict with its reasons."""
         reason = {
             "fixed": self._fixed,
-            "improved": lambda: f"{self._reasons(self._for())}",
+            "improved": lambda: self._reasons(self._for()),
             "unchanged": lambda: "No significant difference that is large enough to matter",
-            "regressed": lambda: f"{self._reasons(self._against())}",
+            "regressed": lambda: self._reasons(self._against()),
             "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
             "cannot tell": self._cannot_tell,
         }[verdict]()
@@ -138,23 +134,27 @@ class _Weighed:
 
     def _fixed(self) -> str:
         cause = self._before.verdict
-        title = cause.title if cause is not None else ""
-        cost = f" ({_percent(cause.lost_share)} of the time lost before)" if cause is not None and cause.lost_s else ""
+        assert cause is not None  # noqa: S101 - something was fixed
+        cost = f" ({format_share(cause.lost_share)} of the time lost before)" if cause.lost_s else ""
         figures = [_figures(change) for change in self._better[:_NAMED]]
-        return "; ".join([f"{title} is gone{cost}", *([", ".join(figures)] if figures else [])])
+        return "; ".join([f"{cause.title} is gone{cost}", *([", ".join(figures)] if figures else [])])
 
     def _for(self) -> list[str]:
-        reasons = [f"{change.title} is gone" for change in self._gone]
-        reasons += ["a finding is less severe"] if self._milder else []
-        return reasons + ([self._lost_text()] if self._less else []) + [_figures(change) for change in self._better]
+        return self._side(self._gone, "gone", "less" if self._milder else "", self._less, self._better)
 
     def _against(self) -> list[str]:
-        reasons = [f"{change.title} is new" for change in self._new]
-        reasons += ["a finding is more severe"] if self._graver else []
-        return reasons + ([self._lost_text()] if self._more else []) + [_figures(change) for change in self._worse]
+        return self._side(self._new, "new", "more" if self._graver else "", self._more, self._worse)
 
-    def _lost_text(self) -> str:
-        return f"time lost {_percent(self._lost[0])} → {_percent(self._lost[1])}"
+    def _side(
+        self, findings: Sequence[FindingChange], word: str, severe: str, lost: bool, metrics: Sequence[MetricChange]
+    ) -> list[str]:
+        """The reasons of one side: findings, severity, lost time, metrics."""
+        return [
+            *(f"{change.title} is {word}" for change in findings),
+            *([f"a finding is {severe} severe"] if severe else []),
+            *([f"time lost {' → '.join(map(format_share, self._lost))}"] if lost else []),
+            *map(_figures, metrics),
+        ]
 
     @staticmethod
     def _reasons(reasons: Sequence[str]) -> str:
@@ -186,10 +186,6 @@ def _figures(change: MetricChange) -> str:
     statistic = change.why if change.why in change.shifts else "mean"
     values = (getattr(side.summary, statistic) for side in (change.before, change.after))
     return f"{change.name} {statistic} {' → '.join(format_value(value, change.unit) for value in values)}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 or share == 0 else f"{share * 100:.1f} %"
 
 
 def _unlike_lengths(before: Diagnosis, after: Diagnosis) -> str:

@@ -41,6 +41,11 @@ class Shift:
     ci95: Interval | None
     """None: too few independent samples to tell."""
 
+    @property
+    def beyond_chance(self) -> bool:
+        """True if the interval excludes 0."""
+        return self.ci95 is not None and (self.ci95[0] > 0 or self.ci95[1] < 0)
+
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
@@ -166,7 +171,7 @@ class Comparison:
 
 BUILTIN = Path(perfmon.rules.__file__).parent / "criteria" / "default.toml"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "min", "max")
-_LEVELS = ("good", "warning", "critical")
+LEVELS = ("good", "warning", "critical")
 _KINDS = ("below", "above", "band", "change")
 
 
@@ -196,8 +201,8 @@ class Criterion:
         figures = f"{change.name} {self.statistic} {format_value(value, change.unit)}"
         if self.kind == "band":
             level = bands.level(change.name, value)
-            ok = None if level is None else level <= _LEVELS.index(self.band)
-            return CriterionResult(self.name, ok, f"{figures}: {'no thresholds' if level is None else _LEVELS[level]}")
+            ok = None if level is None else level <= LEVELS.index(self.band)
+            return CriterionResult(self.name, ok, f"{figures}: {'no thresholds' if level is None else LEVELS[level]}")
         return CriterionResult(self.name, value < self.limit if self.kind == "below" else value > self.limit, figures)
 
 
@@ -239,7 +244,7 @@ def _criterion(table: Table) -> Criterion:
         _one_of(table, "change", ("not worse",))
         return Criterion(name, metrics, "change")
     if "band" in table.data:
-        return Criterion(name, metrics, "band", statistic, band=_one_of(table, "band", _LEVELS[:2]))
+        return Criterion(name, metrics, "band", statistic, band=_one_of(table, "band", LEVELS[:2]))
     if "below" in table.data:
         return Criterion(name, metrics, "below", statistic, table.required_number("below"))
     return Criterion(name, metrics, "above", statistic, table.required_number("above"))
