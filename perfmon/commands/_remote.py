@@ -69,12 +69,12 @@ class Wanted:
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
-    asked: list[Asked] = field(default_factory=list)
+    pollers: list[Asked] = field(default_factory=list)
     """Pollers of this machine."""
 
 
-def sort_specs(specs: Sequence[str], *, pollers: bool = True) -> Wanted:
-    """Parse the sources, names of `pollers` included. Raises UsageError for an invalid one of any kind."""
+def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
+    """Parse the sources, names of pollers included (`polling`). Raises UsageError for an invalid one of any kind."""
     from perfmon.sources import parse_spec
     from perfmon.sources.remote import parse_remote
 
@@ -82,8 +82,8 @@ def sort_specs(specs: Sequence[str], *, pollers: bool = True) -> Wanted:
     for text in specs:
         if (remote := parse_remote(text)) is not None:
             found.remote.append(remote)
-        elif pollers and (request := _poller(text)) is not None:
-            found.asked.append(request)
+        elif polling and (request := _poller(text)) is not None:
+            found.pollers.append(request)
         else:
             parse_spec(text)
             found.local.append(text)
@@ -117,11 +117,11 @@ def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
     """
     from perfmon.sources.pollers import DEFAULT
 
-    if no_polls and wanted.asked:
-        raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
+    if no_polls and wanted.pollers:
+        raise UsageError(f"--no-polls: {wanted.pollers[0].shown} conflicts with it: remove one of them")
     if no_polls or (wanted.remote and not wanted.local):
-        return tuple(wanted.asked)
-    return (*DEFAULT, *wanted.asked)
+        return tuple(wanted.pollers)
+    return (*DEFAULT, *wanted.pollers)
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
@@ -141,7 +141,7 @@ def connect(
     *,
     history: int | None,
     checks: Sequence[Url] = (),
-    asked: Sequence[Asked] = (),
+    pollers: Sequence[Asked] = (),
     again: bool = True,
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
@@ -154,11 +154,11 @@ def connect(
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
     options = FleetOptions(
         history=history,
-        ask=ask if is_interactive() else None,
+        ask=prompt_user if is_interactive() else None,
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
-        asked=tuple(asked),
+        asked=tuple(pollers),
         finder=find_logs,
         patient=not again,
     )
@@ -228,15 +228,15 @@ def feed_of(
     *,
     history: bool = True,
     polling: bool | None = None,
-    asked: Sequence[Asked] = (),
+    pollers: Sequence[Asked] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
     from perfmon.monitor import FollowFeed, HistoryTaggedFeed, PollingFeed, RemoteFeed
 
     logs = FollowFeed(local, history=history, polling=polling)
     feed: Feed | None = logs if local else None
-    if asked:
-        feed = PollingFeed(feed, asked, lambda: places_of(local))
+    if pollers:
+        feed = PollingFeed(feed, pollers, lambda: places_of(local))
     return HistoryTaggedFeed(feed or logs if fleet is None else RemoteFeed(fleet, feed))
 
 
@@ -259,7 +259,7 @@ def is_interactive() -> bool:
         return False
 
 
-def ask(prompt: str, echo: bool) -> str | None:
+def prompt_user(prompt: str, echo: bool) -> str | None:
     """Asks on the terminal; None where the answer is the end of input. Raises KeyboardInterrupt."""
     import getpass
 

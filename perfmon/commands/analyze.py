@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = read_config(args)
-    wanted = sort_specs(args.spec, pollers=False)
+    wanted = sort_specs(args.spec, polling=False)
     with fetched(args, wanted.remote) as logs:
         return _report(args, _diagnose(args, config, wanted.local, logs))
 

@@ -155,8 +155,8 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     fleet = None
     if found.remote:
         there = () if args.no_polls else DEFAULT
-        fleet = connect(args, found.remote, history=args.history if history else 0, asked=there)
-    return lambda: feed_of(fleet, found.local, history=history, asked=pollers)
+        fleet = connect(args, found.remote, history=args.history if history else 0, pollers=there)
+    return lambda: feed_of(fleet, found.local, history=history, pollers=pollers)
 
 
 def _announce(server: Server) -> None:

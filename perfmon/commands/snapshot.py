@@ -83,19 +83,20 @@ def run(args: argparse.Namespace) -> int:
     opened = themes_for(config, args.theme) if args.svg else None
     columns = _columns(args.size[0]) if args.svg else None
     wanted = sort_specs(args.spec)
-    if wanted.asked and args.for_s is None:
-        raise UsageError(f"{wanted.asked[0].shown}: pollers need a duration: --for 30s")
+    if wanted.pollers and args.for_s is None:
+        raise UsageError(f"{wanted.pollers[0].shown}: pollers need a duration: --for 30s")
     fleet = connect(args, wanted.remote, history=args.history) if wanted.remote else None
-    feed = partial(feed_of, fleet, wanted.local, asked=wanted.asked) if fleet is not None or wanted.asked else None
+    live = fleet is not None or wanted.pollers
+    feed = partial(feed_of, fleet, wanted.local, pollers=wanted.pollers) if live else None
     started = partial(warn, f"following the logs for {format_seconds(args.for_s or 0.0)} (Ctrl+C stops)")
     with ProgressBar("reading logs") as bar:
-        seen = observe(wanted.local, config, judged, args.for_s, bar, started, columns, feed)
+        observed = observe(wanted.local, config, judged, args.for_s, bar, started, columns, feed)
     if fleet is not None:
         print_missing(fleet)
-    _write(args, seen)
+    _write(args, observed)
     if opened is not None:
-        _draw(args, opened, seen)
-    return ExitCode.INTERRUPTED if seen.interrupted else ExitCode.DONE
+        _draw(args, opened, observed)
+    return ExitCode.INTERRUPTED if observed.interrupted else ExitCode.DONE
 
 
 def _columns(width: int) -> int:
@@ -104,8 +105,8 @@ def _columns(width: int) -> int:
     return board_columns(width)
 
 
-def _write(args: argparse.Namespace, seen: Observed) -> None:
-    notes = [_interruption(args.for_s, seen)] if seen.interrupted else []
+def _write(args: argparse.Namespace, observed: Observed) -> None:
+    notes = [_interruption(args.for_s, observed)] if observed.interrupted else []
     for note in notes:
         warn(note)
     if is_printed(args.output) and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
@@ -113,22 +114,22 @@ def _write(args: argparse.Namespace, seen: Observed) -> None:
     if args.json:
         from perfmon.reports import cleaned, json_text
 
-        snapshot, _ = cleaned(seen.snapshot, None, args.redact)
+        snapshot, _ = cleaned(observed.snapshot, None, args.redact)
         write_output(json_text(snapshot), args.output, ".json", "wrote")
         return
     from perfmon.reports import render_page
 
-    picture = None if args.for_s is None else seen.picture
-    page = render_page(seen.snapshot, picture, datetime.now().astimezone(), redact=args.redact, notes=notes)
+    picture = None if args.for_s is None else observed.picture
+    page = render_page(observed.snapshot, picture, datetime.now().astimezone(), redact=args.redact, notes=notes)
     write_output(page, args.output, ".md", "wrote")
 
 
-def _interruption(for_s: float | None, seen: Observed) -> str:
+def _interruption(for_s: float | None, observed: Observed) -> str:
     whole = f" of {format_seconds(for_s)}" if for_s else ""
-    return f"interrupted after {format_seconds(seen.watched_s)}{whole}: the page shows the data until then"
+    return f"interrupted after {format_seconds(observed.watched_s)}{whole}: the page shows the data until then"
 
 
-def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], seen: Observed) -> None:
+def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], observed: Observed) -> None:
     """The screen without a terminal; from a redacted one the log is left out, for its lines are as they were."""
     import asyncio
 
@@ -136,9 +137,9 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], se
     from perfmon.reports import cleaned, save
     from perfmon.tui import AppOptions, shoot
 
-    _, picture = cleaned(seen.snapshot, seen.picture, args.redact)
+    _, picture = cleaned(observed.snapshot, observed.picture, args.redact)
     assert picture is not None  # noqa: S101 - asked for with `columns`
-    book = LogBuffer() if args.redact or seen.logbook is None else seen.logbook
+    book = LogBuffer() if args.redact or observed.logbook is None else observed.logbook
     opening = AppOptions("snapshot" if args.redact else _title(args.spec), *opened)
     image = asyncio.run(shoot(picture, book, opening, args.size, without=("log",) if args.redact else ()))
     warn(f"wrote {save(image, args.svg, datetime.now().astimezone(), '.svg')}")

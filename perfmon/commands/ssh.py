@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
 
     config = read_config(args)
     specs = wanted(args.host, args.log)
-    checks, asked = [parse_url(url) for url in args.check], _asked(args)
+    checks, pollers = [parse_url(url) for url in args.check], _pollers(args)
     if not args.dry_run:
         need_terminal()
-    fleet = connect(args, specs, history=args.history, checks=checks, asked=asked)
+    fleet = connect(args, specs, history=args.history, checks=checks, pollers=pollers)
     try:
         if args.dry_run or not args.log:
             where, grace_s = (sys.stdout, _PATIENCE_S) if args.dry_run else (sys.stderr, FOUND_S)
-            logs = _tell(fleet, where, asking=not args.no_polls, grace_s=grace_s)
+            logs = _print_found(fleet, where, polling=not args.no_polls, grace_s=grace_s)
             if not (logs or args.poll or args.check):
                 raise InputError("no run and no logs found: name the logs with --log")
     except BaseException:
@@ -85,24 +85,24 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _asked(args: argparse.Namespace) -> list[Asked]:
+def _pollers(args: argparse.Namespace) -> list[Asked]:
     """Pollers of all hosts. Raises UsageError."""
     from perfmon.sources.pollers import DEFAULT, FORMS, maker_of, parse_asked
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
-    asked = [] if args.no_polls else [*DEFAULT]
+    pollers = [] if args.no_polls else [*DEFAULT]
     for spec in args.poll:
         one = parse_asked(spec)
         if one is None:
             raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
         maker_of(one)
-        asked.append(one)
-    return asked
+        pollers.append(one)
+    return pollers
 
 
-def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
-    """Tells what there is on the hosts that answer; their metrics are asked for too. Whether there are logs, or may be.
+def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) -> bool:
+    """Print what was found on the hosts that answer, and poll their metrics; true if there are, or may be, logs.
 
     Raises ConnectError when no host answers.
     """
@@ -116,6 +116,6 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
             continue
         print("\n".join(told(one.host, one.what)), file=where, flush=True)
         any_logs = any_logs or bool(one.what.logs)
-        if asking:
+        if polling:
             fleet.ask_also(one.host, asked_of(one.what))
     return any_logs

@@ -76,12 +76,12 @@ def _of_logs(args: argparse.Namespace) -> State:
     wanted = sort_specs(args.spec)
     if wanted.remote:
         raise UsageError(f"{wanted.remote[0].text}: remote logs need a running monitor: start one")
-    polled = asked_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
-    seen = glance(wanted.local, read_config(args), _LOOK, polled)
-    cut = f", of {seen.short} only the last {TAIL >> 20} MiB" if seen.short else ""
-    left = f", skipped {seen.unread} compressed or recorded (perfmon snapshot reads them)" if seen.unread else ""
+    polled = asked_once(wanted.pollers, lambda: places_of(wanted.local)) if wanted.pollers else ()
+    sample = glance(wanted.local, read_config(args), _LOOK, polled)
+    cut = f", of {sample.short} only the last {TAIL >> 20} MiB" if sample.short else ""
+    left = f", skipped {sample.unread} compressed or recorded (perfmon snapshot reads them)" if sample.unread else ""
     warn(f"no running monitor for this path, read the logs instead{cut}{left}")
-    return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
+    return state_of(absolute(args.spec), sample.snapshot, "observed", stale_s=sample.stale_s)
 
 
 def _rendered(state: State, form: str, origin: str) -> str:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     def feed() -> Feed:
         # Nothing of it is loaded before the first frame is on the screen.
-        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, asked=pollers)
+        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, pollers=pollers)
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
 
@@ -69,4 +69,4 @@ def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
 
     need_terminal()
     pollers = () if args.no_polls else DEFAULT
-    return connect(args, wanted.remote, history=0 if args.no_history else args.history, asked=pollers)
+    return connect(args, wanted.remote, history=0 if args.no_history else args.history, pollers=pollers)
