@@ -13,7 +13,6 @@ from .base import CommandError, Finding, first_line, found, limited, missing, ou
 
 _LIST, _LISTED = 11, 12
 """Messages of the agent's protocol: asking for the identities, and the answer."""
-_MOST = 1 << 16
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _PASSPHRASES = "the passphrases of keys are requested on every start"
 
@@ -39,20 +38,11 @@ def _held(path: str, patience_s: float) -> int:
         client.settimeout(patience_s)
         client.connect(path)
         client.sendall(b"\0\0\0\1" + bytes([_LIST]))
-        answer = _exactly(client, 9)
-    if answer[4] != _LISTED:
+        with client.makefile("rb") as stream:
+            answer = stream.read(9)
+    if len(answer) < 9 or answer[4] != _LISTED:
         raise ValueError("no list of keys")
     return int.from_bytes(answer[5:9], "big")
-
-
-def _exactly(client: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = client.recv(size - len(data))
-        if not more:
-            raise ValueError("incomplete answer")
-        data += more
-    return data
 
 
 def known_hosts(_: float) -> Finding:
