@@ -80,9 +80,9 @@ def _command(argv: Sequence[str]) -> list[str]:
         return ["watch", *_here()]
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
-    from perfmon.sources.pollers import parse_asked
+    from perfmon.sources.pollers import parse_request
 
-    if parse_asked(name) is not None:
+    if parse_request(name) is not None:
         return ["watch", *argv]
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
 
@@ -99,15 +99,15 @@ def _here() -> list[str]:
 
 
 def _running() -> list[str]:
-    from perfmon.sources.remote import asked_of, discover_here, told
+    from perfmon.sources.remote import describe, discover_here, requests_for
 
     found = discover_here()
-    pollers = [request.shown for request in asked_of(found)]
+    pollers = [request.shown for request in requests_for(found)]
     if not (found.logs or pollers):
         raise UsageError(
             "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
         )
-    print("\n".join(told("here", found)), file=sys.stderr)
+    print("\n".join(describe("here", found)), file=sys.stderr)
     return [*found.paths, *pollers]
 
 

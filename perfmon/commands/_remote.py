@@ -18,7 +18,7 @@ from ._options import ProgressBar, byte_count, warn
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
     from perfmon.sources import LogFile, Url
-    from perfmon.sources.pollers import Asked
+    from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet, RemoteSpec
 
 HISTORY = 64 << 20
@@ -69,7 +69,7 @@ class Wanted:
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
-    pollers: list[Asked] = field(default_factory=list)
+    pollers: list[PollRequest] = field(default_factory=list)
     """Pollers of this machine."""
 
 
@@ -91,13 +91,10 @@ def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
     return found
 
 
-def _poller(text: str) -> Asked | None:
-    from perfmon.sources.pollers import maker_of, parse_asked
+def _poller(text: str) -> PollRequest | None:
+    from perfmon.sources.pollers import parse_request
 
-    request = None if os.path.lexists(os.path.expanduser(text)) else parse_asked(text)
-    if request is not None:
-        maker_of(request)
-    return request
+    return None if os.path.lexists(os.path.expanduser(text)) else parse_request(text)
 
 
 def _check_place(local: Sequence[str]) -> None:
@@ -110,7 +107,7 @@ def _check_place(local: Sequence[str]) -> None:
             raise UsageError(f"{named[0]}: the current folder was deleted (cd to another one)") from None
 
 
-def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
+def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[PollRequest, ...]:
     """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
     Raises UsageError where that is both wanted and not.
@@ -141,7 +138,7 @@ def connect(
     *,
     history: int | None,
     checks: Sequence[Url] = (),
-    pollers: Sequence[Asked] = (),
+    pollers: Sequence[PollRequest] = (),
     again: bool = True,
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
@@ -158,7 +155,7 @@ def connect(
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
-        asked=tuple(pollers),
+        requests=tuple(pollers),
         finder=find_logs,
         patient=not again,
     )
@@ -168,7 +165,7 @@ def connect(
     fleet.open()
     for failure in fleet.failures if again else ():
         warn(f"{failure}{'' if failure.cause.final else ' (retrying)'}")
-    for name in fleet.waited_for:
+    for name in fleet.pending_hosts:
         warn(f"{name}: no answer yet (waiting)")
     return fleet
 
@@ -228,7 +225,7 @@ def feed_of(
     *,
     history: bool = True,
     polling: bool | None = None,
-    pollers: Sequence[Asked] = (),
+    pollers: Sequence[PollRequest] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
     from perfmon.monitor import FollowFeed, HistoryTaggedFeed, PollingFeed, RemoteFeed

@@ -14,7 +14,7 @@ from ._screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
-    from perfmon.sources.pollers import Asked
+    from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet
 
 DESCRIPTION = """\
@@ -85,18 +85,17 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _pollers(args: argparse.Namespace) -> list[Asked]:
+def _pollers(args: argparse.Namespace) -> list[PollRequest]:
     """Pollers of all hosts. Raises UsageError."""
-    from perfmon.sources.pollers import DEFAULT, FORMS, maker_of, parse_asked
+    from perfmon.sources.pollers import DEFAULT, FORMS, parse_request
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
     pollers = [] if args.no_polls else [*DEFAULT]
     for spec in args.poll:
-        one = parse_asked(spec)
+        one = parse_request(spec)
         if one is None:
             raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
-        maker_of(one)
         pollers.append(one)
     return pollers
 
@@ -106,7 +105,7 @@ def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) 
 
     Raises ConnectError when no host answers.
     """
-    from perfmon.sources.remote import asked_of, told
+    from perfmon.sources.remote import describe, requests_for
 
     any_logs = False
     for one in fleet.discover(grace_s):
@@ -114,8 +113,8 @@ def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) 
             warn(f"{one.problem}")
             any_logs = True
             continue
-        print("\n".join(told(one.host, one.what)), file=where, flush=True)
+        print("\n".join(describe(one.host, one.what)), file=where, flush=True)
         any_logs = any_logs or bool(one.what.logs)
         if polling:
-            fleet.ask_also(one.host, asked_of(one.what))
+            fleet.add_pollers(one.host, requests_for(one.what))
     return any_logs

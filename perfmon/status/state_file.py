@@ -163,10 +163,10 @@ def absolute(specs: Sequence[str]) -> tuple[str, ...]:
 def _absolute(spec: str) -> str:
     if spec == "-" or "://" in spec:
         return spec
-    from perfmon.sources.pollers import parse_asked
+    from perfmon.sources.pollers import parse_request
 
     with suppress(PerfmonError):
-        if not os.path.lexists(spec) and parse_asked(spec) is not None:
+        if not os.path.lexists(spec) and parse_request(spec) is not None:
             return spec
     try:
         return os.path.abspath(spec)

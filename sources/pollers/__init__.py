@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .base import Places, Poller, nowhere
+    from .base import DiskPaths, Poller, no_disk_paths
     from .local import LocalMachine
     from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
-    from .registry import maker_of, pollers_for
-    from .request import DEFAULT, FORMS, Asked, parse_asked
-    from .scheduler import PollScheduler, asked_once, poll_log
+    from .registry import pollers_for
+    from .request import DEFAULT, FORMS, PollRequest, parse_request
+    from .scheduler import PollScheduler, poll_log, poll_once
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "base": "Places,Poller,nowhere",
+        "base": "DiskPaths,Poller,no_disk_paths",
         "local": "LocalMachine",
         "reading": "Area,PolledBlock,Reading,is_poll,format_reading,polled_blocks",
-        "registry": "maker_of,pollers_for",
-        "request": "Asked,DEFAULT,FORMS,parse_asked",
-        "scheduler": "PollScheduler,asked_once,poll_log",
+        "registry": "pollers_for",
+        "request": "PollRequest,DEFAULT,FORMS,parse_request",
+        "scheduler": "PollScheduler,poll_once,poll_log",
     },
 )

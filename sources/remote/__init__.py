@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .discovery import Discovery, asked_of, discover, discover_here, find_logs, told, with_metrics
+    from .discovery import Discovery, describe, discover, discover_here, find_logs, requests_for, with_metrics
     from .fetch import HostCopy, manifest
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
-        "discovery": "Discovery,asked_of,discover,discover_here,find_logs,told,with_metrics",
+        "discovery": "Discovery,describe,discover,discover_here,find_logs,requests_for,with_metrics",
         "fetch": "HostCopy,manifest",
         "files": "Files",
         "fleet": "FOUND_S,Fleet,FleetOptions",
