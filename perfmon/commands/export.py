@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args)
     if args.kind == "prometheus":
         return _serve(args, config)
-    write_output(_made(args.kind, config), args.output, f".{args.kind}", "wrote")
+    write_output(_made(args.kind, config), args.output, ".json" if args.kind == "grafana" else ".yml", "wrote")
     return ExitCode.DONE
 
 
