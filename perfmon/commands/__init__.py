@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard",
     "record": "record logs, to replay or analyse them later",
     "replay": "play a recording in the live monitor",
+    "nccl": "name the rank that is behind in a hung job: flight-recorder dumps, watchdog lines, NCCL RAS",
     "rules": "list, explain, check and test signatures",
     "formats": "propose a format for an unrecognised log; list and check formats",
     "doctor": "check what works on this machine, with impact and fix of each problem",
