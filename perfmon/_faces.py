@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 
 
 def lazy_face(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package, and set its `__all__`: `modules` has the names of each of its modules.
+    """Return the `__getattr__` of a package: `modules` has the names that each of its modules offers.
 
-    A module is imported when the first of its names is used.
+    A module is imported when the first of its names is used. Type checkers read the imports under `TYPE_CHECKING`, of
+    the same names: a test compares the two. `__all__` is set here.
     """
     homes = {name: module for module, names in modules.items() for name in names.split(",")}
-    vars(sys.modules[package])["__all__"] = sorted(homes)
+    sys.modules[package].__all__ = sorted(homes)  # type: ignore[attr-defined]
 
     def load(name: str) -> object:
         if name not in homes:
