@@ -1,7 +1,7 @@
-"""Tells in a run's own log what it does, in lines that perfmon reads: the only file that is meant to be copied.
+"""Logs what a run does, in lines that perfmon reads: the only file that is meant to be copied.
 
 It needs nothing but Python 3.9 or newer and knows nothing of perfmon, so `from perfmon import emit` and a copy of this
-file beside a trainer are the same. What it tells:
+file next to a trainer are the same. Its lines:
 
     [weights][5f0c2e9ab1d4] client.send url=http://10.0.0.5:8000 path=/models/run/step_42 t=1234.567890
     [weights][5f0c2e9ab1d4] server.recv path=/update_weights t=1234.567901
@@ -17,10 +17,10 @@ file beside a trainer are the same. What it tells:
     rollouts utilization: 12.5% (25 items) empty=40.0% produced=120 consumed=118
 
 Lines go to the logger `perfmon.emit`, at level INFO, or wherever `configure` says. Times are of the monotonic clock.
-Whatever goes wrong here is no business of the training: nothing raises, a value that cannot be told is left out, a
-line that cannot be told is counted (`lost`). Everything may be used from any thread, task or forked process. What
-times a stretch of code works with `with` and with `async with`, one stretch at a time for each object; an exception
-inside it goes on as it was, and the line that ends the stretch names it (`error=ReadTimeout`).
+Errors here never reach the training: nothing raises, a value that cannot be formatted is left out, a line that cannot
+be written is counted (`lost`). Everything may be used from any thread, task or forked process. Timers work with `with`
+and with `async with`, one block of code at a time for each object; an exception inside it passes through, and the line
+that ends the block names it (`error=ReadTimeout`).
 """
 
 from __future__ import annotations
@@ -78,44 +78,44 @@ _LOOK_EVERY_S = 0.1
 Sink = Callable[[str], object]
 _Form = Callable[[Any], str]
 _Field = tuple[str, _Form, object]
-_Told = tuple[str, _Form, str]
+_Shown = tuple[str, _Form, str]
 
 
 # --- where lines go ---------------------------------------------------------------------------------------------------
-class _Voice(NamedTuple):
-    """Where lines go; replaced as a whole, so that no thread sees half of a change."""
+class _Output(NamedTuple):
+    """Destination of lines; replaced as a whole, so that no thread sees half of a change."""
 
-    say: Sink
+    info: Sink
     warn: Sink
     json: bool
     logged: bool
 
 
 class _State:
-    """What `configure` sets, how many lines could not be told, and how many forks led to this process."""
+    """Settings of `configure`, number of lost lines, and number of forks that led to this process."""
 
-    voice = _Voice(_LOG.info, _LOG.warning, False, True)
+    output = _Output(_LOG.info, _LOG.warning, False, True)
     lost = 0
     forks = 0
 
 
 def configure(sink: Sink | None = None, warn: Sink | None = None, json_lines: bool = False) -> None:
-    """Says where lines go: to `sink` (`logger.info` of loguru or structlog, `print`), to `logging` when it is None.
+    """Set the destination of lines: `sink` (`logger.info` of loguru or structlog, `print`), or `logging` for None.
 
     `warn` takes the warnings of queue monitors; without it they go where all lines go. With `json_lines` each line is
     a JSON object: `ts` (seconds since 1970), `msg` (the line as text), and its parts `area`, `event`, `trace` and
     fields. What is handed to the sink must then stand alone on its line (see `to_file`).
     """
     if sink is None:
-        _State.voice = _Voice(_LOG.info, warn or _LOG.warning, json_lines, True)
+        _State.output = _Output(_LOG.info, warn or _LOG.warning, json_lines, True)
     else:
-        _State.voice = _Voice(sink, warn or sink, json_lines, False)
+        _State.output = _Output(sink, warn or sink, json_lines, False)
 
 
 def lost() -> int:
-    """Lines that this process could not tell: what takes them raised, or the disk of `to_file` was full.
+    """Number of lines that this process could not write: the sink raised, or the disk of `to_file` was full.
 
-    What handlers of `logging` cannot write they keep to themselves: they print it to stderr, and it is not known here.
+    Errors of handlers of `logging` are not counted: they print them to stderr themselves.
     """
     return _State.lost
 
@@ -161,13 +161,13 @@ class _File:
 
 def _identity(file: int) -> object:
     try:
-        told = os.fstat(file)
+        found = os.fstat(file)
     except OSError:
         return None
-    return told.st_dev, told.st_ino
+    return found.st_dev, found.st_ino
 
 
-# --- how values are told ----------------------------------------------------------------------------------------------
+# --- formatting values ------------------------------------------------------------------------------------------------
 def _figure(value: Any) -> str:
     return f"{float(value):.1f}"
 
@@ -198,7 +198,7 @@ def _address(value: Any) -> str:
 
 
 def _place(value: Any) -> str:
-    """Where weights are: a path, or a URL, which may be signed."""
+    """Location of weights: a path, or a URL, which may be signed."""
     text = str(value)
     return _address(text) if "://" in text else _word(text)
 
@@ -214,13 +214,13 @@ def _text(form: _Form, value: object) -> str | None:
         return None
 
 
-def _tell(area: str, event: str, fields: Iterable[_Field], trace: str | None = None) -> None:
-    """Tells one line; values that are None or cannot be told are left out."""
+def _emit(area: str, event: str, fields: Iterable[_Field], trace: str | None = None) -> None:
+    """Write one line; values that are None or cannot be formatted are left out."""
     try:
-        voice = _State.voice
-        if voice.logged and not _LOG.isEnabledFor(logging.INFO):
+        output = _State.output
+        if output.logged and not _LOG.isEnabledFor(logging.INFO):
             return
-        told: list[_Told] = []
+        shown: list[_Shown] = []
         text = f"[{area}][{trace}]" if trace else f"[{area}]"
         if event:
             text = f"{text} {event}"
@@ -233,20 +233,20 @@ def _tell(area: str, event: str, fields: Iterable[_Field], trace: str | None = N
                 continue
             if known:
                 text = f"{text} {name}={known}"
-                if voice.json:
-                    told.append((name, form, known))
-        voice.say(_as_json(text, area, event, trace, told) if voice.json else text)
+                if output.json:
+                    shown.append((name, form, known))
+        output.info(_as_json(text, area, event, trace, shown) if output.json else text)
     except Exception:  # whatever the sink raises
         _State.lost += 1
 
 
-def _as_json(text: str, area: str, event: str, trace: str | None, told: Iterable[_Told]) -> str:
+def _as_json(text: str, area: str, event: str, trace: str | None, shown: Iterable[_Shown]) -> str:
     line = f'{{"ts": {time.time():.6f}, "msg": {_quoted(text)}, "area": "{area}"'
     if event:
         line = f'{line}, "event": "{event}"'
     if trace:
         line = f'{line}, "trace": "{trace}"'
-    for name, form, known in told:
+    for name, form, known in shown:
         if form in _WORDS:
             known = _quoted(known)  # noqa: PLW2901
         elif not known[-1].isdigit():  # nan, inf
@@ -280,8 +280,8 @@ def read_trace(source: object) -> str | None:
     `source` is an ASGI scope, headers (a mapping or pairs of name and value) or anything that has `headers`.
     """
     try:
-        told = _header(source, TRACE_HEADER)
-        return told if told is not None and _TRACE.fullmatch(told) else None
+        trace = _header(source, TRACE_HEADER)
+        return trace if trace is not None and _TRACE.fullmatch(trace) else None
     except Exception:
         return None
 
@@ -301,7 +301,7 @@ def _latin(text: str | bytes) -> str:
 
 
 class _Request:
-    """What one request that a server handles knows of its trace."""
+    """Trace of one request that a server handles."""
 
     __slots__ = ("rpc_ms", "trace")
 
@@ -313,21 +313,21 @@ class _Request:
 _request: ContextVar[_Request | None] = ContextVar("perfmon_request", default=None)
 
 
-# --- stretches of code ------------------------------------------------------------------------------------------------
+# --- timed blocks of code ---------------------------------------------------------------------------------------------
 _Self = TypeVar("_Self", bound="_Timed")
 
 
 class _Timed:
-    """A stretch of code between two moments of the monotonic clock; it ends in the process in which it began."""
+    """A timed block of code, by the monotonic clock; it ends in the process in which it began."""
 
     _begin = 0.0
     _forks = 0
 
     def _began(self) -> None:
-        """Tells that it has begun, where that is told."""
+        """Log the start, if it is logged."""
 
     def _ended(self, took_ms: float, error: str | None) -> None:
-        """Tells that it has ended; `error` is the name of the exception that left it."""
+        """Log the end; `error` is the name of the exception that left it."""
 
     def __enter__(self: _Self) -> _Self:
         self._forks = _State.forks
@@ -354,7 +354,7 @@ class weights_update(_Timed):
     """The client's side of a weight update: from sending the request to having the answer.
 
     `url` is the server's and `path` that of the weights. The server learns the trace from `headers`, which go with
-    the request; hand its answer to `answered`, or set `rpc_ms`, and the time in the queue is told too. Entered once
+    the request; hand its answer to `answered`, or set `rpc_ms`, and the time in the queue is logged too. Entered once
     more it is another update, with an id of its own unless one was given.
     """
 
@@ -366,36 +366,36 @@ class weights_update(_Timed):
         self.trace: str = self._given or new_trace()
         """The id of this update, in every line about it."""
         self.headers: dict[str, str] = trace_headers(self.trace)
-        """What goes with the request."""
+        """Headers of the request."""
         self.rpc_ms: float | None = None
         """Milliseconds that the server's engine took."""
         self._url, self._path = url, path
 
     def answered(self, answer: object) -> None:
-        """Takes `rpc_ms` from the server's answer, where it tells: a response's headers, its JSON, or a number."""
+        """Take `rpc_ms` from the server's answer, if it is there: a response's headers, its JSON, or a number."""
         with suppress(Exception):
             if isinstance(answer, Mapping) and "rpc_ms" in answer:
                 answer = answer["rpc_ms"]
-            told: Any = answer if isinstance(answer, (int, float, str)) else _header(answer, RPC_HEADER)
-            self.rpc_ms = float(told)
+            value: Any = answer if isinstance(answer, (int, float, str)) else _header(answer, RPC_HEADER)
+            self.rpc_ms = float(value)
 
     def _began(self) -> None:
         if self._over:  # tried again: another update, of which nothing is known yet
             self._over, self.rpc_ms = False, None
             self.trace = self._given or new_trace()
             self.headers = trace_headers(self.trace)
-        told = (("url", _address, self._url), ("path", _place, self._path), ("t", _moment, self._begin))
-        _tell("weights", "client.send", (*told, ("op", _word, self._op)), self.trace)
+        fields = (("url", _address, self._url), ("path", _place, self._path), ("t", _moment, self._begin))
+        _emit("weights", "client.send", (*fields, ("op", _word, self._op)), self.trace)
 
     def _ended(self, took_ms: float, error: str | None) -> None:
         self._over = True
         rpc_ms = self._rpc()
         queue_ms = None if rpc_ms is None else max(0.0, took_ms - rpc_ms)
-        told = (("wall_ms", _figure, took_ms), ("rpc_ms", _figure, rpc_ms), ("queue_ms", _figure, queue_ms))
-        _tell("weights", "client.done", (*told, ("op", _word, self._op), ("error", _word, error)), self.trace)
+        fields = (("wall_ms", _figure, took_ms), ("rpc_ms", _figure, rpc_ms), ("queue_ms", _figure, queue_ms))
+        _emit("weights", "client.done", (*fields, ("op", _word, self._op), ("error", _word, error)), self.trace)
 
     def _rpc(self) -> float | None:
-        """What was told of the RPC, when it can be meant."""
+        """Duration of the RPC if it is plausible."""
         try:
             rpc_ms = float(self.rpc_ms)  # type: ignore[arg-type]  # anything may have been set
         except Exception:
@@ -413,46 +413,46 @@ class rpc(_Timed):
     """The server's side of a weight update: the call that makes the engine load the weights.
 
     The trace is that of the request that `FirstByteMiddleware` handed on, unless one is given (see `read_trace`);
-    without either the lines tell of no trace.
+    without either the lines have no trace.
     """
 
     def __init__(self, op: str = "update_weights", trace: str | None = None) -> None:
         self._op = op
         self._request = _request.get()
         self.trace: str | None = _trace_of(trace) or (self._request.trace if self._request else None)
-        """The id of the update, None when nobody told one."""
+        """The id of the update, None if there is none."""
         self.rpc_ms: float | None = None
-        """How long it took in milliseconds, once it has ended."""
+        """Duration in milliseconds, once it has ended."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """What goes with the answer, so that the client knows the time; the middleware sends it of itself."""
+        """Headers of the answer, which report the time to the client; the middleware adds them itself."""
         return {} if self.rpc_ms is None else {RPC_HEADER: _figure(self.rpc_ms)}
 
     def _began(self) -> None:
-        _tell("weights", "rpc.start", (("op", _word, self._op), ("t", _moment, self._begin)), self.trace)
+        _emit("weights", "rpc.start", (("op", _word, self._op), ("t", _moment, self._begin)), self.trace)
 
     def _ended(self, took_ms: float, error: str | None) -> None:
         self.rpc_ms = took_ms
         if self._request is not None:
             self._request.rpc_ms = took_ms + (self._request.rpc_ms or 0.0)
         now = self._begin + took_ms / 1000.0
-        told = (("op", _word, self._op), ("t", _moment, now), ("rpc_ms", _figure, took_ms), ("error", _word, error))
-        _tell("weights", "rpc.done", told, self.trace)
+        fields = (("op", _word, self._op), ("t", _moment, now), ("rpc_ms", _figure, took_ms), ("error", _word, error))
+        _emit("weights", "rpc.done", fields, self.trace)
 
 
 class checkpoint_write(_Timed):
-    """The trainer writes the checkpoint of a step. A write that fails is told as `write.failed`, with no duration."""
+    """The trainer writes the checkpoint of a step. A write that fails is logged as `write.failed`, with no duration."""
 
     def __init__(self, step: object) -> None:
         self._step = step
 
     def _ended(self, took_ms: float, error: str | None) -> None:
         if error is None:
-            _tell("ckpt", "write.done", (("step", _count, self._step), ("write_ms", _figure, took_ms)))
+            _emit("ckpt", "write.done", (("step", _count, self._step), ("write_ms", _figure, took_ms)))
         else:
-            told = (("step", _count, self._step), ("after_ms", _figure, took_ms), ("error", _word, error))
-            _tell("ckpt", "write.failed", told)
+            fields = (("step", _count, self._step), ("after_ms", _figure, took_ms), ("error", _word, error))
+            _emit("ckpt", "write.failed", fields)
 
 
 class checkpoint_wait(_Timed):
@@ -462,11 +462,11 @@ class checkpoint_wait(_Timed):
         self._step = target_step
 
     def _began(self) -> None:
-        _tell("ckpt", "wait.start", (("target_step", _count, self._step),))
+        _emit("ckpt", "wait.start", (("target_step", _count, self._step),))
 
     def _ended(self, took_ms: float, error: str | None) -> None:
-        told = (("target_step", _count, self._step), ("wait_ms", _figure, took_ms), ("error", _word, error))
-        _tell("ckpt", "wait.done", told)
+        fields = (("target_step", _count, self._step), ("wait_ms", _figure, took_ms), ("error", _word, error))
+        _emit("ckpt", "wait.done", fields)
 
 
 class generation_batch(_Timed):
@@ -483,11 +483,11 @@ class generation_batch(_Timed):
         self._target = target_batch
 
     def _began(self) -> None:
-        _tell("gen", "batch.start", (("inflight", _counted, self.inflight), ("target_batch", _count, self._target)))
+        _emit("gen", "batch.start", (("inflight", _counted, self.inflight), ("target_batch", _count, self._target)))
 
     def _ended(self, took_ms: float, error: str | None) -> None:
-        told = (("completions", _count, self.completions), ("dur_ms", _figure, took_ms))
-        _tell("gen", "batch.done", (*told, ("inflight", _counted, self.inflight), ("error", _word, error)))
+        fields = (("completions", _count, self.completions), ("dur_ms", _figure, took_ms))
+        _emit("gen", "batch.done", (*fields, ("inflight", _counted, self.inflight), ("error", _word, error)))
 
 
 def _counted(value: Any) -> str:
@@ -495,7 +495,7 @@ def _counted(value: Any) -> str:
 
 
 def rollout(trunc_pct: object, current_step: object, ckpt_step: object, staleness: object = None) -> None:
-    """Tells of the rollouts of a step: percent that were cut, and the step of the weights that made them.
+    """Log the rollouts of a step: percent that were truncated, and the step of the weights that made them.
 
     `staleness` is the difference of the steps unless it is given.
     """
@@ -503,7 +503,7 @@ def rollout(trunc_pct: object, current_step: object, ckpt_step: object, stalenes
         with suppress(Exception):
             staleness = current_step - ckpt_step  # type: ignore[operator]  # steps of any kind of number
     steps = (("current_step", _count, current_step), ("ckpt_step", _count, ckpt_step))
-    _tell("rollout", "", (("trunc_pct", _figure, trunc_pct), *steps, ("staleness", _count, staleness)))
+    _emit("rollout", "", (("trunc_pct", _figure, trunc_pct), *steps, ("staleness", _count, staleness)))
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------
@@ -513,7 +513,7 @@ _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class FirstByteMiddleware:
-    """ASGI middleware that tells `server.recv` when a request for one of `paths` arrives, before the app sees it.
+    """ASGI middleware that logs `server.recv` when a request for one of `paths` arrives, before the app sees it.
 
     What passes through is not read, held or changed, but that the answer to a request says how long `rpc` took when it
     had ended before the answer began (`RPC_HEADER`). Other paths, and whatever else a server says, pass untouched.
@@ -534,10 +534,10 @@ class FirstByteMiddleware:
             await self.app(scope, receive, send)
             return
         request = _Request(read_trace(scope))
-        _tell("weights", "server.recv", (("path", _word, path), ("t", _moment, time.monotonic())), request.trace)
+        _emit("weights", "server.recv", (("path", _word, path), ("t", _moment, time.monotonic())), request.trace)
         mark = _request.set(request)
         try:
-            await self.app(scope, receive, _telling(send, request) if scope["type"] == "http" else send)
+            await self.app(scope, receive, _with_rpc_header(send, request) if scope["type"] == "http" else send)
         finally:
             with suppress(ValueError):  # a server that gives up closes what it runs from elsewhere
                 _request.reset(mark)
@@ -549,13 +549,13 @@ def _path(scope: _Scope) -> str:
     return path[len(root) :] if root and path.startswith(root + "/") else path
 
 
-def _telling(send: _Send, request: _Request) -> _Send:
-    """`send`, with the header that tells how long the RPC took."""
+def _with_rpc_header(send: _Send, request: _Request) -> _Send:
+    """`send`, with the header that reports the duration of the RPC."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if request.rpc_ms is not None and message["type"] == "http.response.start":
-            told = (RPC_HEADER.encode(), _figure(request.rpc_ms).encode())
-            message = {**message, "headers": [*message.get("headers", ()), told]}
+            header = (RPC_HEADER.encode(), _figure(request.rpc_ms).encode())
+            message = {**message, "headers": [*message.get("headers", ()), header]}
         await send(message)
 
     return sending
@@ -563,11 +563,11 @@ def _telling(send: _Send, request: _Request) -> _Send:
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 class QueueMonitor:
-    """Looks at a queue every 100 ms from a thread of its own, and tells once a second how full it is.
+    """Samples a queue every 100 ms in a thread of its own, and logs once a second how full it is.
 
-    `queue` has `qsize()`, or is a function that tells the depth; `capacity` is its `maxsize` unless given, and one
-    without an end tells its depth alone. A line holds means over the looks since the line before, the share of looks
-    that found nothing, and what `produced` and `consumed` counted in this process. Below `low` (a share of the
+    `queue` has `qsize()`, or is a function that returns the depth; `capacity` is its `maxsize` unless given; without
+    a limit only the depth is logged. A line has means over the samples since the line before, the share of samples
+    that found it empty, and what `produced` and `consumed` counted in this process. Below `low` (a share of the
     capacity), once anything went through it, a warning follows the line, at first and at every tenth.
 
     Use it with `with`, or call `start` and `stop`. A forked child, or a process that it is sent to, has no thread and
@@ -589,14 +589,14 @@ class QueueMonitor:
         self._every_s, self._looks, self._low = every_s, looks, low
         self._used = False
         self._low_lines = 0
-        self._anew()
+        self._reset()
         _monitors.add(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What a process that is started anew gets of it: it counts from zero, and has no thread."""
+        """Copy for a new process: it counts from zero, and has no thread."""
         return type(self), (self._queue, self.name, self._capacity, self._every_s, self._looks, self._low)
 
-    def _anew(self) -> None:
+    def _reset(self) -> None:
         """Begins to count; in a forked child a lock may be held by a thread that is not there."""
         self._lock = threading.RLock()  # a signal handler may count too
         self._stopped = threading.Event()
@@ -615,7 +615,7 @@ class QueueMonitor:
             self._consumed += int(count)
 
     def start(self) -> None:
-        """Begins to look; a monitor that looks already goes on."""
+        """Start sampling; a monitor that already samples continues."""
         with suppress(Exception), self._lock:  # there may be no thread to be had
             if self._thread is None:
                 self._stopped = threading.Event()  # a thread that did not end in time keeps its own
@@ -626,7 +626,7 @@ class QueueMonitor:
                 self._thread = thread
 
     def stop(self) -> None:
-        """Tells what was seen since the last line and ends the thread."""
+        """Log the samples since the last line and end the thread."""
         thread, self._thread = self._thread, None
         self._stopped.set()
         with suppress(Exception):  # a sink may stop the monitor that calls it
@@ -641,7 +641,7 @@ class QueueMonitor:
         self.stop()
 
     def look(self) -> None:
-        """Looks once; after `looks` of them a line is told."""
+        """Take one sample; after `looks` of them a line is logged."""
         try:
             depth = float(self._queue() if callable(self._queue) else self._queue.qsize())
         except Exception:  # it is not known on this system, or not now
@@ -650,7 +650,7 @@ class QueueMonitor:
             self._depths.append(depth)
         try:
             if len(self._depths) >= self._looks:
-                self._tell()
+                self._emit()
         except Exception:  # what it was asked for is no number
             self._depths.clear()
             _State.lost += 1
@@ -660,11 +660,11 @@ class QueueMonitor:
             pause_s = self._every_s if self._every_s > 0 else _LOOK_EVERY_S  # never without a pause
             while not stopped.wait(pause_s):
                 self.look()
-            self._tell()
+            self._emit()
         except Exception:  # what it was asked for is no time or number
             _State.lost += 1
 
-    def _tell(self) -> None:
+    def _emit(self) -> None:
         depths, self._depths = self._depths, []
         if not depths:
             return
@@ -672,10 +672,12 @@ class QueueMonitor:
             depth = sum(depths) / len(depths)
             self._used = self._used or bool(depth or self._produced or self._consumed)
             fill = self._fill(depth)
-            self._tell_depth(depth, fill, 100.0 * depths.count(0.0) / len(depths))
+            self._emit_depth(depth, fill, 100.0 * depths.count(0.0) / len(depths))
             if fill is not None and fill < self._low and self._used:
                 if self._low_lines % _WARN_EVERY == 0:
-                    _say(f"Potential data starvation detected in {self.name}", "starved", {"queue": self.name}, True)
+                    _emit_text(
+                        f"Potential data starvation detected in {self.name}", "starved", {"queue": self.name}, True
+                    )
                 self._low_lines += 1
             else:
                 self._low_lines = 0
@@ -690,7 +692,7 @@ class QueueMonitor:
             return None
         return depth / capacity if 0 < capacity < math.inf else None
 
-    def _tell_depth(self, depth: float, fill: float | None, empty_pct: float) -> None:
+    def _emit_depth(self, depth: float, fill: float | None, empty_pct: float) -> None:
         figures: dict[str, object] = {"queue": self.name, "items": round(depth), "empty_pct": round(empty_pct, 1)}
         text = f"{self.name} depth: {depth:.0f} items"
         if fill is not None:
@@ -698,16 +700,16 @@ class QueueMonitor:
             text = f"{self.name} utilization: {fill:.1%} ({depth:.0f} items)"
         figures.update(produced=self._produced, consumed=self._consumed)
         counts = f"produced={self._produced} consumed={self._consumed}"
-        _say(f"{text} empty={empty_pct:.1f}% {counts}", "depth", figures, False)
+        _emit_text(f"{text} empty={empty_pct:.1f}% {counts}", "depth", figures, False)
 
 
-def _say(text: str, event: str, figures: Mapping[str, object], warns: bool) -> None:
-    """Tells a line about a queue."""
-    voice = _State.voice
-    if voice.json:
-        told = {"ts": round(time.time(), 6), "msg": text, "area": "queue", "event": event, **figures}
-        text = json.dumps(told, allow_nan=False)
-    (voice.warn if warns else voice.say)(text)
+def _emit_text(text: str, event: str, figures: Mapping[str, object], warns: bool) -> None:
+    """Write a line about a queue."""
+    output = _State.output
+    if output.json:
+        fields = {"ts": round(time.time(), 6), "msg": text, "area": "queue", "event": event, **figures}
+        text = json.dumps(fields, allow_nan=False)
+    (output.warn if warns else output.info)(text)
 
 
 _monitors: WeakSet[QueueMonitor] = WeakSet()
@@ -716,7 +718,7 @@ _monitors: WeakSet[QueueMonitor] = WeakSet()
 def _forked() -> None:
     _State.forks += 1
     for monitor in tuple(_monitors):
-        monitor._anew()
+        monitor._reset()
 
 
 if hasattr(os, "register_at_fork"):  # where processes fork

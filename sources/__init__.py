@@ -17,43 +17,6 @@ if TYPE_CHECKING:
     from .shell import LocalRunner, RunnerError
     from .spec import ARCHIVES, parse_spec
 
-__all__ = [
-    "ARCHIVES",
-    "STDIN",
-    "TRUNCATED",
-    "BulkScanner",
-    "Cut",
-    "LineSplitter",
-    "LocalRunner",
-    "LogFile",
-    "OddLineError",
-    "Player",
-    "ReplyError",
-    "Rewound",
-    "RunnerError",
-    "SourceClock",
-    "TimedItem",
-    "Timeline",
-    "Url",
-    "damaged",
-    "discover",
-    "display_name",
-    "distinct",
-    "get",
-    "in_use",
-    "log_file",
-    "newlines",
-    "open_here",
-    "parse_spec",
-    "parse_url",
-    "read_blocks",
-    "read_logs",
-    "scanning",
-    "splittable",
-    "timeline_of",
-    "without_copies",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -8,13 +8,13 @@ from typing import Any
 import snapshots
 
 from perfmon.core.model import Severity, TimeBase
+from perfmon.textgraphics.charts import Leg
 from perfmon.viewmodel.state import (
     Alert,
     AlertState,
     Bar,
     Board,
     Freshness,
-    Leg,
     Level,
     MonitorState,
     RunState,

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
         load_themes,
     )
 
-__all__ = [
-    "COLOURS_OF_CAUSES",
-    "COLOURS_OF_SOURCES",
-    "GROUNDS",
-    "PAIRS",
-    "REMEMBERED",
-    "STYLES",
-    "TEXTS",
-    "StyleSpec",
-    "StyleSpecs",
-    "ThemeData",
-    "choose_theme",
-    "load_themes",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from .app_base import AppOptions
     from .screenshot import board_columns, shoot
 
-__all__ = [
-    "ACTIONS",
-    "AppOptions",
-    "PerfmonApp",
-    "board_columns",
-    "shoot",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

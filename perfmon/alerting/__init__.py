@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     from .alerts import AlertManager, alert_key, of_pollers
     from .notifications import Notifier
 
-__all__ = [
-    "AlertManager",
-    "Notifier",
-    "alert_key",
-    "of_pollers",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -30,7 +30,7 @@ class OccurrenceCounter:
         self.count = 0
         """Never goes down."""
         self.activity: deque[float] = deque(maxlen=_ACTIVITY)
-        """When the newest occurrences ended (silences: began), in seconds on the run's axis."""
+        """Ends of the newest occurrences (of silences: their starts), in seconds on the run's axis."""
         self._known: dict[tuple[int, ...], float] = {}
         self._lacks: list[Window] = []
         self._lost: list[Window] = []
@@ -73,30 +73,30 @@ class OccurrenceCounter:
         return True
 
     def _lose(self, finding: Finding, window: Window) -> None:
-        told = _extended([(window[0] + low, window[0] + high) for low, high in finding.lost], finding, window)
-        untold = max(0.0, finding.lost_s - sum(high - low for low, high in finding.lost))
+        lost = _extended([(window[0] + low, window[0] + high) for low, high in finding.lost], finding, window)
+        unplaced_s = max(0.0, finding.lost_s - sum(high - low for low, high in finding.lost))
         if not self.count:
-            self._settled_s = untold
+            self._settled_s = unplaced_s
         trusted = sum(window) / 2
-        if untold > _EDGE_S:
-            trusted = max(trusted, told[0][0] if told else window[1])
+        if unplaced_s > _EDGE_S:
+            trusted = max(trusted, lost[0][0] if lost else window[1])
         kept = [(low, min(high, trusted)) for low, high in self._lost if low < trusted]
-        self._lost = union([*kept, *told])
+        self._lost = union([*kept, *lost])
 
     def _forget(self, begin: float) -> None:
-        """What lies before the window does not come back: it is remembered as a sum."""
+        """Keep only a sum of the time before the window: it does not come back."""
         self._known = {name: end for name, end in self._known.items() if end >= begin}
         self._lacks = [lack for lack in self._lacks if lack[1] >= begin]
         self._settled_s += length([lost for lost in self._lost if lost[1] < begin])
         self._lost = [lost for lost in self._lost if lost[1] >= begin]
 
 
-def _extended(told: list[Window], finding: Finding, window: Window) -> list[Window]:
+def _extended(lost: list[Window], finding: Finding, window: Window) -> list[Window]:
     """A silence that lasts counts on, though the window waits at its last lines: what it lost ends where it does."""
     until = max((window[0] + moment.end_s for moment in finding.moments if not moment.id), default=window[1])
-    if not told or until <= window[1] or told[-1][1] < window[1] - _EDGE_S:
-        return told
-    return [*told[:-1], (told[-1][0], until)]
+    if not lost or until <= window[1] or lost[-1][1] < window[1] - _EDGE_S:
+        return lost
+    return [*lost[:-1], (lost[-1][0], until)]
 
 
 _NEVER, _PENDING, _FIRING, _RESOLVING, _RESOLVED = "", "pending", "firing", "resolving", "resolved"
@@ -118,19 +118,19 @@ _ORDER = (
 
 
 def alert_key(finding: Finding) -> AlertKey:
-    """What makes two findings the same alert."""
+    """Return the key that findings of one alert share."""
     return (finding.signature, tuple(sorted(finding.identity.items())))
 
 
 def of_pollers(finding: Finding) -> bool:
-    """It rests on what pollers say alone: that the run's logs are silent makes it no less sure."""
+    """Return true if all evidence is from pollers: then silent logs make it no less certain."""
     return bool(finding.evidence) and all(is_poll(line.source) for line in finding.evidence)
 
 
 class AlertManager:
-    """Remembers alerts. Times are seconds on the run's axis; `now` never comes from a clock of its own.
+    """Alerts over time, in seconds on the run's axis; `now` never comes from a clock of its own.
 
-    A book is for one passage through a run: one that is played again from an earlier moment wants a new book.
+    A manager is for one passage through a run: one that is played again from an earlier time needs a new one.
     """
 
     def __init__(self, window_s: float = 600.0) -> None:
@@ -144,10 +144,10 @@ class AlertManager:
         self._stale = False
         self._silent: Mapping[str, float] = {}
         self._handled: dict[AlertKey, tuple[bool, float | None]] = {}
-        """Acknowledged, and silenced until when, in the book before this one."""
+        """(acknowledged, end of silence) of alerts of the manager before this one."""
 
-    def anew(self) -> AlertManager:
-        """An empty book in which what was acknowledged or silenced still is."""
+    def fresh_copy(self) -> AlertManager:
+        """Return a manager without alerts, in which acknowledged and silenced ones still are."""
         book = AlertManager(self.window_s)
         handled = {key: (record.acked, record.silenced_until) for key, record in self._records.items()}
         book._handled = {key: how for key, how in handled.items() if how != (False, None)}
@@ -161,10 +161,10 @@ class AlertManager:
         silent: Mapping[str, float] | None = None,
         actual: float | None = None,
     ) -> tuple[Alert, ...]:
-        """Takes what a window that ends at `now` says; `stale_s` as in `MonitorState`: what is alive turns unknown.
+        """Take the diagnosis of a window that ends at `now`; `stale_s` as in `MonitorState`: live alerts turn unknown.
 
-        So does what rests on lines of `silent` logs; these were heard last at those moments. What rests on pollers does
-        not, nor does a silence that is waited to end: they go on until the `actual` moment, as in `MonitorState`.
+        So do alerts with evidence from `silent` logs, given with the times at which they were last read. Those of
+        pollers do not, nor does a silence that lasts: they hold until the `actual` time, as in `MonitorState`.
         """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
@@ -195,7 +195,7 @@ class AlertManager:
         return tuple(sorted(self._transitions, key=lambda transition: transition.time))
 
     def ack(self, key: AlertKey) -> bool:
-        """Somebody looks after it, until it resolves; False when there is no such alert or nothing to look after."""
+        """Acknowledge an alert until it resolves; False if there is no such alert, or it is over."""
         record = self._records.get(key)
         if record is None or record.over:
             return False
@@ -213,7 +213,7 @@ class AlertManager:
         return record is not None
 
     def undo(self, key: AlertKey) -> bool:
-        """Takes back acknowledgement and silence; False when there was neither."""
+        """Undo acknowledgement and silence; False when there was neither."""
         record = self._records.get(key)
         if record is None or not (record.acked or record.silenced_until is not None):
             return False
@@ -223,7 +223,7 @@ class AlertManager:
     def shift(self, seconds: float) -> None:
         """The run's axis became another one, by that much: the present is the same moment on both."""
         self._now = None if self._now is None else self._now + seconds
-        self._silent = {source: heard + seconds for source, heard in self._silent.items()}
+        self._silent = {source: last_read + seconds for source, last_read in self._silent.items()}
         for record in self._records.values():
             record.shift(seconds)
         self._handled = {k: (acked, None if t is None else t + seconds) for k, (acked, t) in self._handled.items()}
@@ -239,23 +239,23 @@ class AlertManager:
         record.see(finding, window, now, self._unknown(record))
 
     def _unknown(self, record: _Record) -> bool:
-        """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
+        """Return true if it may have ended unnoticed: its sources are silent, and it is not about that silence."""
         if record.over or _of_silence(record.finding):
             return False
-        return bool(self._heard(record)) or (self._stale and not of_pollers(record.finding))
+        return bool(self._last_read(record)) or (self._stale and not of_pollers(record.finding))
 
-    def _heard(self, record: _Record) -> list[float]:
-        """When the silent ones of the logs that it rests on were heard last."""
+    def _last_read(self, record: _Record) -> list[float]:
+        """Times at which the silent logs of its evidence were last read."""
         sources = {line.source for line in record.finding.evidence}
-        return [heard for source, heard in self._silent.items() if source in sources]
+        return [last_read for source, last_read in self._silent.items() if source in sources]
 
     def _until(self, record: _Record, now: float, at: float) -> float | None:
-        """The last moment of which it is known that it held, where that is not the present."""
+        """The last time at which it is known to hold; None for the present."""
         if not self._unknown(record):
             return None if at == now else at
-        logs = [heard for source, heard in self._silent.items() if not is_poll(source)]
-        heard = min(self._heard(record), default=max(logs, default=record.last))
-        return min(at, max(heard, record.last))
+        logs = [last_read for source, last_read in self._silent.items() if not is_poll(source)]
+        last_read = min(self._last_read(record), default=max(logs, default=record.last))
+        return min(at, max(last_read, record.last))
 
     def _alert(self, record: _Record, alive: set[str], now: float, at: float) -> Alert:
         """`at` is the moment of what it rests on."""
@@ -292,7 +292,7 @@ def _moment(finding: Finding, now: float, actual: float | None) -> float:
 
 
 class _Record:
-    """All that is remembered of one alert."""
+    """State of one alert over time."""
 
     def __init__(self, number: int, key: AlertKey, finding: Finding) -> None:
         self.number, self.key, self.finding = number, key, finding
@@ -311,7 +311,7 @@ class _Record:
 
     @property
     def listed(self) -> bool:
-        """What was pending and came to nothing never happened."""
+        """False for an alert that was pending and came to nothing."""
         return self.life != _NEVER
 
     @property
@@ -359,15 +359,15 @@ class _Record:
             self._state = None
 
     def become(self, state: AlertState, now: float) -> list[Transition]:
-        """What is shown of it from `now` on, or from when its life turned."""
+        """Set the state that is shown from `now` on, or from the last turn of its life; return the transitions."""
         was, self._state = self._state, state
         if state is was:
             return []
         self.changed = self.turned if state == self.life else now
-        told = [Transition(self.changed, self.key, state, _LEVELS[self.finding.severity])]
+        changes = [Transition(self.changed, self.key, state, _LEVELS[self.finding.severity])]
         if was is None and self._fired and state is not AlertState.FIRING:
-            told.insert(0, replace(told[0], time=self._since, state=AlertState.FIRING))
-        return told
+            changes.insert(0, replace(changes[0], time=self._since, state=AlertState.FIRING))
+        return changes
 
     def alert(self, state: AlertState, inhibited_by: str | None, flapping_since: float, until: float | None) -> Alert:
         """As it is published."""
@@ -402,12 +402,12 @@ class _Record:
 
 
 def _of_silence(finding: Finding) -> bool:
-    """It speaks of what did not happen: where no line comes it is known all the better."""
+    """Return true if it is about a lack of lines: then silent logs make it no less certain."""
     return bool(finding.moments) and not finding.moments[-1].id
 
 
 def _goes_on(finding: Finding) -> bool:
-    """It is a silence that somebody waits to end, however long ago the window ended."""
+    """Return true for a silence that lasts, however long ago the window ended."""
     return _of_silence(finding) and finding.moments[-1].end_s > finding.last_s
 
 

@@ -13,22 +13,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any
 
 from perfmon.core import NotifyConfig, Severity, evidence_text, format_seconds, plain
 from perfmon.viewmodel import Alert, AlertKey, AlertState, MonitorState, RunState
 
-# --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
+# --- Which alerts are reported, and when: what changed between pictures, held to a rate ---
 
 BURST = 5
-"""Messages of all alerts together within `min_interval_s`; the others wait, the worst are told first."""
+"""Messages of all alerts together within `min_interval_s`; the others wait, the worst are sent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to be told of an alert; its texts are plain and without secrets."""
+    """A change of an alert; its texts are plain and without secrets."""
 
     event: str
     """firing or resolved."""
@@ -37,7 +37,7 @@ class Notification:
     signature: str
     title: str
     sentence: str
-    identity: Mapping[str, str]
+    identity: dict[str, str]
     count: int
     lost_s: float
 
@@ -45,56 +45,39 @@ class Notification:
     def text(self) -> str:
         """All of it in one line, for chats."""
         mark = "✓ resolved" if self.event == "resolved" else self.severity.label
-        told = self.sentence if self.sentence.startswith(self.title) else f"{self.title}: {self.sentence}"
-        return f"{mark} {told}"
+        return f"{mark} {self.sentence if self.sentence.startswith(self.title) else f'{self.title}: {self.sentence}'}"
 
     @property
     def values(self) -> dict[str, str]:
-        """The placeholders of commands and what they stand for."""
-        return {
-            "event": self.event,
-            "severity": self.severity.value,
-            "signature": self.signature,
-            "title": self.title,
-            "sentence": self.sentence,
-            "count": str(self.count),
-            "lost": format_seconds(self.lost_s),
-            "number": str(self.number),
-        }
+        """The placeholders of commands and their values."""
+        names = ("event", "severity", "signature", "title", "sentence", "count", "number")
+        return {name: str(getattr(self, name)) for name in names} | {"lost": format_seconds(self.lost_s)}
 
 
-def tiding(alert: Alert, event: str) -> Notification:
-    """What is told of an alert."""
+def notification(alert: Alert, event: str) -> Notification:
+    """Return what is reported of an alert."""
     finding = alert.finding
-    return Notification(
-        event,
-        alert.number,
-        finding.severity,
-        evidence_text(finding.signature),
-        evidence_text(finding.title),
-        evidence_text(finding.sentence),
-        {evidence_text(name): evidence_text(value) for name, value in finding.identity.items()},
-        alert.count,
-        alert.lost_s,
-    )
+    signature, title, sentence = map(evidence_text, (finding.signature, finding.title, finding.sentence))
+    identity = {evidence_text(name): evidence_text(value) for name, value in finding.identity.items()}
+    severity, lost_s = finding.severity, alert.lost_s
+    return Notification(event, alert.number, severity, signature, title, sentence, identity, alert.count, lost_s)
 
 
 class Notifications:
-    """Compares each picture with the one before. What burns when the monitor opens is on the screen: it is not told,
-    but its end is."""
+    """Compares each picture with the one before. Of alerts that fire from the start only the end is reported."""
 
     def __init__(self, config: NotifyConfig, clock: Callable[[], float]) -> None:
         self._config = config
         self._clock = clock
         self._burning: dict[AlertKey, Severity] | None = None
-        """What is known to fire, at its worst; None before the first picture of the present."""
+        """Firing alerts at their worst; None before the first picture of the present."""
         self._silenced: set[AlertKey] = set()
         self._waiting: dict[AlertKey, Notification] = {}
-        self._told: dict[AlertKey, float] = {}
+        self._sent: dict[AlertKey, float] = {}
         self._recent: deque[float] = deque()
 
     def take(self, picture: MonitorState) -> list[Notification]:
-        """What is to be told now, the worst first."""
+        """Return the notifications that are due, the worst first."""
         if picture.state is RunState.LOADING:
             return []
         if self._burning is None:
@@ -124,22 +107,22 @@ class Notifications:
 
     def _wait(self, alert: Alert, event: str) -> None:
         if event in self._config.on and alert.finding.severity.rank >= self._config.min_severity.rank:
-            self._waiting[alert.key] = tiding(alert, event)
+            self._waiting[alert.key] = notification(alert, event)
 
     def _due(self) -> list[Notification]:
         now, interval = self._clock(), self._config.min_interval_s
         while self._recent and now - self._recent[0] >= interval:
             self._recent.popleft()
-        self._told = {key: then for key, then in self._told.items() if now - then < interval}
+        self._sent = {key: then for key, then in self._sent.items() if now - then < interval}
         ready = sorted(
-            (item for item in self._waiting.items() if item[0] not in self._told),
+            (item for item in self._waiting.items() if item[0] not in self._sent),
             key=lambda item: (-item[1].severity.rank, item[1].number),
         )[: max(0, BURST - len(self._recent))]
         for key, _ in ready:
             del self._waiting[key]
-            self._told[key] = now
+            self._sent[key] = now
             self._recent.append(now)
-        return [told for _, told in ready]
+        return [due for _, due in ready]
 
 
 # --- Alerts outward: the terminal's bell and title, a program, a webhook. Off unless the configuration asks for it ---
@@ -160,7 +143,7 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 class Notifier:
     """Tells what changes from picture to picture, as `config` wants it; never raises.
 
-    `writer` writes to the terminal (bell and title), `tell` shows the user one line: each kind of failure once. Both
+    `writer` writes to the terminal (bell and title), `report` shows the user one line: each kind of failure once. Both
     are called in the thread that calls `update`, or in the one that sends. Use it from one thread; `close` it at the
     end, which gives the terminal its title back.
     """
@@ -169,17 +152,17 @@ class Notifier:
         self,
         config: NotifyConfig,
         writer: Callable[[str], None] | None = None,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
-        """Messages that found the queue full."""
+        """Messages dropped because the queue was full."""
         self.failures: list[str] = []
-        """What went wrong, each kind once."""
+        """Failures, each kind once."""
         self._config = config
         self._writer = writer
-        self._tell = tell
-        self._tidings = Notifications(config, clock)
+        self._report = report
+        self._notifications = Notifications(config, clock)
         self._queue: queue.Queue[Notification | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
         self._posts: list[threading.Thread] = []
@@ -188,15 +171,15 @@ class Notifier:
         self._child: subprocess.Popen[bytes] | None = None
 
     def update(self, picture: MonitorState) -> None:
-        """Compares with the picture before, and tells what is new."""
-        told = self._tidings.take(picture)
+        """Compare with the picture before, and report changes."""
+        due = self._notifications.take(picture)
         if self._config.title:
             self._show_title(picture)
-        if told and self._config.bell:
+        if due and self._config.bell:
             self._write("\a")
         if self._config.command or self._config.webhook:
-            for tiding in told:
-                self._send(tiding)
+            for note in due:
+                self._send(note)
 
     def close(self, wait_s: float = 1.0) -> None:
         """Ends, once what waits was sent or `wait_s` seconds have passed; a program that still runs is stopped."""
@@ -213,14 +196,14 @@ class Notifier:
 
     def _show_title(self, picture: MonitorState) -> None:
         verdict = picture.snapshot.verdict if picture.snapshot else None
-        said = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
+        text = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
         if picture.past_s is not None or picture.snapshot is None:
-            said = "? perfmon"
+            text = "? perfmon"
         # In tmux, a `#` of a title begins a format.
-        said = plain(" ".join(said.replace("#", " ").split()), _TITLE)
-        if said != self._title:
-            self._write(f"{'' if self._title else _PUSH_TITLE}\x1b]2;{said}\a")
-            self._title = said
+        text = plain(" ".join(text.replace("#", " ").split()), _TITLE)
+        if text != self._title:
+            self._write(f"{'' if self._title else _PUSH_TITLE}\x1b]2;{text}\a")
+            self._title = text
 
     def _write(self, text: str) -> None:
         if self._writer is None:
@@ -230,42 +213,42 @@ class Notifier:
         except (OSError, ValueError) as error:
             self._fail(f"the terminal cannot be written: {type(error).__name__}")
 
-    def _send(self, tiding: Notification) -> None:
+    def _send(self, note: Notification) -> None:
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="perfmon-notify", daemon=True)
             self._worker.start()
         try:
-            self._queue.put_nowait(tiding)
+            self._queue.put_nowait(note)
         except queue.Full:
             self.dropped += 1
             self._fail("notifications are dropped: the command or webhook of [notify] is too slow")
 
     def _work(self) -> None:
-        while (tiding := self._queue.get()) is not None and not self._closing.is_set():
+        while (note := self._queue.get()) is not None and not self._closing.is_set():
             if self._config.command:
-                self._guarded("notify.command", self._run_command, tiding)
+                self._guarded("notify.command", self._run_command, note)
             if self._config.webhook:
-                self._guarded("notify.webhook", self._post, tiding)
+                self._guarded("notify.webhook", self._post, note)
 
-    def _guarded(self, what: str, send: Callable[[Notification], str], tiding: Notification) -> None:
+    def _guarded(self, what: str, send: Callable[[Notification], str], note: Notification) -> None:
         try:
-            failed = send(tiding)
+            failed = send(note)
         except Exception as error:  # a message that cannot be sent must not end those after it
             failed = _reason(error)
         if failed:
             self._fail(f"{what} failed: {failed}")
 
-    def _fail(self, said: str) -> None:
-        if said in self.failures or len(self.failures) >= _KINDS:
+    def _fail(self, text: str) -> None:
+        if text in self.failures or len(self.failures) >= _KINDS:
             return
-        self.failures.append(said)
-        if self._tell is not None:
+        self.failures.append(text)
+        if self._report is not None:
             with suppress(Exception):
-                self._tell(said)
+                self._report(text)
 
-    def _run_command(self, tiding: Notification) -> str:
-        words = filled(self._config.command, tiding.values)
-        environment = {f"PERFMON_{name.upper()}": value for name, value in tiding.values.items()}
+    def _run_command(self, note: Notification) -> str:
+        words = filled(self._config.command, note.values)
+        environment = {f"PERFMON_{name.upper()}": value for name, value in note.values.items()}
         child = self._child = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
@@ -277,7 +260,7 @@ class Notifier:
         if self._closing.is_set():  # `close` came too early to see it
             _end(child)
         try:
-            child.communicate(_json(tiding), timeout=COMMAND_S)
+            child.communicate(_json(note), timeout=COMMAND_S)
         except subprocess.TimeoutExpired:
             _end(child)
             return f"{plain(words[0], 80)} was stopped after {COMMAND_S:.0f} s"
@@ -285,13 +268,13 @@ class Notifier:
             self._child = None
         return f"{plain(words[0], 80)} exited with {child.returncode}" if child.returncode else ""
 
-    def _post(self, tiding: Notification) -> str:
+    def _post(self, note: Notification) -> str:
         """Sends in a thread: a server that sends a byte now and then resets every timeout but this one."""
         self._posts = [post for post in self._posts if post.is_alive()]
         if len(self._posts) >= _STUCK:
             return f"no answer within {WEBHOOK_S:.0f} s"
         failed: list[str] = []
-        body, url = _json(tiding), self._config.webhook or ""
+        body, url = _json(note), self._config.webhook or ""
         post = threading.Thread(target=lambda: failed.append(_posted(url, body)), name="perfmon-webhook", daemon=True)
         post.start()
         post.join(WEBHOOK_S)
@@ -310,30 +293,18 @@ def filled(words: tuple[str, ...], values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def message(tiding: Notification) -> dict[str, Any]:
-    """The document that programs and webhooks get; chats in the manner of Slack show its `text`."""
-    text = tiding.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
-    return {
-        "schema": 1,
-        "text": text,
-        "event": tiding.event,
-        "number": tiding.number,
-        "severity": tiding.severity.value,
-        "signature": tiding.signature,
-        "title": tiding.title,
-        "sentence": tiding.sentence,
-        "identity": dict(tiding.identity),
-        "count": tiding.count,
-        "lost_s": tiding.lost_s,
-    }
+def message(note: Notification) -> dict[str, Any]:
+    """The document that programs and webhooks receive; chats in the manner of Slack show its `text`."""
+    text = note.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
+    return {"schema": 1, "text": text, **asdict(note)}
 
 
-def _json(tiding: Notification) -> bytes:
-    return json.dumps(message(tiding), ensure_ascii=False).encode()
+def _json(note: Notification) -> bytes:
+    return json.dumps(message(note), ensure_ascii=False).encode()
 
 
 def _posted(url: str, body: bytes) -> str:
-    """What went wrong, "" when nothing did. The URL is a secret, and some errors repeat it: none is shown as it is."""
+    """Post `body`; return the reason of a failure. The URL is a secret that some errors repeat: none is shown as is."""
     import urllib.request
     from urllib.error import HTTPError
 
@@ -360,7 +331,7 @@ def _posted(url: str, body: bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without any text that may hold the URL."""
+    """The reason of a failure, without any text that may hold the URL."""
     inner = getattr(error, "reason", error)
     if isinstance(inner, OSError) and inner.errno is not None:
         return os.strerror(inner.errno) if inner.errno > 0 else "the host has no address"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,15 +11,23 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from perfmon.core import InputError
+from perfmon.core import InputError, PerfmonError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from perfmon.core import Config
+    from perfmon.monitor import Monitor
 
+
+def warn(text: str) -> None:
+    """Print a message for people, which is no data."""
+    print(f"perfmon: {text}", file=sys.stderr, flush=True)
+
+
+# --- Arguments and their types ---
 
 _FILES = {
     "bash": "_shtab_compgen_files",
@@ -30,6 +39,8 @@ _FOLDERS = {
     "zsh": "_files -/",
     "fish": "(__fish_complete_directories)",
 }
+WINDOW_S = 600.0
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 def completes_files(action: argparse.Action) -> None:
@@ -42,15 +53,58 @@ def completes_folders(action: argparse.Action) -> None:
     action.complete = _FOLDERS  # type: ignore[attr-defined]  # read by shtab
 
 
+def add_sources_argument(parser: argparse.ArgumentParser, about: str = "sources, as for watch") -> None:
+    """Add `SOURCE...`."""
+    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help=about))
+
+
 def add_text_output_argument(parser: argparse.ArgumentParser, about: str) -> None:
-    """`-o FILE` of a command that makes text."""
-    told = f"{about} (-: standard output)"
-    completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=told))
+    """Add `-o FILE` of a command that makes text."""
+    about = f"{about} (-: standard output)"
+    completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=about))
 
 
-def is_printed(output: Path | None) -> bool:
-    """Return true if the output goes to standard output."""
-    return output is None or str(output) == "-"
+def add_window_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--window TIME`."""
+    about = "analysis window (default: 10m)"
+    parser.add_argument("--window", metavar="TIME", type=seconds, default=WINDOW_S, help=about)
+
+
+def add_speed_argument(parser: argparse.ArgumentParser, default: float) -> None:
+    """Add `--speed X`."""
+    about = f"speed as a factor of real time (default: {default:g})"
+    parser.add_argument("--speed", metavar="X", type=speed, default=default, help=about)
+
+
+def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option for learned thresholds."""
+    parser.add_argument(
+        "--baseline",
+        choices=["built-in", "auto"],
+        help="auto: learn thresholds from the healthy start of the run (default: built-in and configured ones)",
+    )
+
+
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the files that add to, or replace, the built-in data: formats, configuration, signatures and thresholds."""
+    add_formats_argument(parser)
+    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="additional configuration file"))
+    more: dict[str, Any] = {"type": Path, "action": "append", "default": []}
+    about = "additional folder of signatures"
+    completes_folders(parser.add_argument("--signatures", metavar="DIR", help=about, **more))
+    about = "thresholds that replace the built-in ones"
+    completes_files(parser.add_argument("--bands", metavar="FILE", help=about, **more))
+
+
+def add_formats_argument(parser: argparse.ArgumentParser) -> None:
+    """Add folders of format packs."""
+    more: dict[str, Any] = {"type": Path, "action": "append", "default": []}
+    completes_folders(parser.add_argument("--formats", metavar="DIR", help="additional folder of formats", **more))
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the configuration file of a command that works on data files."""
+    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
 
 
 def on_disk(text: str) -> Path:
@@ -60,47 +114,37 @@ def on_disk(text: str) -> Path:
     return Path(text)
 
 
-def add_data_arguments(parser: argparse.ArgumentParser) -> None:
-    """The files that add to, or replace, the built-in data: configuration, signatures and bands."""
-    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="additional configuration file"))
-    completes_folders(
-        parser.add_argument(
-            "--signatures",
-            metavar="DIR",
-            type=Path,
-            action="append",
-            default=[],
-            help="additional folder of signatures",
-        )
-    )
-    completes_files(
-        parser.add_argument(
-            "--bands",
-            metavar="FILE",
-            type=Path,
-            action="append",
-            default=[],
-            help="thresholds that replace the built-in ones",
-        )
-    )
+def byte_count(text: str) -> float | None:
+    """Bytes of a size such as `64M`; None for anything else."""
+    match = _SIZE.fullmatch(text.strip())
+    return float(match[1]) * 1024.0 ** " KMGT".index(match[2].upper() or " ") if match else None
 
 
-def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the options for thresholds."""
-    parser.add_argument(
-        "--baseline",
-        choices=["built-in", "auto"],
-        help="auto: learn thresholds from the healthy start of the run (default: built-in and configured ones)",
-    )
+def seconds(text: str) -> float:
+    """A positive duration such as `30s`, `10m` or `1h 5m`, for argparse."""
+    from perfmon.core import parse_duration
+
+    try:
+        value = parse_duration(text)
+    except (ValueError, OverflowError):
+        value = 0.0
+    if not 0.0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30s or 10m, not {text!r}")
+    return value
 
 
-def add_formats_argument(parser: argparse.ArgumentParser) -> None:
-    """Folders of format packs beside the built-in ones."""
-    completes_folders(
-        parser.add_argument(
-            "--formats", metavar="DIR", type=Path, action="append", default=[], help="additional folder of formats"
-        )
-    )
+def speed(text: str) -> float:
+    """Times real time, for argparse."""
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"expected a number from 0.1 to 1000, not {text!r}")
+    return value
+
+
+# --- Reading and writing ---
 
 
 def read_config(args: argparse.Namespace) -> Config:
@@ -108,11 +152,10 @@ def read_config(args: argparse.Namespace) -> Config:
     from perfmon.core import load_config
 
     config = load_config(args.config)
-    if getattr(args, "baseline", None) is not None:
-        config = replace(config, baseline=args.baseline)
     existing_folders((*args.formats, *args.signatures))
     config = replace(
         config,
+        baseline=getattr(args, "baseline", None) or config.baseline,
         format_dirs=(*config.format_dirs, *args.formats),
         signature_dirs=(*config.signature_dirs, *args.signatures),
         band_files=(*config.band_files, *args.bands),
@@ -131,10 +174,9 @@ def existing_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _warn_of_names(config: Config) -> None:
-    """Says what in the user's limits and signatures would judge nothing; files that cannot be read are told later."""
+    """Warn of the user's thresholds and signatures that will never be evaluated; broken files are reported later."""
     if not config.band_files and not config.signature_dirs:
         return
-    from perfmon.core import PerfmonError
     from perfmon.pipeline import vocabulary
     from perfmon.rules import load_bands, load_signature, odd_limits, odd_names
 
@@ -142,44 +184,47 @@ def _warn_of_names(config: Config) -> None:
         words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
         files = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
         for line in (*odd_limits(bands, words), *odd_names([load_signature(file) for file in files], bands, words)):
-            mend = "" if line.endswith("?") else " (use --formats for a folder of formats)"
-            print(f"perfmon: {line}{mend}", file=sys.stderr)
+            warn(line if line.endswith("?") else f"{line} (use --formats for a folder of formats)")
 
 
-def seconds(text: str) -> float:
-    """A positive duration such as `30s`, `10m` or `1h 5m`, for argparse."""
-    from perfmon.core import parse_duration
-
-    try:
-        value = parse_duration(text)
-    except (ValueError, OverflowError):
-        value = 0.0
-    if not 0.0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"expected a duration such as 30s or 10m, not {text!r}")
-    return value
+def check_files_exist(files: Iterable[Path]) -> None:
+    """Raise InputError for a data file that is missing."""
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
 
 
-def window(text: str) -> float | None:
-    """A duration, or None for `all`, for argparse."""
-    return None if text == "all" else seconds(text)
+def is_printed(output: Path | None) -> bool:
+    """Return true if the output goes to standard output."""
+    return output is None or str(output) == "-"
 
 
-def speed(text: str) -> float:
-    """Times real time, for argparse."""
-    try:
-        value = float(text.removesuffix("x"))
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"expected a number from 0.1 to 1000, not {text!r}")
-    return value
+def write_output(text: str, output: Path | None, suffix: str, what: str = "") -> None:
+    """Print `text`, or save it to `output` and name the file on stderr after the words `what`."""
+    if output is None or is_printed(output):
+        sys.stdout.write(text)
+        return
+    from datetime import datetime
+
+    from perfmon.reports import save
+
+    warn(f"{what} {save(text, output, datetime.now().astimezone(), suffix)}")
+
+
+def raise_failure(monitor: Monitor) -> None:
+    """Raise what a monitor failed by, if it did."""
+    error = monitor.failed
+    if isinstance(error, PerfmonError):
+        raise error
+    if error is not None:
+        raise RuntimeError(f"the monitor stopped: {type(error).__name__}: {error}") from error
 
 
 # --- Choices of arguments for shell completion: argparse accepts any value, the command validates it ---
 
 
 class Offered:
-    """The `choices` of an argument that shells complete; they are asked for only when a completion script is made."""
+    """The `choices` of an argument that shells complete; they are read only when a completion script is made."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,35 +13,37 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import InputError, UsageError, plain
 
+from ._options import ProgressBar, byte_count, warn
+
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
     from perfmon.sources import LogFile, Url
     from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet, RemoteSpec
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 HISTORY = 64 << 20
 """Bytes of each log there that are read of what is there already, unless told otherwise."""
 
 
 def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for connecting and reading over a network."""
-    parser.add_argument(
-        "--history",
-        metavar="SIZE",
-        type=size,
-        default=HISTORY,
-        help="history to read of each remote log (200M; all; default: 64M)",
-    )
+    about = "history to read of each remote log (200M; all; default: 64M)"
+    parser.add_argument("--history", metavar="SIZE", type=size, default=HISTORY, help=about)
     add_login_arguments(parser)
 
 
 def add_login_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for connecting."""
     parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
-    parser.add_argument(
-        "--ssh-config", metavar="FILE", type=Path, help="ssh configuration file (default: ~/.ssh/config)"
-    )
+    about = "ssh configuration file (default: ~/.ssh/config)"
+    parser.add_argument("--ssh-config", metavar="FILE", type=Path, help=about)
+
+
+def add_host_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `HOST...` and the paths on all of them."""
+    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
+    about = "file, folder or quoted glob on the host, relative to the home folder; repeatable"
+    parser.add_argument("--log", metavar="PATH", action="append", default=[], help=about)
 
 
 def add_polls_argument(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +55,10 @@ def size(text: str) -> int | None:
     """A size such as `64M`, for argparse; None for `all`."""
     if text.strip().lower() == "all":
         return None
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    count = byte_count(text)
+    if count is None:
         raise argparse.ArgumentTypeError(f"expected a size such as 64M or 2G, or all, not {text!r}")
-    return int(float(match[1]) * 1024.0 ** " KMGT".index(match[2].upper() or " "))
+    return int(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +69,32 @@ class Wanted:
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
-    asked: list[PollRequest] = field(default_factory=list)
+    pollers: list[PollRequest] = field(default_factory=list)
     """Pollers of this machine."""
 
 
-def sort_specs(specs: Sequence[str]) -> Wanted:
-    """Parse the sources. Raises UsageError for an invalid one of any kind."""
+def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
+    """Parse the sources, names of pollers included (`polling`). Raises UsageError for an invalid one of any kind."""
     from perfmon.sources import parse_spec
-    from perfmon.sources.pollers import parse_request
     from perfmon.sources.remote import parse_remote
 
     found = Wanted()
     for text in specs:
-        there = parse_remote(text)
-        asked = None if there is not None or os.path.lexists(os.path.expanduser(text)) else parse_request(text)
-        if there is not None:
-            found.remote.append(there)
-        elif asked is not None:
-            found.asked.append(asked)
+        if (remote := parse_remote(text)) is not None:
+            found.remote.append(remote)
+        elif polling and (request := _poller(text)) is not None:
+            found.pollers.append(request)
         else:
             parse_spec(text)
             found.local.append(text)
     _check_place(found.local)
     return found
+
+
+def _poller(text: str) -> PollRequest | None:
+    from perfmon.sources.pollers import parse_request
+
+    return None if os.path.lexists(os.path.expanduser(text)) else parse_request(text)
 
 
 def _check_place(local: Sequence[str]) -> None:
@@ -103,23 +107,6 @@ def _check_place(local: Sequence[str]) -> None:
             raise UsageError(f"{named[0]}: the current folder was deleted (cd to another one)") from None
 
 
-def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
-    """(SPECs of logs on this machine, SPECs on others), for who only reads. Raises UsageError for a wrong one."""
-    from perfmon.sources import parse_spec
-    from perfmon.sources.remote import parse_remote
-
-    local: list[str] = []
-    remote: list[RemoteSpec] = []
-    for text in specs:
-        there = parse_remote(text)
-        if there is not None:
-            remote.append(there)
-        else:
-            parse_spec(text)
-            local.append(text)
-    return local, remote
-
-
 def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[PollRequest, ...]:
     """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
@@ -127,11 +114,11 @@ def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[PollRequest, ...]
     """
     from perfmon.sources.pollers import DEFAULT
 
-    if no_polls and wanted.asked:
-        raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
+    if no_polls and wanted.pollers:
+        raise UsageError(f"--no-polls: {wanted.pollers[0].shown} conflicts with it: remove one of them")
     if no_polls or (wanted.remote and not wanted.local):
-        return tuple(wanted.asked)
-    return (*DEFAULT, *wanted.asked)
+        return tuple(wanted.pollers)
+    return (*DEFAULT, *wanted.pollers)
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
@@ -151,7 +138,7 @@ def connect(
     *,
     history: int | None,
     checks: Sequence[Url] = (),
-    asked: Sequence[PollRequest] = (),
+    pollers: Sequence[PollRequest] = (),
     again: bool = True,
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
@@ -164,11 +151,11 @@ def connect(
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
     options = FleetOptions(
         history=history,
-        ask=ask if is_interactive() else None,
+        ask=prompt_user if is_interactive() else None,
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
-        requests=tuple(asked),
+        requests=tuple(pollers),
         finder=find_logs,
         patient=not again,
     )
@@ -177,9 +164,9 @@ def connect(
     fleet = Fleet(remote, options)
     fleet.open()
     for failure in fleet.failures if again else ():
-        print(f"perfmon: {failure}{'' if failure.cause.final else ' (retrying)'}", file=sys.stderr)
+        warn(f"{failure}{'' if failure.cause.final else ' (retrying)'}")
     for name in fleet.pending_hosts:
-        print(f"perfmon: {name}: no answer yet (waiting)", file=sys.stderr)
+        warn(f"{name}: no answer yet (waiting)")
     return fleet
 
 
@@ -191,7 +178,7 @@ def print_missing(fleet: Fleet) -> None:
         if not tails and host.logs.caught_up:
             names = [f"{host.address.shown}:{plain(path, 200)}" for path in host.logs.paths]
         for name in names:
-            print(f"perfmon: {name}: no such log (perfmon ssh HOST --dry-run lists what is there)", file=sys.stderr)
+            warn(f"{name}: no such log (perfmon ssh HOST --dry-run lists what is there)")
 
 
 @contextmanager
@@ -204,8 +191,6 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
 
     from perfmon.core import ConnectError
     from perfmon.sources import LogFile, log_file
-
-    from ._options import ProgressBar
 
     if not all(spec.path for spec in remote):
         raise UsageError("name the logs on the host: ssh://user@host/path")
@@ -225,7 +210,7 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         logs: list[LogFile] = []
         for copy in copies:
             for problem in copy.problems:
-                print(f"perfmon: {problem}", file=sys.stderr)
+                warn(problem)
             for log in copy.logs:
                 here = log_file(Path(folder, log.file))
                 logs.append(LogFile(plain(f"{copy.host}:{log.path}"), here.path, None, here.compression))
@@ -240,21 +225,16 @@ def feed_of(
     *,
     history: bool = True,
     polling: bool | None = None,
-    asked: Sequence[PollRequest] = (),
+    pollers: Sequence[PollRequest] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
-    from perfmon.monitor import FollowFeed, HistoryTaggedFeed
+    from perfmon.monitor import FollowFeed, HistoryTaggedFeed, PollingFeed, RemoteFeed
 
-    here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
-    if asked:
-        from perfmon.monitor import PollingFeed
-
-        here = PollingFeed(here, asked, lambda: places_of(local))
-    if fleet is not None:
-        from perfmon.monitor import RemoteFeed
-
-        return HistoryTaggedFeed(RemoteFeed(fleet, here))
-    return HistoryTaggedFeed(here or FollowFeed(local, history=history, polling=polling))
+    logs = FollowFeed(local, history=history, polling=polling)
+    feed: Feed | None = logs if local else None
+    if pollers:
+        feed = PollingFeed(feed, pollers, lambda: places_of(local))
+    return HistoryTaggedFeed(feed or logs if fleet is None else RemoteFeed(fleet, feed))
 
 
 def places_of(specs: Sequence[str]) -> dict[str, str]:
@@ -276,7 +256,7 @@ def is_interactive() -> bool:
         return False
 
 
-def ask(prompt: str, echo: bool) -> str | None:
+def prompt_user(prompt: str, echo: bool) -> str | None:
     """Asks on the terminal; None where the answer is the end of input. Raises KeyboardInterrupt."""
     import getpass
 

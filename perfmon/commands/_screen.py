@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, PerfmonError, UsageError
+from perfmon.core import ExitCode, UsageError
 
-from ._options import seconds
+from ._options import add_window_argument, raise_failure, warn
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -19,25 +19,17 @@ if TYPE_CHECKING:
     from perfmon.viewmodel import MonitorState
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
-_WINDOW_S = 600.0
 _ESCAPE_MS = 30
-"""So long what may be the begin of a longer key is waited for, unless the user says otherwise."""
+"""Time to wait for the rest of a longer key, unless the user sets it."""
 _TURN_S = 0.001
-"""A thread that reads and judges lets the one that answers keys have its turn so soon, several times a key."""
+"""Switch interval of threads, so that keys are handled while the monitor reads."""
 
 
 def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
     """Window, layout, theme."""
-    parser.add_argument(
-        "--window",
-        metavar="TIME",
-        type=seconds,
-        default=_WINDOW_S,
-        help="analysis window (default: 10m)",
-    )
-    parser.add_argument(
-        "--layout", choices=LAYOUTS, default="auto", help="layout of the panes (default: by terminal size)"
-    )
+    add_window_argument(parser)
+    about = "layout of the panes (default: by terminal size)"
+    parser.add_argument("--layout", choices=LAYOUTS, default="auto", help=about)
     parser.add_argument("--theme", metavar="NAME", help="colour theme (T switches)")
     parser.add_argument("--no-mouse", action="store_true", help="no mouse support: the terminal can select text")
 
@@ -52,9 +44,9 @@ def open_screen(
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
 ) -> int:
-    """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it.
+    """Run the monitor until the user leaves it.
 
-    `note` is asked what is wrong with that which is read, each time when something new was found.
+    `announce`: write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
     need_terminal()
     from perfmon.textgraphics import glyphs_for
@@ -66,6 +58,7 @@ def open_screen(
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
     problems: list[str] = []
+    notes: set[str] = set()
     themes, theme = themes_for(config, args.theme, problems)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
@@ -76,7 +69,13 @@ def open_screen(
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
         monitor.notices.extend(problems)
-        monitor.listeners.append(_Noted(monitor, note))
+
+        def show_note(_: MonitorState) -> None:
+            if (text := note()) and text not in notes:
+                notes.add(text)
+                monitor.notices.append(text)
+
+        monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
         app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs))
@@ -85,27 +84,24 @@ def open_screen(
     finally:
         monitor.stop()
         announcer.close()
-    if isinstance(monitor.failed, PerfmonError):
-        raise monitor.failed
-    if monitor.failed is not None:
-        raise RuntimeError(
-            f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
-        ) from monitor.failed
+    raise_failure(monitor)
     if app.fault is not None:
         raise app.fault
     return code or ExitCode.DONE
 
 
 def need_terminal() -> None:
-    """Raises UsageError where there is no screen to open."""
+    """Raise UsageError where there is no screen to open."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
         raise UsageError(
             "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
         )
 
 
-def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
-    """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
+def themes_for(
+    config: Config, requested: str | None, notices: list[str] | None = None
+) -> tuple[dict[str, ThemeData], str]:
+    """All themes, and the name of the first; `requested` must be known (UsageError). Adds problems to `notices`."""
     from perfmon.core import DataFileError, load_state
     from perfmon.themes import REMEMBERED, choose_theme, load_themes
 
@@ -115,46 +111,33 @@ def themes_for(config: Config, asked: str | None, told: list[str] | None = None)
     if config.theme is not None and config.theme not in themes and not problems:
         wrong.append(f"theme = {config.theme!r}: expected one of {', '.join(sorted(themes))}")
     for line in wrong:
-        print(f"perfmon: {line}", file=sys.stderr)
-    if told is not None:
-        told.extend(wrong)
+        warn(line)
+    if notices is not None:
+        notices.extend(wrong)
     picked = load_state(REMEMBERED)
     picked = picked if isinstance(picked, str) else None
-    return themes, choose_theme(themes, requested=asked, picked=picked, configured=config.theme, environment=os.environ)
-
-
-class _Noted:
-    """Shows on the screen what `note` says, once."""
-
-    def __init__(self, monitor: Monitor, note: Callable[[], str | None]) -> None:
-        self._monitor, self._note, self._told = monitor, note, ""
-
-    def __call__(self, picture: MonitorState) -> None:
-        """Looks whether there is something new (in the monitor's thread)."""
-        said = self._note() or ""
-        if said and said != self._told:
-            self._told = said
-            self._monitor.notices.append(said)
+    return themes, choose_theme(
+        themes, requested=requested, picked=picked, configured=config.theme, environment=os.environ
+    )
 
 
 class _Announcer:
-    """Refreshes the state file, and sends alerts where the configuration says so; what that takes is loaded with the
-    first picture, which nobody waits for."""
+    """Refreshes the state file, and sends notifications; its modules are loaded with the first picture."""
 
     def __init__(self, monitor: Monitor, config: Config, specs: Sequence[str]) -> None:
         self._monitor, self._config, self._specs = monitor, config, specs
-        self._told: list[Callable[[MonitorState], None]] = []
+        self._listeners: list[Callable[[MonitorState], None]] = []
         self._closers: list[Callable[[], None]] = []
 
     def __call__(self, picture: MonitorState) -> None:
-        """Tells of a picture (in the monitor's thread)."""
-        if not self._told:
+        """Handle a picture (in the monitor's thread)."""
+        if not self._listeners:
             self._open()
-        for tell in self._told:
-            tell(picture)
+        for listen in self._listeners:
+            listen(picture)
 
     def close(self) -> None:
-        """Takes the state file away."""
+        """Remove the state file."""
         for close in self._closers:
             close()
 
@@ -164,14 +147,14 @@ class _Announcer:
         from perfmon.status import StateFile
 
         state = StateFile(self._specs)
-        beside = BackgroundListener(state.write)  # a disk may be slow
+        writer = BackgroundListener(state.write)  # a disk may be slow
         notifier = Notifier(self._config.notify, _to_terminal, self._monitor.notices.append)
-        self._told = [beside, notifier.update]
-        self._closers = [beside.close, state.remove, notifier.close]
+        self._listeners = [writer, notifier.update]
+        self._closers = [writer.close, state.remove, notifier.close]
 
 
 def _to_terminal(text: str) -> None:
-    """Bell and title, beside what the screen writes: whole sequences, in one go."""
+    """Write whole sequences (bell, title) in one go, between those of the screen."""
     stream = sys.__stderr__
     if stream is not None:
         os.write(stream.fileno(), text.encode())
@@ -193,7 +176,7 @@ def own_keyboard(specs: Sequence[str]) -> None:
 
 
 def check_keys(config: Config) -> None:
-    """Raises UsageError for keys of actions that there are not."""
+    """Raise UsageError for keys of unknown actions."""
     from perfmon.tui import ACTIONS
 
     known = {action.id for action in ACTIONS}

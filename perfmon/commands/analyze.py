@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +15,13 @@ from ._options import (
     ProgressBar,
     add_baseline_argument,
     add_data_arguments,
-    add_formats_argument,
-    completes_files,
+    add_sources_argument,
     completes_folders,
     on_disk,
     read_config,
+    warn,
 )
-from ._remote import add_login_arguments, fetched, split
+from ._remote import add_login_arguments, fetched, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -37,25 +35,21 @@ goes to stdout.
 A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
 (.pmrec), or - for stdin. Logs on a remote host, ssh://user@host/path or user@host:/path, are first copied to a
 temporary folder."""
-_UNREAD_TOLD = 3
+_SHOWN_UNREAD = 3
 _HELD: list[Any] = []
 """References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="logs to read"))
+    add_sources_argument(parser, "logs to read")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the whole diagnosis as JSON")
     output.add_argument(
         "--explain-formats", action="store_true", help="print which formats were recognised, with example lines"
     )
-    completes_folders(
-        parser.add_argument(
-            "-o", "--output", metavar="DIR", type=on_disk, help="write the report files into a new folder in DIR"
-        )
-    )
+    about = "write the report files into a new folder in DIR"
+    completes_folders(parser.add_argument("-o", "--output", metavar="DIR", type=on_disk, help=about))
     parser.add_argument(
         "--fail-on",
         choices=["warning", "critical"],
@@ -64,21 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
     parser.add_argument("--since", metavar="TIME", help=f"ignore earlier lines: {when}")
     parser.add_argument("--until", metavar="TIME", help="ignore later lines (TIME as for --since)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=_positive, help="number of reader processes (default: one per core)"
-    )
+    about = "number of reader processes (default: one per core)"
+    parser.add_argument("--jobs", metavar="N", type=_positive, help=about)
     add_baseline_argument(parser)
     add_login_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads, diagnoses and reports."""
     config = read_config(args)
-    local, remote = split(args.spec)
-    with fetched(args, remote) as logs:
-        return _report(args, _diagnose(args, config, local, logs))
+    wanted = sort_specs(args.spec, polling=False)
+    with fetched(args, wanted.remote) as logs:
+        return _report(args, _diagnose(args, config, wanted.local, logs))
 
 
 def _report(args: argparse.Namespace, snapshot: Diagnosis) -> int:
@@ -88,7 +79,7 @@ def _report(args: argparse.Namespace, snapshot: Diagnosis) -> int:
         sys.stdout.write(_rendered(args, snapshot))
     unread = _unread(snapshot, args.spec)
     for note in unread:
-        print(f"perfmon: {note}", file=sys.stderr)
+        warn(note)
     if _found(snapshot, args.fail_on):
         return ExitCode.FOUND
     return ExitCode.USAGE if unread else ExitCode.DONE
@@ -104,11 +95,13 @@ def _unread(snapshot: Diagnosis, specs: Sequence[str]) -> list[str]:
 
     named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
     sources = snapshot.run.sources
-    dumb = [source for source in sources if source.errors and not source.bytes]
-    told = dumb if len(dumb) == len(sources) else [source for source in dumb if source.spec in named]
-    notes = [source.notes[0] for source in told if source.notes]
-    more = len(notes) - _UNREAD_TOLD
-    return [*notes[:_UNREAD_TOLD], f"{counted(more, 'more log')} could not be read either"] if more > 1 else notes
+    unreadable = [source for source in sources if source.errors and not source.bytes]
+    reported = (
+        unreadable if len(unreadable) == len(sources) else [source for source in unreadable if source.spec in named]
+    )
+    notes = [source.notes[0] for source in reported if source.notes]
+    more = len(notes) - _SHOWN_UNREAD
+    return [*notes[:_SHOWN_UNREAD], f"{counted(more, 'more log')} could not be read either"] if more > 1 else notes
 
 
 def _positive(text: str) -> int:
@@ -118,20 +111,14 @@ def _positive(text: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Diagnosis:
-    from perfmon.core import AUTO, FIGURES
+    from perfmon.core import AUTO, FIGURES, WHOLE
     from perfmon.pipeline import Options, examine
     from perfmon.rules import LEARNED
 
     options = Options(
-        specs=tuple(specs),
-        logs=tuple(logs),
-        since=args.since,
-        until=args.until,
-        jobs=args.jobs or config.jobs,
-        config=config,
-    )
-    if not args.output:
-        options = replace(options, detail=FIGURES)
+        tuple(specs), logs=tuple(logs), since=args.since, until=args.until, jobs=args.jobs or config.jobs,
+        config=config, detail=WHOLE if args.output else FIGURES,
+    )  # fmt: skip
     with ProgressBar("reading logs") as bar:
         _HELD[:] = examine(options, bar)
     snapshot: Diagnosis = _HELD[0]
@@ -143,7 +130,7 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
         from perfmon.diagnosis import LEAST_S
 
         short = f"the run is shorter than {format_seconds(LEAST_S)}, or has no timestamps"
-        print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
+        warn(f"--baseline auto: {knowledge.learned or f'{short}: nothing is learned'}")
     return snapshot
 
 
@@ -157,16 +144,13 @@ def _write(args: argparse.Namespace, snapshot: Diagnosis) -> None:
 
 def _rendered(args: argparse.Namespace, snapshot: Diagnosis) -> str:
     if args.json:
-        from perfmon.reports import document
+        from perfmon.reports import json_text
 
-        return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
-    if args.explain_formats:
-        from perfmon.reports import files as formats
+        return json_text(snapshot)
+    from perfmon.reports import files, text_summary
 
-        return formats.render(snapshot).rstrip("\n") + "\n"
-    from perfmon.reports import text_summary
-
-    return text_summary.render(snapshot).rstrip("\n") + "\n"
+    render = files.render if args.explain_formats else text_summary.render
+    return render(snapshot)
 
 
 def _found(snapshot: Diagnosis, bar: str | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +13,11 @@ from perfmon.core import ExitCode, InputError
 from ._options import (
     ProgressBar,
     add_data_arguments,
-    add_formats_argument,
     add_text_output_argument,
     completes_files,
-    is_printed,
     read_config,
+    warn,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -33,18 +32,15 @@ EXAMPLE = "perfmon calibrate good-run/ -o bands.toml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
     add_text_output_argument(parser, "output file")
     parser.add_argument("--since", metavar="TIME", help="ignore earlier lines (TIME as for analyze)")
     parser.add_argument("--until", metavar="TIME", help="ignore later lines")
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads, learns and writes."""
-    from perfmon.core import BUILTIN, FIGURES, plain
+    from perfmon.core import BUILTIN, FIGURES, counted, plain
     from perfmon.diagnosis import FEWEST, as_toml, learn, uncalibrated
     from perfmon.pipeline import Options, examine
     from perfmon.reports import keep_what_was_read
@@ -63,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{name}: too few samples: no metric has {FEWEST} (name a longer run)")
     keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
     _warn(snapshot, calibration)
-    _write(args.output, as_toml(calibration, _heading(name, snapshot.run)), len(calibration.learned))
+    count = counted(len(calibration.learned), "metric")
+    text = as_toml(calibration, _heading(name, snapshot.run))
+    write_output(text, args.output, ".toml", f"wrote thresholds of {count} to")
     return ExitCode.DONE
 
 
@@ -90,23 +88,11 @@ def _heading(name: str, run: RunInfo) -> list[str]:
 def _warn(snapshot: Diagnosis, calibration: Calibration) -> None:
     bad = {f.signature for f in snapshot.findings if f.severity.value != "info" and f.state != "pending"}
     if bad:
-        told = ", ".join(sorted(bad))
-        print(f"perfmon: this run has findings ({told}): the thresholds treat that as healthy", file=sys.stderr)
+        names = ", ".join(sorted(bad))
+        warn(f"this run has findings ({names}): the thresholds treat that as healthy")
     if not calibration.learned:
-        told = ", ".join(calibration.held_already)
-        print(f"perfmon: nothing to learn, the thresholds already fit: {told}", file=sys.stderr)
+        names = ", ".join(calibration.held_already)
+        warn(f"nothing to learn, the thresholds already fit: {names}")
     if calibration.too_few:
-        told = ", ".join(f"{name} ({count})" for name, count in calibration.too_few.items())
-        print(f"perfmon: too few samples, thresholds unchanged: {told}", file=sys.stderr)
-
-
-def _write(output: Path | None, text: str, count: int) -> None:
-    if output is None or is_printed(output):
-        sys.stdout.write(text)
-        return
-    from perfmon.reports import save
-
-    file = save(text, output, datetime.now().astimezone(), ".toml")
-    from perfmon.core import counted
-
-    print(f"perfmon: wrote thresholds of {counted(count, 'metric')} to {file}", file=sys.stderr)
+        names = ", ".join(f"{name} ({count})" for name, count in calibration.too_few.items())
+        warn(f"too few samples, thresholds unchanged: {names}")

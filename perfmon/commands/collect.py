@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import sys
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon._version import __version__
-from perfmon.core import ConnectError, ExitCode, InputError, UsageError, format_bytes
+from perfmon.core import ConnectError, ExitCode, InputError, UsageError, counted, format_bytes, replacing
 
-from ._options import ProgressBar, completes_files, on_disk
-from ._remote import add_login_arguments, connect, wanted
+from ._options import ProgressBar, completes_files, on_disk, warn
+from ._remote import add_host_arguments, add_login_arguments, connect, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,15 +36,7 @@ _MANIFEST = "manifest.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
-    parser.add_argument(
-        "--log",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
-    )
+    add_host_arguments(parser)
     completes_files(
         parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
     )
@@ -55,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copies, then packs."""
     output: Path = args.output
     if not output.name.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{output}: the archive name must end in .tar.gz")
@@ -87,7 +76,7 @@ def _unfinished(parts: Path, hosts: set[str]) -> bool:
 def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
     logs = [log for copy in copies for log in copy.logs]
     for problem in (problem for copy in copies for problem in (*copy.unfound, *copy.problems)):
-        print(f"perfmon: {problem}", file=sys.stderr)
+        warn(problem)
     if not logs:
         raise ConnectError(failures[0]) if failures else InputError("no logs found (name them with --log)")
     try:
@@ -99,15 +88,11 @@ def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Seq
             f"{output}: cannot be written: {error.strerror} (free some space; copied data is kept)"
         ) from None
     size = sum(log.size for log in logs)
-    what = f"{_counted(len(logs), 'log')} of {_counted(len(copies), 'host')} ({format_bytes(size)})"
-    print(f"perfmon: {what}: {output}", file=sys.stderr)
+    what = f"{counted(len(logs), 'log')} of {counted(len(copies), 'host')} ({format_bytes(size)})"
+    warn(f"{what}: {output}")
     for failure in failures:
-        print(f"perfmon: {failure}", file=sys.stderr)
+        warn(failure)
     return ExitCode.CONNECT if failures else ExitCode.DONE
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
@@ -116,13 +101,7 @@ def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
 
     listed = parts / _MANIFEST
     listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))
-    fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
-            archive.add(listed, _MANIFEST)
-            for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
-                archive.add(parts / log.file, log.file, recursive=False)
-        fresh.replace(output)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(output) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
+        archive.add(listed, _MANIFEST)
+        for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
+            archive.add(parts / log.file, log.file, recursive=False)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +13,12 @@ from perfmon.core import ExitCode, InputError, UsageError, plain
 from ._options import (
     ProgressBar,
     add_data_arguments,
-    add_formats_argument,
     add_text_output_argument,
     completes_files,
-    is_printed,
     read_config,
     seconds,
+    warn,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -38,37 +35,25 @@ EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(parser.add_argument("before", metavar="BEFORE", help="baseline run"))
     completes_files(parser.add_argument("after", metavar="AFTER", help="run to evaluate"))
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     add_text_output_argument(parser, "write a Markdown page (with --json: the document)")
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        choices=["regression", "criteria", "cannot-tell"],
-        help="exit with 1 if something regressed, if a criterion is not met, or if the result is inconclusive "
-        "(repeatable)",
+    about = (
+        "exit with 1 if something regressed, if a criterion is not met, or if the result is inconclusive (repeatable)"
     )
-    completes_files(
-        parser.add_argument("--criteria", metavar="FILE", type=Path, help="criteria that replace the built-in ones")
-    )
-    parser.add_argument(
-        "--skip", metavar="TIME", type=seconds, help="ignore the start of both runs (such as 1m of warm-up)"
-    )
-    parser.add_argument(
-        "--first",
-        metavar="TIME",
-        type=seconds,
-        help="use only this much of both runs, after --skip",
-    )
-    add_formats_argument(parser)
+    choices = ["regression", "criteria", "cannot-tell"]
+    parser.add_argument("--fail-on", action="append", default=[], choices=choices, help=about)
+    about = "criteria that replace the built-in ones"
+    completes_files(parser.add_argument("--criteria", metavar="FILE", type=Path, help=about))
+    about = "ignore the start of both runs (such as 1m of warm-up)"
+    parser.add_argument("--skip", metavar="TIME", type=seconds, help=about)
+    about = "use only this much of both runs, after --skip"
+    parser.add_argument("--first", metavar="TIME", type=seconds, help=about)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads both runs, compares and reports."""
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read
@@ -89,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Config) -> None:
-    """Says which metrics of the user's criteria will never be observed: such a criterion is never judged."""
+    """Warn of criteria of the user whose metrics no format reads: they are never judged."""
     if file is None:
         return
     from perfmon.pipeline import vocabulary
@@ -99,8 +84,8 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
         for metric in criterion.metrics:
             name = metric.partition("{")[0]
             if not words.has_metric(name):
-                told = f"{plain(name, 80)}: no format reads it{words.near(name)}"
-                print(f"perfmon: {file}: criterion[{at}].metric: {told}", file=sys.stderr)
+                unknown = f"{plain(name, 80)}: no format reads it{words.near(name)}"
+                warn(f"{file}: criterion[{at}].metric: {unknown}")
 
 
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
@@ -147,32 +132,24 @@ def _refuse_document(spec: str) -> None:
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     from perfmon.reports import comparison as reports
-    from perfmon.reports import comparison_document as document
+    from perfmon.reports import json_text
 
     if args.json:
-        text = json.dumps(document(comparison), indent=2, allow_nan=False) + "\n"
+        text, suffix = json_text(comparison), ".json"
     else:
-        text = reports.text(comparison) if args.output is None else reports.markdown(comparison)
-    if is_printed(args.output):
-        sys.stdout.write(text)
-        return
-    from perfmon.reports import save
-
-    file = save(text, args.output, datetime.now().astimezone(), ".json" if args.json else ".md")
-    print(f"perfmon: {comparison.verdict}; wrote {file}", file=sys.stderr)
+        text, suffix = reports.text(comparison) if args.output is None else reports.markdown(comparison), ".md"
+    write_output(text, args.output, suffix, f"{comparison.verdict}; wrote")
 
 
 def _warn(args: argparse.Namespace, comparison: Comparison) -> None:
-    """Whoever asks for a gate must not take it for passed where nothing could be judged."""
+    """Say on stderr why a `--fail-on` condition was not evaluated: it must not pass for met."""
     if "regression" in args.fail_on and comparison.verdict == "cannot tell":
-        print(f"perfmon: --fail-on regression: cannot tell: {comparison.sentence}", file=sys.stderr)
+        warn(f"--fail-on regression: cannot tell: {comparison.sentence}")
     elif "regression" in args.fail_on and not _regressed(comparison) and (unsure := _may_be_worse(comparison)):
-        told = ", ".join(unsure)
-        print(f"perfmon: --fail-on regression: no significant regression; possible ones: {told}", file=sys.stderr)
+        warn(f"--fail-on regression: no significant regression; possible ones: {', '.join(unsure)}")
     open_ones = _open_criteria(comparison)
     if "criteria" in args.fail_on and open_ones:
-        told = f"{open_ones} of {len(comparison.criteria)} criteria could not be judged"
-        print(f"perfmon: --fail-on criteria: {told}", file=sys.stderr)
+        warn(f"--fail-on criteria: {open_ones} of {len(comparison.criteria)} criteria could not be judged")
 
 
 def _may_be_worse(comparison: Comparison) -> list[str]:
@@ -192,11 +169,11 @@ def _regressed(comparison: Comparison) -> bool:
     return comparison.verdict in ("regressed", "mixed")
 
 
-def _found(comparison: Comparison, asked: Collection[str]) -> bool:
+def _found(comparison: Comparison, conditions: Collection[str]) -> bool:
     """Return true if any `--fail-on` condition matches."""
-    unjudged = "criteria" in asked and _open_criteria(comparison) > 0
+    unjudged = "criteria" in conditions and _open_criteria(comparison) > 0
     return (
-        ("regression" in asked and _regressed(comparison))
-        or ("criteria" in asked and any(result.ok is False for result in comparison.criteria))
-        or ("cannot-tell" in asked and (unjudged or comparison.verdict == "cannot tell"))
+        ("regression" in conditions and _regressed(comparison))
+        or ("criteria" in conditions and any(result.ok is False for result in comparison.criteria))
+        or ("cannot-tell" in conditions and (unjudged or comparison.verdict == "cannot tell"))
     )

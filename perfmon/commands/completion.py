@@ -14,12 +14,10 @@ _EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] =
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     parser.add_argument("shell", choices=SHELLS, help="target shell")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the script."""
     import shtab
 
     print(shtab.complete(build_parser(tuple(COMMANDS)), args.shell).replace(_EVALUATED, _SOURCED))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import UsageError
 
-from ._options import Offered, add_data_arguments, add_formats_argument, read_config, speed
+from ._options import Offered, add_data_arguments, add_speed_argument, read_config
 from ._screen import add_screen_arguments, open_screen
 
 if TYPE_CHECKING:
@@ -17,44 +17,25 @@ DESCRIPTION = """\
 Open the live monitor on a simulated run of asynchronous RL: orchestrator, inference server and trainer, healthy or with
 a bottleneck. No GPU is needed. The same seed gives the same run."""
 EXAMPLE = "perfmon demo slow-weight-load --speed 20"
-_SPEED = 20.0
-_AHEAD_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     from perfmon.demo import SCENARIOS
 
-    named = ", ".join(SCENARIOS)
-    parser.add_argument(
-        "scenario",
-        metavar="SCENARIO",
-        nargs="?",
-        default="frontend-queue",
-        choices=Offered(lambda: SCENARIOS),
-        help=f"one of: {named}",
-    )
-    parser.add_argument(
-        "--speed", metavar="X", type=speed, default=_SPEED, help="speed as a factor of real time (default: 20)"
-    )
+    about = f"one of: {', '.join(SCENARIOS)}"
+    default, choices = "frontend-queue", Offered(lambda: SCENARIOS)
+    parser.add_argument("scenario", metavar="SCENARIO", nargs="?", default=default, choices=choices, help=about)
+    add_speed_argument(parser, 20.0)
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument(
-        "--minutes", metavar="N", type=float, default=60.0, help="length of the run in minutes (default: 60)"
-    )
-    parser.add_argument(
-        "--ahead",
-        metavar="SECONDS",
-        type=float,
-        default=_AHEAD_S,
-        help="seconds of history when the screen opens (default: 600)",
-    )
+    about = "length of the run in minutes (default: 60)"
+    parser.add_argument("--minutes", metavar="N", type=float, default=60.0, help=about)
+    about = "seconds of history when the screen opens (default: 600)"
+    parser.add_argument("--ahead", metavar="SECONDS", type=float, default=600.0, help=about)
     add_screen_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     from perfmon.demo import demo_timeline
     from perfmon.sources import Player
 

@@ -8,7 +8,7 @@ import sys
 
 from perfmon.core import ExitCode
 
-from ._options import add_data_arguments, add_formats_argument, read_config, seconds
+from ._options import add_data_arguments, read_config, seconds
 
 DESCRIPTION = """\
 Check what perfmon can use on this machine: terminal, logs, GPUs, endpoints, Ray, Slurm, SSH, libraries, configuration.
@@ -21,17 +21,14 @@ _PATIENCE_S = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument(
         "--patience", metavar="TIME", type=seconds, default=_PATIENCE_S, help="maximum time to wait (default: 5s)"
     )
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks, and tells."""
     from perfmon.doctor import PROBES, Probe, State, configuration, document, examine, lines
 
     settings = configuration(lambda: read_config(args))

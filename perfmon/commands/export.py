@@ -8,27 +8,26 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, PerfmonError
+from perfmon.core import ExitCode
 
 from ._options import (
     add_baseline_argument,
     add_data_arguments,
-    add_formats_argument,
+    add_sources_argument,
     add_text_output_argument,
-    completes_files,
-    is_printed,
+    add_window_argument,
+    raise_failure,
     read_config,
-    seconds,
+    write_output,
 )
 from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Config
     from perfmon.exporters import Server
-    from perfmon.monitor import Feed, Monitor
+    from perfmon.monitor import Feed
 
 DESCRIPTION = """\
 Export measurements and findings to Prometheus, with alert rules and a Grafana dashboard generated from the active
@@ -44,30 +43,24 @@ Monitor a run without a screen and serve /metrics to Prometheus: metrics by log 
 time breakdown, logs, GPUs, hosts and queues. It keeps serving after the run has ended, until Ctrl+C (exit code 130) or
 SIGTERM (exit code 0). It listens on localhost unless --listen is given."""
 PORT = 9477
-_WINDOW_S = 600.0
 _LOOK_S = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     kinds = parser.add_subparsers(dest="kind", metavar="WHAT", required=True)
     serving = _subcommand(kinds, "prometheus", _SERVES, EXAMPLE)
-    completes_files(serving.add_argument("spec", metavar="SOURCE", nargs="+", help="sources, as for watch"))
+    add_sources_argument(serving)
     serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"port, 0 for any (default: {PORT})")
     serving.add_argument("--listen", metavar="ADDRESS", default="127.0.0.1", help="listen address (default: 127.0.0.1)")
-    serving.add_argument(
-        "--window", metavar="TIME", type=seconds, default=_WINDOW_S, help="analysis window (default: 10m)"
-    )
+    add_window_argument(serving)
     serving.add_argument("--no-history", action="store_true", help="skip existing content and read only new lines")
     add_polls_argument(serving)
     add_baseline_argument(serving)
     add_reach_arguments(serving)
-    add_formats_argument(serving)
     add_data_arguments(serving)
     for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
         made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
         add_text_output_argument(made, "output file (default: stdout)")
-        add_formats_argument(made)
         add_data_arguments(made)
 
 
@@ -86,11 +79,10 @@ def port(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves, or prints."""
     config = read_config(args)
     if args.kind == "prometheus":
         return _serve(args, config)
-    _write(_made(args.kind, config), args.output)
+    write_output(_made(args.kind, config), args.output, ".json" if args.kind == "grafana" else ".yml", "wrote")
     return ExitCode.DONE
 
 
@@ -99,21 +91,10 @@ def _made(kind: str, config: Config) -> str:
     from perfmon.pipeline import vocabulary
     from perfmon.rules import Bands, load_bands, load_signatures
 
-    told = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
-    limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in told}
+    known = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
+    limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in known}
     make = render_alert_rules if kind == "alert-rules" else dashboard
     return make(load_signatures(config.signature_dirs), Bands(limits))
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None or is_printed(output):
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror} (choose another place with -o)") from None
-    print(f"perfmon: wrote {output}", file=sys.stderr)
 
 
 # --- serving ----------------------------------------------------------------------------------------------------------
@@ -123,21 +104,43 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
     from perfmon.rules import load_signatures
 
     signatures = load_signatures(config.signature_dirs)
-    server = Server(args.listen, args.port)  # a port that cannot be had is told before anybody is asked for a password
+    server = Server(args.listen, args.port)  # a port that cannot be had is reported before a password is requested
     try:
         monitor = Monitor(_feed(args), config, window_s=args.window)
         monitor.slow(True)
         monitor.look(None, args.window, 1)
-        with _told_to_end() as ending:
-            monitor.start(ending.look)
+        changed = threading.Event()
+        with _stop_signals(changed) as received:
+            monitor.start(changed.set)
             try:
                 server.start(Exporter(monitor, signatures).app)
                 _announce(server)
-                return ending.wait(monitor)
+                while not received:
+                    raise_failure(monitor)
+                    changed.wait(_LOOK_S)
+                    changed.clear()
+                return ExitCode.INTERRUPTED if received[-1] == signal.SIGINT else ExitCode.DONE
             finally:
                 monitor.stop()
     finally:
         server.close()
+
+
+@contextmanager
+def _stop_signals(changed: threading.Event) -> Iterator[list[int]]:
+    """Collect Ctrl+C and SIGTERM, so that they stop the program cleanly."""
+    received: list[int] = []
+
+    def receive(number: int, _: object) -> None:
+        received.append(number)
+        changed.set()
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
@@ -146,60 +149,19 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     from perfmon.sources.pollers import DEFAULT
 
     found, history = sort_specs(args.spec), not args.no_history
-    asked = requested_pollers(found, args.no_polls)
+    pollers = requested_pollers(found, args.no_polls)
     if found.local:
         discover(found.local)  # what does not exist, or holds nothing, is told at once
     fleet = None
     if found.remote:
         there = () if args.no_polls else DEFAULT
-        fleet = connect(args, found.remote, history=args.history if history else 0, asked=there)
-    return lambda: feed_of(fleet, found.local, history=history, asked=asked)
+        fleet = connect(args, found.remote, history=args.history if history else 0, pollers=there)
+    return lambda: feed_of(fleet, found.local, history=history, pollers=pollers)
 
 
 def _announce(server: Server) -> None:
-    told = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C stops)\n"
+    text = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C stops)\n"
     if not server.loopback:
-        told += "perfmon: no login, no encryption: anyone who can reach this address can read them\n"
-    sys.stderr.write(told)  # at once: who has read where must have been warned, too
+        text += "perfmon: no login, no encryption: anyone who can reach this address can read them\n"
+    sys.stderr.write(text)  # at once: who has read where must have been warned, too
     sys.stderr.flush()
-
-
-class _Ending:
-    """Waits until somebody ends the program, or the monitor fails."""
-
-    def __init__(self) -> None:
-        self._code: ExitCode | None = None
-        self._stirred = threading.Event()
-
-    def look(self) -> None:
-        """Something may have happened."""
-        self._stirred.set()
-
-    def told(self, number: int, _: object) -> None:
-        """A signal came."""
-        self._code = ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.DONE
-        self._stirred.set()
-
-    def wait(self, monitor: Monitor) -> ExitCode:
-        """The exit code, once it is over. Raises what the monitor failed by."""
-        while self._code is None:
-            if isinstance(monitor.failed, PerfmonError):
-                raise monitor.failed
-            if monitor.failed is not None:
-                said = f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
-                raise RuntimeError(said) from monitor.failed
-            self._stirred.wait(_LOOK_S)
-            self._stirred.clear()
-        return self._code
-
-
-@contextmanager
-def _told_to_end() -> Iterator[_Ending]:
-    """Ctrl+C and SIGTERM end the program cleanly."""
-    ending = _Ending()
-    before = {number: signal.signal(number, ending.told) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield ending
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

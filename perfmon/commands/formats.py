@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, load_config
+from perfmon.core import ExitCode, load_config
 
-from ._options import add_formats_argument, completes_files, existing_folders
+from ._options import add_config_argument, add_formats_argument, check_files_exist, completes_files, existing_folders
 
 if TYPE_CHECKING:
     from perfmon.sources.formats import Pack
@@ -18,7 +18,6 @@ EXAMPLE = "perfmon formats learn train.log --id my-trainer --install"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     learn = actions.add_parser(
         "learn", help="propose a format for a log that perfmon does not recognise", epilog=f"example: {EXAMPLE}"
@@ -36,11 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(check.add_argument("files", metavar="FILE", type=Path, nargs="+", help="files to check"))
     for action in (learn, listing, check):
         add_formats_argument(action)
-        completes_files(action.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
+        add_config_argument(action)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does the action."""
     return {"learn": _learn, "list": _list, "check": _check}[args.action](args)
 
 
@@ -59,8 +57,8 @@ def _learn(args: argparse.Namespace) -> int:
     if target is None:
         print(proposal.toml, end="")
         return ExitCode.DONE
-    told = ", ".join(proposal.found)
-    print(f"{keep(proposal, target)}: reads {proposal.recognised} of {proposal.lines} lines ({told})")
+    names = ", ".join(proposal.found)
+    print(f"{keep(proposal, target)}: reads {proposal.recognised} of {proposal.lines} lines ({names})")
     return ExitCode.DONE
 
 
@@ -78,9 +76,8 @@ def _check(args: argparse.Namespace) -> int:
 
     packs = _packs(args)
     problems = []
+    check_files_exist(args.files)
     for file in args.files:
-        if not file.is_file():
-            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
         try:
             pack = load_pack(file)
         except DataFileError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import shutil
 import signal
 import sys
@@ -14,11 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, PerfmonError, format_bytes, format_seconds, plain
+from perfmon.core import ExitCode, InputError, PerfmonError, format_bytes, format_seconds, plain, plural_of
 from perfmon.sources.follow import end
 
-from ._options import completes_files, on_disk, seconds
-from ._remote import add_reach_arguments, connect, feed_of, sort_specs
+from ._options import add_sources_argument, byte_count, completes_files, on_disk, seconds, warn
+from ._remote import Wanted, add_reach_arguments, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Block, Notice
@@ -41,18 +40,13 @@ EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
 _TICK_S = 1.0
 _LAST_LOOK_S = 0.4
 """Time to read lines that were printed just before the end."""
-_TOLD = ("gone", "lost", "capped", "unopened")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_REPORTED = ("gone", "lost", "capped", "unopened")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="sources, as for watch"))
-    completes_files(
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", type=on_disk, help="output file (default: perfmon-DATE-TIME.pmrec)"
-        )
-    )
+    add_sources_argument(parser)
+    about = "output file (default: perfmon-DATE-TIME.pmrec)"
+    completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, help=about))
     parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help="stop after this time (30s, 10m)")
     parser.add_argument("--no-history", action="store_true", help="skip existing content and record only new lines")
     parser.add_argument("--max-size", metavar="SIZE", type=_size, help="stop at this size (500M; default: 2G)")
@@ -61,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Records until something ends it."""
     from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
 
     wanted = sort_specs(args.spec)
@@ -79,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     finally:
         writer.close(recorder.elapsed_s)
-    print(f"perfmon: recorded {recorder.told()}", file=sys.stderr)
+    warn(f"recorded {recorder.summary()}")
     if writer.failed:
         raise InputError(writer.failed)
     return ExitCode.INTERRUPTED if recorder.interrupted else ExitCode.DONE
@@ -90,7 +83,7 @@ async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIte
     from perfmon.core import Block, Notice
     from perfmon.monitor import ResetMarker
 
-    feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
+    feed = feed_of(fleet, wanted.local, history=history, pollers=wanted.pollers)
     try:
         async for log, item in feed.items():
             if not isinstance(item, ResetMarker):
@@ -137,12 +130,11 @@ class _Recorder:
             ended.cancel()
             await end(following)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Summary of the recording in a line."""
         writer = self._writer
-        what = (
-            f"{_counted(writer.lines, 'line')} ({format_bytes(writer.log_bytes)}) of {_counted(len(self._logs), 'log')}"
-        )
+        logs = f"{len(self._logs):,} {plural_of(len(self._logs), 'log')}"
+        what = f"{writer.lines:,} {plural_of(writer.lines, 'line')} ({format_bytes(writer.log_bytes)}) of {logs}"
         where = f"{plain(str(writer.path))}, {format_bytes(writer.bytes_written)}"
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
@@ -151,16 +143,16 @@ class _Recorder:
 
         async for log, item in items:
             if isinstance(item, Notice):
-                self._tell(item)
+                self._report(item)
             else:
                 self._logs.add(log.name)
             self._writer.write(self.elapsed_s, log.name, item)
 
-    def _tell(self, notice: Notice) -> None:
+    def _report(self, notice: Notice) -> None:
         """Report missing data as soon as it is known."""
-        if notice.kind in _TOLD:
+        if notice.kind in _REPORTED:
             self._clear()
-            print(f"perfmon: {plain(notice.text, 500)}", file=sys.stderr, flush=True)
+            warn(f"{plain(notice.text, 500)}")
 
     def _interrupt(self) -> None:
         self.interrupted = True
@@ -170,21 +162,16 @@ class _Recorder:
         self._writer.flush_due()
         if self._shown:
             room = shutil.get_terminal_size().columns - 1
-            told = f"recording {self.told()} (Ctrl+C stops)"[:room]
-            print(f"\r{told}\x1b[K", end="", file=sys.stderr, flush=True)
+            text = f"recording {self.summary()} (Ctrl+C stops)"[:room]
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _size(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
-    if not 1024 <= size < 1e18:
+    count = byte_count(text) or 0.0
+    if not 1024 <= count < 1e18:
         raise argparse.ArgumentTypeError(f"expected a size such as 500M or 2G, not {text!r}")
-    return int(size)
+    return int(count)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perfmon.core import plain
 
-from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, speed
+from ._options import add_data_arguments, add_speed_argument, completes_files, read_config
 from ._screen import add_screen_arguments, open_screen
 
 DESCRIPTION = """\
@@ -17,21 +17,15 @@ EXAMPLE = "perfmon replay run.pmrec --speed 10"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    completes_files(
-        parser.add_argument("recording", metavar="FILE", type=Path, help="recording made by perfmon record")
-    )
-    parser.add_argument(
-        "--speed", metavar="X", type=speed, default=1.0, help="speed as a factor of real time (default: 1)"
-    )
+    about = "recording made by perfmon record"
+    completes_files(parser.add_argument("recording", metavar="FILE", type=Path, help=about))
+    add_speed_argument(parser, 1.0)
     parser.add_argument("--paused", action="store_true", help="start paused")
     add_screen_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     from perfmon.core import InputError
     from perfmon.monitor import RecordingFeed
     from perfmon.recording import open_recording

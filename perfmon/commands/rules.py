@@ -6,31 +6,60 @@ import argparse
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, load_config
+import perfmon.rules
+from perfmon.core import ExitCode, PerfmonError, UsageError, load_config
 
-from ._options import Offered, add_formats_argument, completes_files, existing_folders
+from ._options import (
+    Offered,
+    add_config_argument,
+    add_formats_argument,
+    check_files_exist,
+    completes_files,
+    existing_folders,
+)
 
 if TYPE_CHECKING:
     from perfmon.rules import Signature
 
 
-# --- The ids of signatures, as shells complete them: read only when somebody asks for a completion script ---
-
+DESCRIPTION = "A signature is a TOML file that defines a bottleneck: conditions, advice and examples."
+EXAMPLE = "perfmon rules explain frontend-queue"
 _ID = re.compile(r'(?m)^id\s*=\s*["\']([a-z0-9][\w.-]*)["\']')
 """Other ids would mean something to a shell."""
+_BUILTIN = Path(perfmon.rules.__path__[0])
 
 
-def signature_ids() -> set[str]:
-    """Those that are shipped, and those of the user's configuration."""
-    import perfmon.rules
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
 
-    folders: list[Path] = [Path(perfmon.rules.__path__[0]) / "signatures"]
-    with suppress(PerfmonError):  # a wrong configuration is said by the commands
+    def add(name: str, example: str, about: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=about, epilog=f"example: perfmon rules {example}")
+
+    listing = add("list", "list", "list all signatures, most urgent first")
+    listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    explaining = add("explain", "explain frontend-queue", "explain a signature: meaning, conditions, fix")
+    choices, about = Offered(_signature_ids), "signature id, as in `perfmon rules list`"
+    explaining.add_argument("id", metavar="ID", choices=choices, help=about)
+    checking = add("check", "check mine.toml", "validate signature and threshold files")
+    about = "files to check (default: built-in and user files)"
+    completes_files(checking.add_argument("files", metavar="FILE", type=Path, nargs="*", help=about))
+    add_formats_argument(checking)
+    testing = add("test", "test stall", "run the examples in signatures")
+    testing.add_argument("id", metavar="ID", nargs="?", choices=choices, help="signature id (default: all)")
+    testing.add_argument("--json", action="store_true", help="print the results as JSON")
+    for action in (listing, explaining, checking, testing):
+        add_config_argument(action)
+
+
+def _signature_ids() -> set[str]:
+    """The ids that shells complete, also those of files that are not valid yet."""
+    folders = [_BUILTIN / "signatures"]
+    with suppress(PerfmonError):  # a broken configuration is reported by the commands
         folders += load_config(None).signature_dirs
     ids: set[str] = set()
     for file in (file for folder in folders for file in folder.glob("*.toml")):
@@ -39,70 +68,9 @@ def signature_ids() -> set[str]:
     return ids
 
 
-DESCRIPTION = "A signature is a TOML file that defines a bottleneck: conditions, advice and examples."
-EXAMPLE = "perfmon rules explain frontend-queue"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    _add_list(
-        actions.add_parser("list", help="list all signatures, most urgent first", epilog="example: perfmon rules list")
-    )
-    _add_explain(
-        actions.add_parser(
-            "explain",
-            help="explain a signature: meaning, conditions, fix",
-            epilog="example: perfmon rules explain frontend-queue",
-        )
-    )
-    _add_check(
-        actions.add_parser(
-            "check", help="validate signature and threshold files", epilog="example: perfmon rules check mine.toml"
-        )
-    )
-    _add_test(
-        actions.add_parser("test", help="run the examples in signatures", epilog="example: perfmon rules test stall")
-    )
-
-
 def run(args: argparse.Namespace) -> int:
-    """Does the action."""
     action = {"list": _list, "explain": _explain, "check": _check, "test": _test}[args.action]
     return action(args)
-
-
-def _add_shared(parser: argparse.ArgumentParser, what_json: str = "") -> None:
-    if what_json:
-        parser.add_argument("--json", action="store_true", help=f"print {what_json} as JSON")
-    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
-
-
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    _add_shared(parser, "the list")
-
-
-def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "id", metavar="ID", choices=Offered(signature_ids), help="signature id, as in `perfmon rules list`"
-    )
-    _add_shared(parser)
-
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    files = parser.add_argument(
-        "files", metavar="FILE", type=Path, nargs="*", help="files to check (default: built-in and user files)"
-    )
-    completes_files(files)
-    add_formats_argument(parser)
-    _add_shared(parser)
-
-
-def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "id", metavar="ID", nargs="?", choices=Offered(signature_ids), help="signature id (default: all)"
-    )
-    _add_shared(parser, "the results")
 
 
 def _load(args: argparse.Namespace) -> dict[str, Signature]:
@@ -112,13 +80,13 @@ def _load(args: argparse.Namespace) -> dict[str, Signature]:
     return {signature.id: signature for signature in signatures}
 
 
-def _known(name: str, ids: Iterable[str]) -> str:
-    """`name` when it is one of `ids`, else UsageError with what was perhaps meant."""
-    if name in (ids := list(ids)):
+def _known(name: str, ids: Collection[str]) -> str:
+    """Return `name` if it is one of `ids`. Raises UsageError with the nearest one."""
+    if name in ids:
         return name
     near = difflib.get_close_matches(name, ids, 1)
-    mend = f"did you mean {near[0]}?" if near else "see perfmon rules list"
-    raise UsageError(f"{name}: no such signature ({mend})")
+    fix = f"did you mean {near[0]}?" if near else "see perfmon rules list"
+    raise UsageError(f"{name}: no such signature ({fix})")
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -147,22 +115,14 @@ def _check(args: argparse.Namespace) -> int:
     from perfmon.rules import check_files
 
     config = load_config(args.config)
-    for file in args.files:
-        if not file.is_file():
-            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
+    check_files_exist(args.files)
     users = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
-    files = args.files or [*_builtin(), *users, *config.band_files]
+    builtin = sorted([*_BUILTIN.glob("signatures/*.toml"), *_BUILTIN.glob("bands/*.toml")])
+    files = args.files or [*builtin, *users, *config.band_files]
     problems = check_files(files, vocabulary((*config.format_dirs, *existing_folders(args.formats))))
     for problem in problems:
         print(problem)
     return ExitCode.FOUND if problems else ExitCode.DONE
-
-
-def _builtin() -> list[Path]:
-    import perfmon.rules
-
-    folder = Path(perfmon.rules.__path__[0])
-    return sorted([*folder.glob("signatures/*.toml"), *folder.glob("bands/*.toml")])
 
 
 def _test(args: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from perfmon.core import ExitCode, InputError, UsageError, plain, without_secrets
 
-from ._options import add_data_arguments, add_formats_argument, read_config
-from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, wanted
+from ._options import add_data_arguments, read_config, warn
+from ._remote import add_host_arguments, add_polls_argument, add_reach_arguments, connect, feed_of, wanted
 from ._screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
@@ -31,15 +31,7 @@ EXAMPLE = "perfmon ssh ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/**/logs/latest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
-    parser.add_argument(
-        "--log",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
-    )
+    add_host_arguments(parser)
     parser.add_argument(
         "--check",
         metavar="URL",
@@ -60,25 +52,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_reach_arguments(parser)
     add_screen_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Connects, then opens the screen."""
     from perfmon.sources import parse_url
     from perfmon.sources.remote import FOUND_S
 
     config = read_config(args)
     specs = wanted(args.host, args.log)
-    checks, asked = [parse_url(url) for url in args.check], _asked(args)
+    checks, pollers = [parse_url(url) for url in args.check], _pollers(args)
     if not args.dry_run:
         need_terminal()
-    fleet = connect(args, specs, history=args.history, checks=checks, asked=asked)
+    fleet = connect(args, specs, history=args.history, checks=checks, pollers=pollers)
     try:
         if args.dry_run or not args.log:
             where, grace_s = (sys.stdout, _PATIENCE_S) if args.dry_run else (sys.stderr, FOUND_S)
-            logs = _tell(fleet, where, asking=not args.no_polls, grace_s=grace_s)
+            logs = _print_found(fleet, where, polling=not args.no_polls, grace_s=grace_s)
             if not (logs or args.poll or args.check):
                 raise InputError("no run and no logs found: name the logs with --log")
     except BaseException:
@@ -95,23 +85,23 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _asked(args: argparse.Namespace) -> list[PollRequest]:
+def _pollers(args: argparse.Namespace) -> list[PollRequest]:
     """Pollers of all hosts. Raises UsageError."""
     from perfmon.sources.pollers import DEFAULT, FORMS, parse_request
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
-    asked = [] if args.no_polls else [*DEFAULT]
+    pollers = [] if args.no_polls else [*DEFAULT]
     for spec in args.poll:
         one = parse_request(spec)
         if one is None:
             raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
-        asked.append(one)
-    return asked
+        pollers.append(one)
+    return pollers
 
 
-def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
-    """Tells what there is on the hosts that answer; their metrics are asked for too. Whether there are logs, or may be.
+def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) -> bool:
+    """Print what was found on the hosts that answer, and poll their metrics; true if there are, or may be, logs.
 
     Raises ConnectError when no host answers.
     """
@@ -120,11 +110,11 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
     any_logs = False
     for one in fleet.discover(grace_s):
         if one.what is None:
-            print(f"perfmon: {one.problem}", file=sys.stderr, flush=True)
+            warn(f"{one.problem}")
             any_logs = True
             continue
         print("\n".join(describe(one.host, one.what)), file=where, flush=True)
         any_logs = any_logs or bool(one.what.logs)
-        if asking:
+        if polling:
             fleet.add_pollers(one.host, requests_for(one.what))
     return any_logs

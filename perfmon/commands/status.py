@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 
 from perfmon.core import ExitCode, InputError, UsageError
 from perfmon.status import State, read_state, read_states
 
-from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+from ._options import add_data_arguments, completes_files, read_config, seconds, warn
 
 DESCRIPTION = """\
 Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
@@ -23,7 +22,6 @@ _LOOK = "600s"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
     completes_files(
         parser.add_argument(
             "spec", metavar="SOURCE", nargs="*", help="the sources of the monitor (default: the only running monitor)"
@@ -38,17 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on", choices=sorted(_RANKS), help="exit with 1 if the verdict has this severity or a higher one"
     )
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Finds how the run stands, and prints it."""
     state = _of_monitor(args) if args.spec else _of_the_only_monitor(args)
-    told_by = "monitor"
+    origin = "monitor"
     if state is None:
-        state, told_by = _of_logs(args), "logs"
-    print(_rendered(state, args.format, told_by))
+        state, origin = _of_logs(args), "logs"
+    print(_rendered(state, args.format, origin))
     down = state.progress in ("failed", "stalled")
     found = args.fail_on and (down or _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on])
     return ExitCode.FOUND if found else ExitCode.DONE
@@ -80,17 +76,17 @@ def _of_logs(args: argparse.Namespace) -> State:
     wanted = sort_specs(args.spec)
     if wanted.remote:
         raise UsageError(f"{wanted.remote[0].text}: remote logs need a running monitor: start one")
-    polled = poll_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
-    seen = glance(wanted.local, read_config(args), _LOOK, polled)
-    cut = f", of {seen.short} only the last {TAIL >> 20} MiB" if seen.short else ""
-    left = f", skipped {seen.unread} compressed or recorded (perfmon snapshot reads them)" if seen.unread else ""
-    print(f"perfmon: no running monitor for this path, read the logs instead{cut}{left}", file=sys.stderr)
-    return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
+    polled = poll_once(wanted.pollers, lambda: places_of(wanted.local)) if wanted.pollers else ()
+    sample = glance(wanted.local, read_config(args), _LOOK, polled)
+    cut = f", of {sample.short} only the last {TAIL >> 20} MiB" if sample.short else ""
+    left = f", skipped {sample.unread} compressed or recorded (perfmon snapshot reads them)" if sample.unread else ""
+    warn(f"no running monitor for this path, read the logs instead{cut}{left}")
+    return state_of(absolute(args.spec), sample.snapshot, "observed", stale_s=sample.stale_s)
 
 
-def _rendered(state: State, form: str, told_by: str) -> str:
+def _rendered(state: State, form: str, origin: str) -> str:
     if form == "json":
-        return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
+        return json.dumps({"schema": 1, "from": origin, **state._asdict()}, allow_nan=False)
     from perfmon.status import FORMATS
     from perfmon.textgraphics import glyphs_for
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import without_secrets
 
-from ._options import (
-    add_baseline_argument,
-    add_data_arguments,
-    add_formats_argument,
-    completes_files,
-    read_config,
+from ._options import add_baseline_argument, add_data_arguments, add_sources_argument, read_config
+from ._remote import (
+    Wanted,
+    add_polls_argument,
+    add_reach_arguments,
+    connect,
+    feed_of,
+    requested_pollers,
+    sort_specs,
 )
-from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
 from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
@@ -35,8 +37,7 @@ EXAMPLE = "perfmon watch outputs/run/logs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="logs and other sources to watch"))
+    add_sources_argument(parser, "logs and other sources to watch")
     add_screen_arguments(parser)
     parser.add_argument(
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
@@ -45,22 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_polls_argument(parser)
     add_baseline_argument(parser)
     add_reach_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens the screen."""
     config = read_config(args)
     wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
-    asked = requested_pollers(wanted, args.no_polls)
+    pollers = requested_pollers(wanted, args.no_polls)
     title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
     own_keyboard(args.spec)
     fleet = _connected(args, wanted) if wanted.remote else None
 
     def feed() -> Feed:
         # Nothing of it is loaded before the first frame is on the screen.
-        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, asked=asked)
+        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, pollers=pollers)
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
 
@@ -69,5 +68,5 @@ def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
     from perfmon.sources.pollers import DEFAULT
 
     need_terminal()
-    asked = () if args.no_polls else DEFAULT
-    return connect(args, wanted.remote, history=0 if args.no_history else args.history, asked=asked)
+    pollers = () if args.no_polls else DEFAULT
+    return connect(args, wanted.remote, history=0 if args.no_history else args.history, pollers=pollers)

@@ -9,7 +9,6 @@ from perfmon.core import (
     CELLS,
     FEWEST_BLOCKS,
     REST,
-    Interval,
     Resampled,
     Severity,
     mean_change,
@@ -22,7 +21,7 @@ from perfmon.core import (
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.rules import HIGHER, LOWER, Band, Bands
 
-from .model import FindingChange, FindingSide, Kind, LostShare, MetricChange, Run, Said, Shift, Side
+from .model import LEVELS, FindingChange, FindingSide, Kind, LostShare, MetricChange, MetricVerdict, Run, Shift, Side
 
 # --- How each metric moved, and whether that is more than chance and enough to matter ---
 
@@ -38,9 +37,8 @@ _MOST = 200
 _P50, _P95 = 0.50, 0.95
 _QUANTILES = {"p50": _P50, "p95": _P95}
 _DECIDES_TOO = {LOWER: "p95", HIGHER: "mean", "": "p95"}
-"""What decides where the mean has not moved: a longer tail is no good news, but of throughput the sum is all."""
+"""Statistic that decides if the mean has not moved: a longer tail is bad, but of throughput only the sum counts."""
 _UNSURE = "may be chance"
-_LEVELS = ("good", "warning", "critical")
 
 
 def metric_changes(before: Run, after: Run) -> tuple[MetricChange, ...]:
@@ -71,7 +69,7 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
     moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
     matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
-    verdict, why = _said(moves, matters, better, (early, late), drawn)
+    verdict, why = _verdict(moves, matters, better, (early, late), drawn)
     return MetricChange(
         name=name,
         unit=unit,
@@ -96,10 +94,10 @@ def _side(metric: str, ordered: Sequence[float], effective: float, run: Run) -> 
 
 
 def _level(band: Band | None, ordered: Sequence[float]) -> str | None:
-    """Of the bad tail."""
+    """Level of the bad tail."""
     if band is None:
         return None
-    return _LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
+    return LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
 
 
 def _good(metric: str, ordered: Sequence[float], run: Run) -> bool:
@@ -115,30 +113,26 @@ def _shifts(early: Side, late: Side, before: Resampled, after: Resampled) -> dic
 
 
 def _least(statistic: str, sides: Iterable[Side], band: Band | None, unit: str) -> float:
-    """From which change on a statistic matters."""
+    """Return the smallest change of a statistic that matters."""
     floor = MATERIAL * abs(band.critical - band.good) if band else _MATERIAL_PCT if unit == "%" else 0.0
     values: list[float] = [getattr(side.summary, statistic) for side in sides]
     return max(floor, *(MATERIAL * abs(value) for value in values))
 
 
-def _beyond_chance(ci95: Interval | None) -> bool:
-    return ci95 is not None and (ci95[0] > 0 or ci95[1] < 0)
-
-
 def _moves(shift: Shift, least: float) -> int:
     """1 up, -1 down, 0 where that may be chance or is too small to matter."""
-    if not _beyond_chance(shift.ci95) or abs(shift.change) < least or shift.change == 0:
+    if not shift.beyond_chance or abs(shift.change) < least or shift.change == 0:
         return 0
     return 1 if shift.change > 0 else -1
 
 
-def _said(
+def _verdict(
     moves: Mapping[str, int],
     matters: bool,
     better: str,
     sides: Sequence[Side],
     drawn: Sequence[Resampled],
-) -> tuple[Said | None, str]:
+) -> tuple[MetricVerdict | None, str]:
     counts = [side.summary.count for side in sides]
     if min(counts) < FEWEST:
         return None, f"too few samples: {counts[0]} and {counts[1]}"
@@ -166,7 +160,6 @@ _SPREAD = 0.1
 _SIGMAS = 1.96
 _WITH_PAUSES = 1.01
 _PENDING = "pending"
-_REST = REST
 
 
 def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
@@ -199,36 +192,35 @@ def _sides(findings: Iterable[Finding]) -> dict[str, FindingSide]:
 
 
 def _finding_side(findings: list[Finding]) -> FindingSide:
-    costliest = max(findings, key=lambda finding: finding.lost_s)
     return FindingSide(
         severity=max((finding.severity for finding in findings), key=lambda severity: severity.rank),
         count=sum(finding.count for finding in findings),
         lost_s=sum(finding.lost_s for finding in findings),
         lost_share=sum(finding.lost_share for finding in findings),
-        sentence=costliest.sentence,
+        sentence=max(findings, key=lambda finding: finding.lost_s).sentence,
     )
 
 
 def _proven(signature: str, found_in: Run, missing_in: Run) -> bool:
-    """Whether the run without the finding was seen well enough to say so."""
+    """Return true if the run without the finding was observed well enough to prove that."""
     names = missing_in.looked_for_in.get(signature, ())
     if not names:
         return any(missing_in.seen.values())
-    return any(_tells(found_in.seen.get(name, 0) or ENOUGH, missing_in.seen.get(name, 0)) for name in names)
+    return any(_is_conclusive(found_in.seen.get(name, 0) or ENOUGH, missing_in.seen.get(name, 0)) for name in names)
 
 
-def _tells(held: int, looked: int) -> bool:
-    """Whether so many observations without it say anything, beside so many of which, at most, all showed it."""
+def _is_conclusive(held: int, looked: int) -> bool:
+    """Return true if `looked` observations without it mean anything, given `held` of which at most all showed it."""
     return looked >= min(ENOUGH, held) and _chance(held, held, looked) <= _RARE
 
 
 def _chance(found: int, held: int, looked: int) -> float:
-    """How likely all of `found` are among `held` observations and none among `looked` more (Fisher, one side)."""
+    """Probability that all of `found` are among `held` observations and none among `looked` more (Fisher, one side)."""
     return comb(held, found) / comb(held + looked, found)
 
 
 def _rare(signature: str, early: FindingSide | None, late: FindingSide | None, before: Run, after: Run) -> bool:
-    """Whether it was found so seldom that it could as well have come in the other run; silences are not counted."""
+    """Return true if it is so rare that the other run may lack it by chance; silences are not counted."""
     if not before.looked_for_in.get(signature, ()):
         return False
     side, run, other = (early, before, after) if early is not None else (late, after, before)
@@ -237,9 +229,9 @@ def _rare(signature: str, early: FindingSide | None, late: FindingSide | None, b
 
 
 def _spread(signature: str, sides: tuple[FindingSide | None, FindingSide | None], runs: tuple[Run, Run]) -> int:
-    """Whether it shows in clearly more (1) or fewer (-1) of the observations after: as if they were independent.
+    """Return 1 if it shows in clearly more of the observations after, -1 in fewer, as if they were independent.
 
-    They are not: an update that waits has neighbours that do. So this much is not enough to call it a change.
+    They are not: an update that waits has neighbours that do. So this alone is no change.
     """
     if not runs[0].looked_for_in.get(signature, ()):
         return 0
@@ -255,7 +247,7 @@ def _spread(signature: str, sides: tuple[FindingSide | None, FindingSide | None]
 
 
 def _looked(signature: str, run: Run) -> int:
-    """How often what a signature is looked for in was observed."""
+    """Number of observations in which a signature could show."""
     names = run.looked_for_in.get(signature, ()) or run.seen
     return max((run.seen.get(name, 0) for name in names), default=0)
 
@@ -275,7 +267,7 @@ def weighty(change: FindingChange, before: Diagnosis, after: Diagnosis) -> bool:
 
 
 def lost_change(before: Diagnosis, after: Diagnosis) -> Shift:
-    """How the share of time that any finding cost moved; without an interval where a run has no time."""
+    """Change of the share of time lost to findings; without an interval where a run has no time."""
     shares = [_lost_by_time(run) for run in (before, after)]
     change = _lost_share(after) - _lost_share(before)
     if not (shares[0] and shares[1]):
@@ -285,7 +277,7 @@ def lost_change(before: Diagnosis, after: Diagnosis) -> Shift:
 
 
 def _lost_share(run: Diagnosis) -> float:
-    return sum(entry.share for entry in run.ledger if entry.cause not in _REST)
+    return sum(entry.share for entry in run.ledger if entry.cause not in REST)
 
 
 def _lost_by_time(run: Diagnosis) -> list[float]:
@@ -312,6 +304,6 @@ def lost_shares(before: Diagnosis, after: Diagnosis) -> tuple[LostShare, ...]:
     """Every cause's share of both runs, as their ledgers have them."""
     shares = [{entry.cause: entry.share for entry in run.ledger} for run in (before, after)]
     causes = dict.fromkeys([*shares[0], *shares[1]])
-    rest = [cause for cause in _REST if cause in causes]
+    rest = [cause for cause in REST if cause in causes]
     named = [cause for cause in causes if cause not in rest]
     return tuple(LostShare(cause, shares[0].get(cause, 0.0), shares[1].get(cause, 0.0)) for cause in [*named, *rest])

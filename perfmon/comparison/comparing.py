@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import REST, counted, format_seconds, format_value, plain
+from perfmon.core import REST, counted, format_seconds, format_share, format_value, plain
 from perfmon.diagnosis import Diagnosis
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
 from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift
 
 _NAMED = 3
-_TOLD = 8
+_SHOWN_NOTES = 8
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
 _ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
@@ -41,7 +41,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
 
 
 class _Weighed:
-    """What speaks for the run after, and what against it."""
+    """Reasons for the run after and against it."""
 
     def __init__(
         self,
@@ -65,9 +65,8 @@ class _Weighed:
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
         causes = [entry for entry in lost if entry.cause not in REST]
         self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
-        sure = moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
-        self._less = sure and self._lost[0] - self._lost[1] >= LOST
-        self._more = sure and self._lost[1] - self._lost[0] >= LOST
+        self._less = moved.beyond_chance and self._lost[0] - self._lost[1] >= LOST
+        self._more = moved.beyond_chance and self._lost[1] - self._lost[0] >= LOST
         self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
         self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
         self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
@@ -78,18 +77,18 @@ class _Weighed:
         """Cheap, but in much more or fewer of what was observed, while no figure moved that way beyond chance."""
 
     def verdict(self) -> Outcome:
-        """The answer."""
+        """Return the verdict."""
         good, bad = self._good, self._bad
         if not self._enough():
             return "cannot tell"
-        if self._mended() and not bad and self._criteria_hold():
+        if self._fixed_by_change() and not bad and all(result.ok is not False for result in self._criteria):
             return "fixed"
         if good and bad:
             return "mixed"
         doubtful = self._rare or self.open or self._unlike
         return "improved" if good else "regressed" if bad else "cannot tell" if doubtful else "unchanged"
 
-    def _mended(self) -> bool:
+    def _fixed_by_change(self) -> bool:
         """The run before had a bottleneck, the run after has none, and that is no chance."""
         had = self._before.verdict
         return (
@@ -102,25 +101,26 @@ class _Weighed:
         unproven = any(change.signature in named and not change.proven for change in self._findings)
         return not unproven and bool(self._judged or self._gone or self._new)
 
-    def _criteria_hold(self) -> bool:
-        return all(result.ok is not False for result in self._criteria)
-
     def doubts(self, verdict: Outcome) -> tuple[str, ...]:
-        """What the verdict leaves open, where it says something else."""
-        return () if verdict == "cannot tell" else tuple(f"{c.signature}: {c.told}; {_ONE_EVENT}" for c in self.open)
+        """Changes that the verdict leaves open."""
+        return (
+            ()
+            if verdict == "cannot tell"
+            else tuple(f"{c.signature}: {c.occurrences}; {_ONE_EVENT}" for c in self.open)
+        )
 
     # --- in words -------------------------------------------------------------------------------------------------
     def sentence(self, verdict: Outcome) -> str:
         """The verdict with its reasons."""
-        said = {
+        reason = {
             "fixed": self._fixed,
-            "improved": lambda: f"{self._reasons(self._for())}",
+            "improved": lambda: self._reasons(self._for()),
             "unchanged": lambda: "No significant difference that is large enough to matter",
-            "regressed": lambda: f"{self._reasons(self._against())}",
+            "regressed": lambda: self._reasons(self._against()),
             "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
             "cannot tell": self._cannot_tell,
         }[verdict]()
-        return "; ".join(part for part in (said, self._criteria_text()) if part) + "."
+        return "; ".join(part for part in (reason, self._criteria_text()) if part) + "."
 
     def _criteria_text(self) -> str:
         judged = [result for result in self._criteria if result.ok is not None]
@@ -134,23 +134,27 @@ class _Weighed:
 
     def _fixed(self) -> str:
         cause = self._before.verdict
-        title = cause.title if cause is not None else ""
-        cost = f" ({_percent(cause.lost_share)} of the time lost before)" if cause is not None and cause.lost_s else ""
+        assert cause is not None  # noqa: S101 - something was fixed
+        cost = f" ({format_share(cause.lost_share)} of the time lost before)" if cause.lost_s else ""
         figures = [_figures(change) for change in self._better[:_NAMED]]
-        return "; ".join([f"{title} is gone{cost}", *([", ".join(figures)] if figures else [])])
+        return "; ".join([f"{cause.title} is gone{cost}", *([", ".join(figures)] if figures else [])])
 
     def _for(self) -> list[str]:
-        reasons = [f"{change.title} is gone" for change in self._gone]
-        reasons += ["a finding is less severe"] if self._milder else []
-        return reasons + ([self._lost_text()] if self._less else []) + [_figures(change) for change in self._better]
+        return self._side(self._gone, "gone", "less" if self._milder else "", self._less, self._better)
 
     def _against(self) -> list[str]:
-        reasons = [f"{change.title} is new" for change in self._new]
-        reasons += ["a finding is more severe"] if self._graver else []
-        return reasons + ([self._lost_text()] if self._more else []) + [_figures(change) for change in self._worse]
+        return self._side(self._new, "new", "more" if self._graver else "", self._more, self._worse)
 
-    def _lost_text(self) -> str:
-        return f"time lost {_percent(self._lost[0])} → {_percent(self._lost[1])}"
+    def _side(
+        self, findings: Sequence[FindingChange], word: str, severe: str, lost: bool, metrics: Sequence[MetricChange]
+    ) -> list[str]:
+        """The reasons of one side: findings, severity, lost time, metrics."""
+        return [
+            *(f"{change.title} is {word}" for change in findings),
+            *([f"a finding is {severe} severe"] if severe else []),
+            *([f"time lost {' → '.join(map(format_share, self._lost))}"] if lost else []),
+            *map(_figures, metrics),
+        ]
 
     @staticmethod
     def _reasons(reasons: Sequence[str]) -> str:
@@ -164,7 +168,7 @@ class _Weighed:
         for change in self._rare:
             return f"{change.title}: {change.doubt}"
         for change in self.open:
-            return f"{change.title}: {change.told}; {_ONE_EVENT}"
+            return f"{change.title}: {change.occurrences}; {_ONE_EVENT}"
         if self._unlike and self._judged:
             shown = "No significant difference in the data of both runs"
             return f"{shown}, but {self._unlike}: the later part exists in one run only"
@@ -172,7 +176,7 @@ class _Weighed:
 
 
 def _limits_first(change: MetricChange) -> tuple[bool, str]:
-    """What somebody set limits for is told first."""
+    """Sort key: metrics with thresholds first."""
     return (change.before is None or change.before.band is None, change.name)
 
 
@@ -184,12 +188,8 @@ def _figures(change: MetricChange) -> str:
     return f"{change.name} {statistic} {' → '.join(format_value(value, change.unit) for value in values)}"
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 or share == 0 else f"{share * 100:.1f} %"
-
-
 def _unlike_lengths(before: Diagnosis, after: Diagnosis) -> str:
-    """How long both runs are, where one is much longer: it may have begun what the other never came to."""
+    """The length of both runs, if one is much longer: it may have phases that the other never reached."""
     early, late = before.run.wall_s, after.run.wall_s
     if min(early, late) <= 0 or max(early, late) <= _LIKE_LENGTHS * min(early, late):
         return ""
@@ -216,24 +216,24 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
 
 
 def _of_logs(name: str, run: Diagnosis) -> list[str]:
-    """What was lost or odd in the logs of a run: it is in no figure."""
-    told = [
+    """Notes about the logs of a run: lost data is in no figure."""
+    notes = [
         f"{name}: {plain(source.spec, 200)}: {plain(note.removeprefix(f'{source.spec}: '), 300)}"
         for source in run.run.sources
         for note in source.notes
     ]
-    more = len(told) - _TOLD
-    return [*told[:_TOLD], f"{name}: {counted(more, 'more note')} (perfmon analyze)"] if more > 0 else told
+    more = len(notes) - _SHOWN_NOTES
+    return [*notes[:_SHOWN_NOTES], f"{name}: {counted(more, 'more note')} (perfmon analyze)"] if more > 0 else notes
 
 
 def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
-    """Metrics that one run never told: that nothing of them got worse is no news."""
+    """Metrics that only one run logs: nothing can be stated about their change."""
     notes = []
     for run in ("before", "after"):
         alone = [change.name for change in metrics if change.better and not change.group and _only(change, run)]
         if alone:
-            more = f" and {len(alone) - _TOLD} more" if len(alone) > _TOLD else ""
-            notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_TOLD])}{more}")
+            more = f" and {len(alone) - _SHOWN_NOTES} more" if len(alone) > _SHOWN_NOTES else ""
+            notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_SHOWN_NOTES])}{more}")
     return tuple(notes)
 
 

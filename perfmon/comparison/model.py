@@ -16,7 +16,7 @@ from perfmon.rules import Bands, Signature, Track, View, load_bands
 
 # --- What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit ---
 
-Said = Literal["better", "worse", "same"]
+MetricVerdict = Literal["better", "worse", "same"]
 Kind = Literal["gone", "new", "still"]
 Outcome = Literal["fixed", "improved", "unchanged", "regressed", "mixed", "cannot tell"]
 
@@ -35,11 +35,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far one statistic moved."""
+    """Change of one statistic."""
 
     change: float
     ci95: Interval | None
     """None: too few independent samples to tell."""
+
+    @property
+    def beyond_chance(self) -> bool:
+        """True if the interval excludes 0."""
+        return self.ci95 is not None and (self.ci95[0] > 0 or self.ci95[1] < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +55,15 @@ class MetricChange:
     """`metric`, `metric.op` or `metric{group}`."""
     unit: str
     better: str
-    """lower or higher; "" for a metric that has no good direction: it is told, not judged."""
+    """lower or higher; "" for a metric that has no good direction: it is shown, not judged."""
     before: Side | None
     after: Side | None
     shifts: Mapping[str, Shift]
     """By statistic (mean, p50, p95); empty where a run lacks the metric."""
-    verdict: Said | None
+    verdict: MetricVerdict | None
     """None: not judged."""
     why: str
-    """What the verdict rests on, or why there is none."""
+    """The statistic that the verdict rests on, or the reason why there is none."""
     moved: bool = False
     """Changed beyond chance and by enough to matter, whether that is good or bad."""
     good_anyway: bool = False
@@ -94,9 +99,9 @@ class FindingChange:
     before: FindingSide | None
     after: FindingSide | None
     proven: bool = True
-    """What it is looked for in was observed in the run that lacks it, often enough to have shown it."""
+    """The run that lacks it was observed often enough to have shown it."""
     looked: tuple[int, int] = (0, 0)
-    """How often that was observed, before and after."""
+    """Number of observations in which it could show, before and after."""
     rare: bool = False
     """Found in so few of these observations that it may be chance that the other run has none."""
     spread: int = 0
@@ -104,15 +109,15 @@ class FindingChange:
 
     @property
     def doubt(self) -> str:
-        """Why it cannot be called gone or new; "" where it can."""
+        """Reason why it cannot be called gone or new; "" where it can."""
         before, after = self.looked
         if not self.proven:
             return f"its inputs were observed {before} times before and {after} after: too few"
-        return f"{self.told}, which may be chance" if self.rare else ""
+        return f"{self.occurrences}, which may be chance" if self.rare else ""
 
     @property
-    def told(self) -> str:
-        """In how many of what was observed it was found."""
+    def occurrences(self) -> str:
+        """Number of observations with it, before and after."""
         found = [0 if side is None else side.count for side in (self.before, self.after)]
         before, after = self.looked
         return f"found in {found[0]} of {before} before and in {found[1]} of {after} after"
@@ -126,12 +131,12 @@ class FindingChange:
 
 @dataclass(frozen=True, slots=True)
 class CriterionResult:
-    """Whether something that was asked for holds."""
+    """Result of a criterion."""
 
     name: str
     ok: bool | None
-    """None: what it looks at was not observed."""
-    told: str
+    """None: its metrics were not observed."""
+    figures: str
     """The figures."""
 
 
@@ -154,19 +159,19 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     lost: tuple[LostShare, ...]
     lost_change: Shift
-    """How the share of time that was lost to any cause moved, as a fraction."""
+    """Change of the share of time lost to any cause, as a fraction."""
     criteria: tuple[CriterionResult, ...]
     verdict: Outcome
     sentence: str
     notes: tuple[str, ...] = ()
-    """What to read it with."""
+    """Caveats."""
 
 
 # --- What has to hold of the run after: data, like bands and signatures ---
 
 BUILTIN = Path(perfmon.rules.__file__).parent / "criteria" / "default.toml"
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "min", "max")
-_LEVELS = ("good", "warning", "critical")
+LEVELS = ("good", "warning", "critical")
 _KINDS = ("below", "above", "band", "change")
 
 
@@ -185,7 +190,7 @@ class Criterion:
     """Of `band`: the worst that is allowed."""
 
     def judge(self, changes: Mapping[str, MetricChange], bands: Bands) -> CriterionResult:
-        """Whether it holds."""
+        """Evaluate the criterion."""
         change = next((changes[name] for name in self.metrics if _observed(self, changes.get(name))), None)
         if change is None or change.after is None:
             runs = "both runs" if self.kind == "change" else "the run after"
@@ -193,12 +198,12 @@ class Criterion:
         if self.kind == "change":
             return _not_worse(self.name, change)
         value = float(getattr(change.after.summary, self.statistic))
-        told = f"{change.name} {self.statistic} {format_value(value, change.unit)}"
+        figures = f"{change.name} {self.statistic} {format_value(value, change.unit)}"
         if self.kind == "band":
             level = bands.level(change.name, value)
-            ok = None if level is None else level <= _LEVELS.index(self.band)
-            return CriterionResult(self.name, ok, f"{told}: {'no thresholds' if level is None else _LEVELS[level]}")
-        return CriterionResult(self.name, value < self.limit if self.kind == "below" else value > self.limit, told)
+            ok = None if level is None else level <= LEVELS.index(self.band)
+            return CriterionResult(self.name, ok, f"{figures}: {'no thresholds' if level is None else LEVELS[level]}")
+        return CriterionResult(self.name, value < self.limit if self.kind == "below" else value > self.limit, figures)
 
 
 def _observed(criterion: Criterion, change: MetricChange | None) -> bool:
@@ -211,12 +216,12 @@ def _not_worse(name: str, change: MetricChange) -> CriterionResult:
     assert change.before is not None  # noqa: S101 - observed on both sides
     assert change.after is not None  # noqa: S101
     means = (format_value(side.summary.mean, change.unit) for side in (change.before, change.after))
-    told = f"{change.name} mean {' → '.join(means)}"
+    figures = f"{change.name} mean {' → '.join(means)}"
     if change.verdict is None and not change.unsure:
-        return CriterionResult(name, None, f"{told}: {change.why}")
+        return CriterionResult(name, None, f"{figures}: {change.why}")
     good = ", good before and after" if change.good_anyway and change.verdict == "worse" else ""
-    said = change.verdict or change.why
-    return CriterionResult(name, change.verdict != "worse" or change.good_anyway, f"{told}: {said}{good}")
+    result = change.verdict or change.why
+    return CriterionResult(name, change.verdict != "worse" or change.good_anyway, f"{figures}: {result}{good}")
 
 
 def load_criteria(file: Path | None = None) -> tuple[Criterion, ...]:
@@ -239,7 +244,7 @@ def _criterion(table: Table) -> Criterion:
         _one_of(table, "change", ("not worse",))
         return Criterion(name, metrics, "change")
     if "band" in table.data:
-        return Criterion(name, metrics, "band", statistic, band=_one_of(table, "band", _LEVELS[:2]))
+        return Criterion(name, metrics, "band", statistic, band=_one_of(table, "band", LEVELS[:2]))
     if "below" in table.data:
         return Criterion(name, metrics, "below", statistic, table.required_number("below"))
     return Criterion(name, metrics, "above", statistic, table.required_number("above"))
@@ -268,7 +273,7 @@ class Run:
     samples: Mapping[str, Sequence[float]]
     """Values in time order, by `metric` or `metric{group}`."""
     seen: Mapping[str, int] = field(default_factory=dict)
-    """How often each kind of span, metric, mark and progress was observed."""
+    """Number of observations of each kind of span, metric, mark and progress."""
     looked_for_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
     given: Bands | None = None

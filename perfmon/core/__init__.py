@@ -136,7 +136,7 @@ if TYPE_CHECKING:
         plural_of,
         read_value,
     )
-    from .user_state import load_state, remember
+    from .user_state import load_state, remember, replacing
 
 __getattr__ = lazy_face(
     __name__,
@@ -167,6 +167,6 @@ __getattr__ = lazy_face(
             "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
             "parse_duration,parse_number,plural_of,read_value"
         ),
-        "user_state": "load_state,remember",
+        "user_state": "load_state,remember,replacing",
     },
 )

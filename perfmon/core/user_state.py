@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkstemp
+from typing import BinaryIO
 
 _FILE = "remembered.json"
 _LARGEST = 65536
@@ -49,19 +50,24 @@ def remember(name: str, value: str) -> bool:
     try:
         folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(folder / _FILE, json.dumps({**known, name: value[:_LONGEST]}, indent=1).encode())
+        with replacing(folder / _FILE) as file:
+            file.write(json.dumps({**known, name: value[:_LONGEST]}, indent=1).encode())
     except (OSError, RuntimeError):
         return False
     return True
 
 
-def _replace(path: Path, data: bytes) -> None:
-    descriptor, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600 from the start
+@contextmanager
+def replacing(path: str | Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` at the end, whole or not at all; raises OSError."""
+    fresh = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.new")
+    with suppress(FileNotFoundError):
+        fresh.unlink()  # of a process with this number that was killed
     try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except OSError:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            yield file
+        os.replace(fresh, path)
+    except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            fresh.unlink()
         raise

@@ -2,23 +2,5 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from perfmon._faces import lazy_face
-
-if TYPE_CHECKING:
-    from .output import demo_timeline
-    from .scenarios import SCENARIOS
-
-__all__ = [
-    "SCENARIOS",
-    "demo_timeline",
-]
-
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "output": "demo_timeline",
-        "scenarios": "SCENARIOS",
-    },
-)
+from .output import demo_timeline
+from .scenarios import SCENARIOS

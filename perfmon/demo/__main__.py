@@ -28,10 +28,9 @@ def main() -> int:
         "--minutes", metavar="M", type=float, default=10.0, help="length of the run in minutes (default: 10)"
     )
     parser.add_argument("--fixed", action="store_true", help="the same run after the advice was followed")
-    parser.add_argument("--mended", dest="fixed", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     try:
-        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.fixed)
+        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, fixed=args.fixed)
     except PerfmonError as error:
         print(f"perfmon: {error}", file=sys.stderr)
         return error.exit_code

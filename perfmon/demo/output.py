@@ -16,7 +16,7 @@ from perfmon.core import Block, InputError, UsageError, plain
 from perfmon.sources import TimedItem, Timeline
 from perfmon.sources.pollers import Area, Reading, format_reading, poll_log
 
-from .scenarios import MENDED, SCENARIOS
+from .scenarios import FIXED, SCENARIOS
 from .simulation import BEGIN, Line, Simulation
 
 # --- Writes the logs of a simulated run to files ---
@@ -24,29 +24,29 @@ from .simulation import BEGIN, Line, Simulation
 _LONGEST_MINUTES = 10_000.0
 
 
-def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN, *, mended: bool = False) -> Simulation:
-    """A run that begins at `begin` by the clock in its lines; `mended`: as it is once its advice was followed.
+def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN, *, fixed: bool = False) -> Simulation:
+    """A run that begins at `begin` by the clock in its lines; `fixed`: as it is once its advice was followed.
 
-    Raises UsageError for an unknown scenario, one that has no mended run, or a length out of range.
+    Raises UsageError for an unknown scenario, one that has no fixed run, or a length out of range.
     """
     if scenario not in SCENARIOS:
         raise UsageError(f"{plain(scenario, 80)}: no such scenario (expected one of: {', '.join(SCENARIOS)})")
     if not 0 < minutes <= _LONGEST_MINUTES:
         raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
-    if mended and scenario not in MENDED:
-        raise UsageError(f"{scenario}: no fixed run of it (available for: {', '.join(MENDED)})")
-    return Simulation((MENDED if mended else SCENARIOS)[scenario], seed, 60.0 * minutes, begin)
+    if fixed and scenario not in FIXED:
+        raise UsageError(f"{scenario}: no fixed run of it (available for: {', '.join(FIXED)})")
+    return Simulation((FIXED if fixed else SCENARIOS)[scenario], seed, 60.0 * minutes, begin)
 
 
 def write_demo(
-    folder: Path, scenario: str = "frontend-queue", seed: int = 0, minutes: float = 10, *, mended: bool = False
+    folder: Path, scenario: str = "frontend-queue", seed: int = 0, minutes: float = 10, *, fixed: bool = False
 ) -> list[Path]:
     """Writes orchestrator.log, inference.log and trainer.log of a run; the same arguments give the same bytes.
 
     The run ends with the last step that fits into `minutes` (three steps at least). Raises UsageError for an unknown
     scenario or a length out of range, InputError when the folder cannot be written.
     """
-    simulation = simulated(scenario, seed, minutes, mended=mended)
+    simulation = simulated(scenario, seed, minutes, fixed=fixed)
     simulation.run()
     written = []
     try:
@@ -68,12 +68,12 @@ _INFERENCE, _TRAINER = "a100-0", "a100-1"
 _CARD = {"mem_total_mb": 81_559.0, "power_limit_w": 400.0, "sm_max_mhz": 1410.0}
 _DRAINED_PCT, _LOADING_PCT = 34.0, 9.0
 """Use of the engine's GPUs when an update has waited for its generations, and while it loads weights."""
-Told = tuple[str, str, Reading]
-"""Host, poller, what it found."""
+PollResult = tuple[str, str, Reading]
+"""Host, poller, reading."""
 
 
 class Polls:
-    """Follows a simulation: at any moment machines are as busy as what the run does then makes them."""
+    """Follows a simulation: hosts are as busy as the run makes them at that time."""
 
     def __init__(self, simulation: Simulation, seed: int, begin: datetime) -> None:
         self._run, self._begin = simulation, begin
@@ -123,8 +123,8 @@ class Polls:
     def _writes(self, at: float) -> bool:
         return any(handed <= at < written for _, _, handed, written in self._run.trainings[-4:])
 
-    # --- what is told of it ---------------------------------------------------------------------------------------
-    def _round(self, at: float, number: int) -> Iterator[Told]:
+    # --- readings ---------------------------------------------------------------------------------------
+    def _round(self, at: float, number: int) -> Iterator[PollResult]:
         engine, trainer = self._engine_pct(at), self._trainer_pct(at)
         for host, used in ((_INFERENCE, engine), (_TRAINER, trainer)):
             for index in range(2):
@@ -174,7 +174,7 @@ class Polls:
         }
         return Reading(Area.HOST, "all", values | {"mem_used_mb": memory, "mem_total_mb": 1_031_600.0})
 
-    def _slowly(self, at: float, engine: float, trainer: float) -> Iterator[Told]:
+    def _slowly(self, at: float, engine: float, trainer: float) -> Iterator[PollResult]:
         """Disks, network and processes."""
         used = 61.0 + at / 3600.0
         write = self._about(1650.0) if self._writes(at) else self._about(2.0)
@@ -203,7 +203,7 @@ _OK = {"state": "ok"}
 # --- A simulated run as a timeline: each line when it is printed, so that it can be watched as if it happened now ---
 
 MINUTES = 60.0
-"""How long a run lasts, unless another length is wished."""
+"""Default length of a run."""
 
 
 def demo_timeline(
@@ -226,9 +226,9 @@ def demo_timeline(
 def _lines(simulation: Simulation, polls: Polls) -> Iterator[TimedItem]:
     """Every line as a block, and between them what pollers say."""
     ends: dict[str, tuple[int, int]] = {}
-    for told in simulation.steps():
-        printed = list(simulation.journal.take(told))
-        polled = polls.take(told if told < math.inf else printed[-1][0] if printed else 0.0)
+    for until in simulation.steps():
+        printed = list(simulation.journal.take(until))
+        polled = polls.take(until if until < math.inf else printed[-1][0] if printed else 0.0)
         for at_s, log, text in merge(printed, polled, key=itemgetter(0)):
             offset, line = ends.get(log, (0, 1))
             data = f"{text}\n".encode()

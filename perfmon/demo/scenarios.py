@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SOON_S = 640.0
-"""Who opens a long run after ten minutes of it sees what happens now."""
+"""Latest time of an event, so that a long run shows it soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +20,29 @@ class Scenario:
     """Generation batches that a step needs, one after another."""
     batch_s: float = 3.2
     contended_s: float = 0.0
-    """How long a batch takes that shares time with a queued weight update; 0: as long as any other."""
+    """Duration of a batch that shares time with a queued weight update; 0: that of any other."""
     inflight: int = 96
     """Generations in flight."""
     queue_s: float = 0.02
-    """How long the server's front end keeps a weight update waiting, once it is full."""
+    """Wait of a weight update in the server's front end, once that is full."""
     rpc_s: float = 1.2
     train_s: float = 24.0
     warmup_s: float = 0.0
-    """How long the trainer takes to begin its first step."""
+    """Time until the trainer begins its first step."""
     broadcast_s: float = 1.1
-    """How long the trainer takes to hand over its weights."""
+    """Time that the trainer takes to hand over its weights."""
     broadcast_growth_s: float = 0.0
-    """What each further step adds to `broadcast_s`, twelve steps long."""
+    """Growth of `broadcast_s` with each further step, for twelve steps."""
     write_s: float = 0.85
-    seen_after_s: float = 0.0
-    """How long a written checkpoint takes to be seen by the orchestrator."""
+    visible_after_s: float = 0.0
+    """Time until the orchestrator notices a written checkpoint."""
     trunc_pct: float = 4.0
     async_level: int = 1
     """Steps that the orchestrator may be ahead of the checkpoint it generates with."""
     barrier: bool = True
     """The orchestrator waits at that many steps; without it staleness grows."""
     traced_waits: bool = True
-    """Waits for a checkpoint are told by trace lines; else by the orchestrator's own words."""
+    """Waits for a checkpoint are logged as trace lines; else in the orchestrator's own words."""
     kv_usage: float = 58.0
     """Share of the KV cache in use while generating, in %."""
     waiting: int = 0
@@ -50,7 +50,7 @@ class Scenario:
     updates_until: float = 1.0
     """Share of the run after which no weight update is sent any more; `SOON_S` at the latest."""
     spread: float = 1.0
-    """How much durations vary: 0 not at all, 1 as they do in a real run."""
+    """Variation of durations: 0 for none, 1 for that of a real run."""
     stalls_at: float = 1.0
     """Share of the run after which nothing happens until a watchdog ends it; `SOON_S` at the latest."""
 
@@ -62,7 +62,7 @@ SCENARIOS = {
     ),
     "slow-weight-load": Scenario("the engine loads weights slowly", batches=6, rpc_s=14.6),
     "slow-checkpoint-write": Scenario("checkpoints are written slowly", train_s=18.0, write_s=8.2),
-    "checkpoint-stall": Scenario("written checkpoints are seen late", batches=6, train_s=18.0, seen_after_s=17.0),
+    "checkpoint-stall": Scenario("written checkpoints are seen late", batches=6, train_s=18.0, visible_after_s=17.0),
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
     "async-barrier": Scenario(
@@ -83,7 +83,7 @@ SCENARIOS = {
     "no-weight-updates": Scenario("weight updates cease", updates_until=0.5),
 }
 
-MENDED = {
+FIXED = {
     "frontend-queue": Scenario("weight updates have a client of their own", batch_s=3.4, inflight=128),
 }
 """The same runs once their advice was followed, where that can be shown."""

@@ -21,9 +21,9 @@ from .scenarios import SOON_S, Scenario
 # --- The logs while a run is simulated: lines with their times, dressed as the programs dress them ---
 
 BEGIN = datetime.fromisoformat("2026-11-20T09:00:00")
-"""When a built-in run begins, by the clock in its lines, unless another time is wished."""
+"""Default start of a built-in run, by the clock in its lines."""
 MONOTONIC_S = 86_412.25
-"""What the machine's monotonic clock says then."""
+"""The machine's monotonic clock at that time."""
 ORCHESTRATOR, INFERENCE, TRAINER = "orchestrator.log", "inference.log", "trainer.log"
 _COLOURS = {
     "DEBUG": "\x1b[34m\x1b[1m",
@@ -47,7 +47,7 @@ class Journal:
         self._count = 0
         self._lines: list[tuple[float, int, str, str]] = []
 
-    def say(self, log: str, at: float, level: str, message: str, place: str = "") -> None:
+    def log_line(self, log: str, at: float, level: str, message: str, place: str = "") -> None:
         """A line of the orchestrator or the trainer, coloured as they colour their files."""
         colour = _COLOURS[level]
         suffix = f"{colour}\x1b[22m [{place}]\x1b[0m\x1b[0m" if place else ""
@@ -68,7 +68,7 @@ class Journal:
         heapify(self._lines)
 
     def take(self, until: float = math.inf) -> Iterator[Line]:
-        """Takes out what was printed up to `until`, in the order of time; nothing earlier may be told any more."""
+        """Remove and return the lines up to `until`, in the order of time; nothing earlier may be added afterwards."""
         while self._lines and self._lines[0][0] <= until:
             at, _, log, text = heappop(self._lines)
             yield at, log, text
@@ -81,7 +81,7 @@ class Journal:
         return {log: "".join(lines) for log, lines in texts.items()}
 
     def _put(self, log: str, at: float, text: str) -> None:
-        # Lines of one moment keep the order in which they were told.
+        # Lines of one moment keep the order in which they were added.
         self._count += 1
         heappush(self._lines, (at, self._count, log, text))
 
@@ -125,20 +125,20 @@ class Simulation:
         self._policy = 0
         """Checkpoint that the server generates with."""
         self._ready = [0.0]
-        """When checkpoint n could be read."""
+        """Time from which checkpoint n can be read."""
         self._free = 0.0
-        """When the trainer was done with its last step."""
+        """End of the trainer's last step."""
         self.batches: list[tuple[float, float]] = []
         """Begin and end of every generation batch."""
         self.updates: list[tuple[float, float, float]] = []
-        """When every weight update was sent, reached the engine, and was done."""
+        """Times at which every weight update was sent, reached the engine, and was done."""
         self.trainings: list[tuple[float, float, float, float]] = []
         """Begin of every training step, when it was trained, its weights handed over, its checkpoint written."""
-        self._told = 0.0
+        self._fill_logged_at = 0.0
         self._served, self._was_busy = _STATS_S, True
-        """When the engine tells its statistics next, and whether it was busy when it last did."""
+        """Next time of the engine's statistics, and true if it was busy at the last ones."""
         self.lost_s: defaultdict[str, float] = defaultdict(float)
-        """What the run lost beyond what is good, in seconds, by the signature that should say so: the truth."""
+        """Seconds lost beyond the good limits, by the signature that should find them: the truth."""
 
     def run(self) -> None:
         """Simulates the whole run."""
@@ -148,7 +148,7 @@ class Simulation:
     def steps(self) -> Iterator[float]:
         """Simulates whole steps while they fit into the run's time.
 
-        After each comes the time up to which all lines have been told, at last infinity.
+        After each comes the time up to which all lines have been logged, at last infinity.
         """
         stopped = self.stopped_at
         now, step = 0.0, 0
@@ -164,24 +164,24 @@ class Simulation:
         else:
             if not self.scenario.barrier:  # a trainer that is far behind would go on for as long again
                 self.journal.cut(end)
-            self.journal.say(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
+            self.journal.log_line(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
         yield math.inf
 
     @property
     def stopped_at(self) -> float:
-        """When everything stops; infinity where nothing does."""
+        """Time at which everything stops; infinity where nothing does."""
         return self._moment(self.scenario.stalls_at)
 
     def _moment(self, share: float) -> float:
-        """When that share of the run is over, or soon; never where it is all of the run."""
+        """Time after that share of the run, or soon; infinity for all of the run."""
         return min(self.seconds * share, SOON_S) if share < 1 else math.inf
 
     def _about(self, value: float, spread: float = 0.06, chance: random.Random | None = None) -> float:
         """`value`, give or take."""
         return value * min(1.5, max(0.6, (chance or self._random).gauss(1.0, spread * self.scenario.spread)))
 
-    def _say(self, at: float, message: str, level: str = "INFO", place: str = "") -> None:
-        self.journal.say(ORCHESTRATOR, at, level, message, place)
+    def _log(self, at: float, message: str, level: str = "INFO") -> None:
+        self.journal.log_line(ORCHESTRATOR, at, level, message)
 
     # --- orchestrator -------------------------------------------------------------------------------------------
     def _orchestrate(self, step: int, now: float) -> float:
@@ -192,16 +192,16 @@ class Simulation:
         end = self._generate(step, now, updated)
         truncated = max(0.0, self._about(self.scenario.trunc_pct, 0.2))
         stale = step - self._policy
-        self._say(
+        self._log(
             end,
             f"[rollout] trunc_pct={truncated:.1f} current_step={step} ckpt_step={self._policy} staleness={stale}",
         )
         if stale > self.scenario.async_level + 2:
-            told = f"Cancelled {self._random.randrange(8, 30)} train episodes past max_off_policy_steps=4."
-            self._say(end, f"{told} Consider increasing it to avoid this.", "WARNING")
+            message = f"Cancelled {self._random.randrange(8, 30)} train episodes past max_off_policy_steps=4."
+            self._log(end, f"{message} Consider increasing it to avoid this.", "WARNING")
         figures = f"Reward {0.4 + 0.01 * step:.4f} | Trainable 96/128 (75.0%) | Turns 3.2 | Branches 1.0"
         ends = f"Max Off-Policy {stale} | Error 0.8% | Cancelled 0.0% | Truncation {truncated:.1f}%"
-        self._say(end, f"Step {step} | {format_duration(end - begin):>7} | {figures} | {ends}", "SUCCESS")
+        self._log(end, f"Step {step} | {format_duration(end - begin):>7} | {figures} | {ends}", "SUCCESS")
         return end
 
     def _await_checkpoint(self, step: int, now: float) -> float:
@@ -211,14 +211,14 @@ class Simulation:
             return now
         ready = max(now, self._ready[needed]) + self._about(_POLL_S, 0.3)
         if self.scenario.traced_waits:
-            self._say(now, f"[ckpt] wait.start target_step={needed}")
-            self._say(ready, f"[ckpt] wait.done target_step={needed} wait_ms={1000 * (ready - now):.1f}")
+            self._log(now, f"[ckpt] wait.start target_step={needed}")
+            self._log(ready, f"[ckpt] wait.done target_step={needed} wait_ms={1000 * (ready - now):.1f}")
             self.lost_s["checkpoint-stall"] += max(0.0, ready - now - _GOOD_WAIT_S)
         elif ready - now > 1:
             self.lost_s["trainer-bound"] += ready - now
-            told = "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy..."
-            self._say(now, told)
-            self._say(ready, "Resuming dispatcher")
+            message = "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy..."
+            self._log(now, message)
+            self._log(ready, "Resuming dispatcher")
         return ready
 
     def _update_weights(self, now: float) -> float:
@@ -243,16 +243,16 @@ class Simulation:
         self.lost_s["slow-weight-load"] += max(0.0, rpc - _GOOD_RPC_S)
         started, finished = received + 0.0001, received + 0.0001 + rpc
         path = f"/models/run/step_{newest}"
-        self._say(sent, f"{trace} client.send url=http://10.0.0.5:8000 path={path} {clock(sent)}")
+        self._log(sent, f"{trace} client.send url=http://10.0.0.5:8000 path={path} {clock(sent)}")
         self.journal.serve(received, "server.py:88", f"{trace} server.recv path=/update_weights {clock(received)}")
         self.journal.serve(started, "server.py:131", f"{trace} rpc.start op=update_weights {clock(started)}")
-        told = f"{trace} rpc.done op=update_weights {clock(finished)} rpc_ms={1000 * rpc:.1f}"
-        self.journal.serve(finished, "server.py:140", told)
+        message = f"{trace} rpc.done op=update_weights {clock(finished)} rpc_ms={1000 * rpc:.1f}"
+        self.journal.serve(finished, "server.py:140", message)
         self.journal.access(finished, "POST /update_weights")
         figures = (
             f"wall_ms={1000 * (done - sent):.1f} rpc_ms={1000 * rpc:.1f} queue_ms={1000 * (done - sent - rpc):.1f}"
         )
-        self._say(done, f"{trace} client.done {figures}")
+        self._log(done, f"{trace} client.done {figures}")
         return done
 
     def _generate(self, step: int, now: float, updated: float) -> float:
@@ -262,7 +262,7 @@ class Simulation:
         while done < needed:
             now = self._batch(now, self._batch_time(now, updated))
             done += now > updated
-            self._tell_fill(now, done, needed)
+            self._log_fill(now, done, needed)
         return now
 
     def _batches_of(self, step: int) -> int:
@@ -278,22 +278,22 @@ class Simulation:
 
     def _batch(self, now: float, duration: float) -> float:
         inflight = self.scenario.inflight
-        self._say(now, f"[gen] batch.start inflight={inflight} target_batch={_GROUP}")
+        self._log(now, f"[gen] batch.start inflight={inflight} target_batch={_GROUP}")
         end = now + duration
         if duration > 2 * self.scenario.batch_s:
             self.lost_s["generation-contention"] += duration - self.scenario.batch_s
         grown = inflight + (self._random.randrange(4, 13) if duration > 4 * self.scenario.batch_s else 0)
-        self._say(end, f"[gen] batch.done completions={_GROUP} dur_ms={1000 * duration:.1f} inflight={grown}")
+        self._log(end, f"[gen] batch.done completions={_GROUP} dur_ms={1000 * duration:.1f} inflight={grown}")
         self.batches.append((now, end))
         return end
 
-    def _tell_fill(self, now: float, done: int, needed: int) -> None:
-        if now - self._told < _STATS_S:
+    def _log_fill(self, now: float, done: int, needed: int) -> None:
+        if now - self._fill_logged_at < _STATS_S:
             return
-        self._told = now
+        self._fill_logged_at = now
         fill = f"{done * _GROUP}/{needed * _GROUP} ({100 * done / needed:.1f}%)"
         inflight = self.scenario.inflight
-        self._say(now, f"Train batch {fill}; {inflight} inflight episodes (train={inflight}, eval=0)")
+        self._log(now, f"Train batch {fill}; {inflight} inflight episodes (train={inflight}, eval=0)")
 
     # --- trainer ------------------------------------------------------------------------------------------------
     def _train(self, step: int, ready: float) -> None:
@@ -303,18 +303,18 @@ class Simulation:
         trained = begin + self._about(scenario.train_s, 0.03)
         handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * min(step, _GROWING_STEPS))
         written = handed + self._about(scenario.write_s)
-        self._ready.append(written + scenario.seen_after_s)
+        self._ready.append(written + scenario.visible_after_s)
         self.trainings.append((begin, trained, handed, written))
         self.lost_s["inference-bound"] += begin - before if step >= _FILLING_STEPS else 0.0
         self.lost_s["weight-sync-bound"] += handed - trained
         self.lost_s["slow-checkpoint-write"] += max(0.0, written - handed - _GOOD_WRITE_S)
         self._free = end = written + 0.05
-        self._tell_trainer(begin, f"Waited for batch to arrive for {begin - before:.2f} seconds", "train.py::412")
-        self._tell_trainer(begin + 0.02, "Loaded batch in 0.02 seconds", "train.py::418")
-        self._tell_trainer(handed, f"Weights broadcasted in {handed - trained:.2f}s", "train.py::597")
-        told = f"[ckpt] write.done step={step + 1} write_ms={1000 * (written - handed):.1f}"
-        self.journal.say(TRAINER, written, "INFO", told)
-        self.journal.say(
+        self._log_trainer(begin, f"Waited for batch to arrive for {begin - before:.2f} seconds", "train.py::412")
+        self._log_trainer(begin + 0.02, "Loaded batch in 0.02 seconds", "train.py::418")
+        self._log_trainer(handed, f"Weights broadcasted in {handed - trained:.2f}s", "train.py::597")
+        message = f"[ckpt] write.done step={step + 1} write_ms={1000 * (written - handed):.1f}"
+        self.journal.log_line(TRAINER, written, "INFO", message)
+        self.journal.log_line(
             TRAINER,
             end,
             "SUCCESS",
@@ -323,8 +323,8 @@ class Simulation:
             f"MFU {self._about(25.0):.1f}% | Peak Mem. 71.3 GiB",
         )
 
-    def _tell_trainer(self, at: float, message: str, place: str) -> None:
-        self.journal.say(TRAINER, at, "DEBUG", message, place)
+    def _log_trainer(self, at: float, message: str, place: str) -> None:
+        self.journal.log_line(TRAINER, at, "DEBUG", message, place)
 
     # --- inference server ---------------------------------------------------------------------------------------
     def _serve(self, end: float) -> None:
@@ -334,13 +334,13 @@ class Simulation:
             batch = bisect_right(self.batches, at, key=itemgetter(0)) - 1
             busy = batch >= 0 and at < self.batches[batch][1]
             if busy or self._was_busy:
-                self._tell_engine(at, busy)
+                self._log_engine(at, busy)
             if busy:
                 self.journal.access(at + _HALF_S, "POST /v1/chat/completions")
             self._was_busy = busy
             self._served += _STATS_S
 
-    def _tell_engine(self, at: float, busy: bool) -> None:
+    def _log_engine(self, at: float, busy: bool) -> None:
         scenario = self.scenario
         waiting = round(self._about(scenario.waiting, chance=self._engine)) if busy else 0
         running = scenario.inflight - waiting if busy else 0
@@ -356,12 +356,12 @@ class Simulation:
 
     # --- the end of a stalled run -------------------------------------------------------------------------------
     def _stall(self, stopped: float) -> None:
-        """No work after the stall; what only says that a process lives goes on."""
+        """Log no work after the stall, only signs of life."""
         self.journal.cut(stopped)
         self.lost_s.clear()
         self.lost_s["stall"] = self.seconds - stopped
         inflight = self.scenario.inflight
         at = stopped
         while (at := at + _STATS_S) <= self.seconds:
-            self._say(at, f"Train batch 0/128 (0.0%); {inflight} inflight rollouts (train={inflight}, eval=0)")
+            self._log(at, f"Train batch 0/128 (0.0%); {inflight} inflight rollouts (train={inflight}, eval=0)")
             self.journal.access(at + _HALF_S, "GET /metrics")

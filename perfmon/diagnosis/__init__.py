@@ -30,41 +30,6 @@ if TYPE_CHECKING:
     )
     from .wording import verdict_of
 
-__all__ = [
-    "ALIASES",
-    "FEWEST",
-    "LEAST_S",
-    "SCHEMA",
-    "Assessment",
-    "Baseline",
-    "Calibration",
-    "ClockOffset",
-    "ConditionState",
-    "Diagnosis",
-    "EvidenceLine",
-    "Finding",
-    "Goal",
-    "LedgerEntry",
-    "MetricStats",
-    "Moment",
-    "Part",
-    "RuleSet",
-    "RunInfo",
-    "SourceSummary",
-    "TimelineRow",
-    "Verdict",
-    "as_toml",
-    "diagnose",
-    "goodput_of",
-    "judge",
-    "learn",
-    "parts",
-    "tightest",
-    "uncalibrated",
-    "verdict_of",
-    "view_of",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -36,7 +36,7 @@ class Finding:
     """Details, or the reason of a problem."""
     costs: str = ""
     """Impact on the user; "" if there is none."""
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +50,25 @@ class Check:
 
 
 def found(detail: str) -> Finding:
-    """All is well."""
+    """Return the result of a check without problems."""
     return Finding(State.FOUND, detail)
 
 
-def missing(detail: str, costs: str, mend: str = "") -> Finding:
-    """It is not there."""
-    return Finding(State.MISSING, detail, costs, mend)
+def missing(detail: str, costs: str, fix: str = "") -> Finding:
+    """Return the result of a check for what is not there."""
+    return Finding(State.MISSING, detail, costs, fix)
 
 
-def limited(detail: str, costs: str, mend: str = "") -> Finding:
-    """Not all of it is there."""
-    return Finding(State.LIMITED, detail, costs, mend)
+def limited(detail: str, costs: str, fix: str = "") -> Finding:
+    """Return the result of a check for what works in part."""
+    return Finding(State.LIMITED, detail, costs, fix)
 
 
-# --- Short questions to other programs ---
-
-_running: set[subprocess.Popen[str]] = set()
-"""Running child processes."""
+# --- Running other programs ---
 
 
-class Silent(Exception):
-    """A program failed; its text says how, in one line."""
+class CommandError(Exception):
+    """A program failed; its text is the reason, in one line."""
 
 
 def program(*names: str) -> str | None:
@@ -79,51 +76,25 @@ def program(*names: str) -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-def asked(patience_s: float, *words: str) -> str:
-    """Output of a program. Raises Silent if it fails, TimeoutError if it takes longer: then it is killed."""
+def output_of(patience_s: float, *words: str) -> str:
+    """Output of a program. Raises CommandError if it fails, TimeoutError if it takes longer: then it is killed."""
     try:
         child = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
     except OSError as error:
-        raise Silent((error.strerror or "cannot start").lower()) from None
-    _running.add(child)
-    try:
-        out, err = child.communicate(timeout=patience_s)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
-    finally:
-        _end(child)
+        raise CommandError((error.strerror or "cannot start").lower()) from None
+    with child:
+        try:
+            out, err = child.communicate(timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            with suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)  # with all that it started
+            raise TimeoutError from None
     if child.returncode:
-        told = (err.strip() or out.strip()).splitlines()
-        raise Silent(evidence_text(told[0]) if told else f"exit code {child.returncode}")
+        raise CommandError(first_line(err) or first_line(out) or f"exit code {child.returncode}")
     return out
-
-
-def end_all() -> None:
-    """Ends what still runs: nobody waits for it any more."""
-    for child in tuple(_running):
-        _end(child)
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """With all that it started, unless it was over."""
-    _running.discard(child)
-    if child.returncode is None:
-        with suppress(OSError):
-            os.killpg(child.pid, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(1.0)
-    for stream in (child.stdout, child.stderr):
-        if stream is not None:
-            with suppress(OSError, ValueError):
-                stream.close()
 
 
 def first_line(text: str) -> str:

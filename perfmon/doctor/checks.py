@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import PerfmonError, evidence_text, plain
 from perfmon.textgraphics import UNICODE, glyphs_for
 
-from .base import Finding, Silent, State, asked, first_line, found, limited, missing, program
+from .base import CommandError, Finding, State, first_line, found, limited, missing, output_of, program
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -47,16 +47,16 @@ def scanner(_: float) -> Finding:
     costs = "reading long logs takes about twice the CPU time; results are the same"
     if scanning is not None:
         return limited("disabled by PERFMON_NATIVE=0", costs, "unset PERFMON_NATIVE")
-    mend = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
-    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, mend)
+    fix = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
+    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, fix)
 
 
 def libraries(_: float) -> Finding:
     """Check that all required libraries are installed."""
     lost = {name: use for name, use in _LIBRARIES.items() if _version(name) is None}
     if lost:
-        said = "; ".join(f"{name}: {use}" for name, use in lost.items())
-        return missing(f"not installed: {', '.join(lost)}", said, f"pip install {' '.join(lost)}")
+        costs = "; ".join(f"{name}: {use}" for name, use in lost.items())
+        return missing(f"not installed: {', '.join(lost)}", costs, f"pip install {' '.join(lost)}")
     return found(", ".join(f"{name} {_version(name)}" for name in ("textual", "asyncssh", "zstandard")))
 
 
@@ -83,7 +83,7 @@ def configuration(load: Callable[[], Config]) -> Callable[[float], Finding]:
     def look(_: float) -> Finding:
         problems = [evidence_text(str(problem)) for problem in _problems(load)]
         if not problems:
-            return found(_told(load()))
+            return found(_user_files(load()))
         costs = "commands exit with code 2 until it is fixed"
         return Finding(
             State.BROKEN, "; ".join(problems), costs, "run perfmon rules check FILE for all errors in a file"
@@ -114,7 +114,7 @@ def _problems(load: Callable[[], Config]) -> Iterator[PerfmonError]:
             yield error
 
 
-def _told(config: Config) -> str:
+def _user_files(config: Config) -> str:
     folders = (
         ("formats", config.format_dirs), ("signatures", config.signature_dirs), ("themes", config.theme_dirs),
     )  # fmt: skip
@@ -137,16 +137,16 @@ def terminal(_: float) -> Finding:
     """Check for a terminal, and its size."""
     size = next((size for stream in (2, 1, 0) if (size := _size(stream)) is not None), None)
     if size is None:
-        mend = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
-        return missing("not a terminal", "the live monitor cannot open", mend)
-    told = f"{size[0]}x{size[1]}, {_name()}"
+        fix = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
+        return missing("not a terminal", "the live monitor cannot open", fix)
+    detail = f"{size[0]}x{size[1]}, {_name()}"
     if size[0] < _LEAST[0] or size[1] < _LEAST[1]:
-        return limited(told, "smaller than 60x10: the monitor is cut off", "enlarge the window")
+        return limited(detail, "smaller than 60x10: the monitor is cut off", "enlarge the window")
     if size[0] < _GOOD[0] or size[1] < _GOOD[1]:
-        return limited(told, "some panes are hidden", "all panes fit from 120x30")
+        return limited(detail, "some panes are hidden", "all panes fit from 120x30")
     if not sys.stdin.isatty():
-        return limited(f"{told}; stdin is not", "the live monitor receives no keys", "do not redirect stdin")
-    return found(told)
+        return limited(f"{detail}; stdin is not", "the live monitor receives no keys", "do not redirect stdin")
+    return found(detail)
 
 
 def _size(stream: int) -> tuple[int, int] | None:
@@ -171,18 +171,18 @@ def colours(_: float) -> Finding:
         )
     if depth in _TRUE:
         return found("16 million")
-    mend = "export COLORTERM=truecolor if the terminal supports it (most do)"
+    fix = "export COLORTERM=truecolor if the terminal supports it (most do)"
     if "256" in kind:
-        return limited("256", "themes use the nearest available colours", mend)
-    return limited("16", "themes use the nearest available colours", mend)
+        return limited("256", "themes use the nearest available colours", fix)
+    return limited("16", "themes use the nearest available colours", fix)
 
 
 def characters(_: float) -> Finding:
     """Character set of the monitor."""
-    said = next((f"{name}={value}" for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
+    locale = next((f"{name}={value}" for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
     if glyphs_for(os.environ) is UNICODE:
-        return found(plain(said, 60) or "assumed: no locale is set")
-    return limited(f"not with {plain(said, 60)}", "bars and symbols are drawn in ASCII", "export LC_ALL=C.UTF-8")
+        return found(plain(locale, 60) or "assumed: no locale is set")
+    return limited(f"not with {plain(locale, 60)}", "bars and symbols are drawn in ASCII", "export LC_ALL=C.UTF-8")
 
 
 def tmux(patience_s: float) -> Finding:
@@ -192,8 +192,8 @@ def tmux(patience_s: float) -> Finding:
         costs = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"
         return missing("not installed", costs, "install tmux")
     try:
-        version = first_line(asked(patience_s, path, "-V"))
-    except Silent as error:
+        version = first_line(output_of(patience_s, path, "-V"))
+    except CommandError as error:
         return limited(f"does not work: {error}", "no status line (perfmon status --format tmux)")
     return found(f"{version}, {'inside tmux' if os.environ.get('TMUX') else 'not inside tmux'}")
 
@@ -215,14 +215,14 @@ def inotify(_: float) -> Finding:
     except (ImportError, AttributeError):
         return missing("not available on this system", _POLLED)
     except OSError as error:
-        mend = "sudo sysctl fs.inotify.max_user_instances=1024"
-        return missing(f"limit reached: {error.strerror}", _POLLED, mend)
+        fix = "sudo sysctl fs.inotify.max_user_instances=1024"
+        return missing(f"limit reached: {error.strerror}", _POLLED, fix)
     watches, instances = _limit("max_user_watches"), _limit("max_user_instances")
-    told = f"{watches or '?'} watches, {instances or '?'} instances per user"
+    detail = f"{watches or '?'} watches, {instances or '?'} instances per user"
     if (watches or _FEW_WATCHES) < _FEW_WATCHES or (instances or _FEW_INSTANCES) < _FEW_INSTANCES:
-        mend = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
-        return limited(told, f"limits may be reached: {_POLLED}", mend)
-    return found(told)
+        fix = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
+        return limited(detail, f"limits may be reached: {_POLLED}", fix)
+    return found(detail)
 
 
 def _limit(name: str) -> int | None:
@@ -245,8 +245,8 @@ def runs(patience_s: float) -> Finding:
         )
     kinds = dict.fromkeys(process.kind for process in discovered.processes)
     ports = sorted({port for process in discovered.processes for port in process.metrics})
-    told = f"{', '.join(kinds) or 'no process'}; {len(discovered.logs)} logs"
-    return found(f"{told}; metrics at port {', '.join(map(str, ports))}" if ports else f"{told}; no metrics")
+    detail = f"{', '.join(kinds) or 'no process'}; {len(discovered.logs)} logs"
+    return found(f"{detail}; metrics at port {', '.join(map(str, ports))}" if ports else f"{detail}; no metrics")
 
 
 async def _discover(patience_s: float) -> Discovery | None:
@@ -285,8 +285,8 @@ def nvml(_: float) -> Finding:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        mend = "install the NVIDIA driver if there is an NVIDIA GPU"
-        return missing(evidence_text(str(error)).lower(), _NO_GPUS, mend)
+        fix = "install the NVIDIA driver if there is an NVIDIA GPU"
+        return missing(evidence_text(str(error)).lower(), _NO_GPUS, fix)
     try:
         count = pynvml.nvmlDeviceGetCount()
         with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
@@ -296,14 +296,14 @@ def nvml(_: float) -> Finding:
         return limited(evidence_text(str(error)).lower(), _NO_GPUS, "run nvidia-smi for details; a reboot may fix it")
     finally:
         pynvml.nvmlShutdown()
-    told = f"{count} {'GPU' if count == 1 else 'GPUs'}{driver}"
+    detail = f"{count} {'GPU' if count == 1 else 'GPUs'}{driver}"
     if not count:
-        return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
+        return limited(detail, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
     if lost:
         which = f"GPU {lost[0]} is lost" if len(lost) == 1 else f"GPUs {', '.join(lost[:-1])} and {lost[-1]} are lost"
-        mend = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a reboot, may fix it"
-        return limited(f"{told}; {which}", "no metrics of lost GPUs; runs that use them fail", mend)
-    return found(told)
+        fix = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a reboot, may fix it"
+        return limited(f"{detail}; {which}", "no metrics of lost GPUs; runs that use them fail", fix)
+    return found(detail)
 
 
 def _is_lost(nvml: ModuleType, index: int) -> bool:
@@ -324,12 +324,12 @@ def nvidia_smi(patience_s: float) -> Finding:
     if path is None:
         return missing("not installed", costs, "it comes with the NVIDIA driver")
     try:
-        told = asked(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
-    except Silent as error:
+        names = output_of(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
+    except CommandError as error:
         return limited(f"fails: {error}", costs, "run nvidia-smi for details")
-    if not told:
+    if not names:
         return found("no GPU")
-    return found(f"{len(told)} times {evidence_text(told[0])}" if len(told) > 1 else evidence_text(told[0]))
+    return found(f"{len(names)} times {evidence_text(names[0])}" if len(names) > 1 else evidence_text(names[0]))
 
 
 def amd(patience_s: float) -> Finding:
@@ -338,13 +338,13 @@ def amd(patience_s: float) -> Finding:
     driver = Path("/dev/kfd").exists()
     costs = "no metrics of AMD GPUs"
     if path is None:
-        mend = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
-        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, mend)
+        fix = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
+        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, fix)
     name = os.path.basename(path)
     try:
-        told = asked(patience_s, path, "version" if name == "amd-smi" else "--version")
-    except Silent as error:
+        version = output_of(patience_s, path, "version" if name == "amd-smi" else "--version")
+    except CommandError as error:
         return limited(f"{name} fails: {error}", costs, f"run {name} for details")
     if not driver:
-        return limited(f"{first_line(told) or name}; no driver", costs, "load the amdgpu driver")
-    return found(first_line(told) or name)
+        return limited(f"{first_line(version) or name}; no driver", costs, "load the amdgpu driver")
+    return found(first_line(version) or name)

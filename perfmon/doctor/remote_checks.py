@@ -7,30 +7,29 @@ import os
 import socket
 from pathlib import Path
 
-from .base import Finding, Silent, asked, first_line, found, limited, missing, program
+from .base import CommandError, Finding, first_line, found, limited, missing, output_of, program
 
 # --- Checks of SSH: keys, agent, known hosts ---
 
 _LIST, _LISTED = 11, 12
 """Messages of the agent's protocol: asking for the identities, and the answer."""
-_MOST = 1 << 16
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
-_ASKED = "the passphrases of keys are requested on every start"
+_PASSPHRASES = "the passphrases of keys are requested on every start"
 
 
 def agent(patience_s: float) -> Finding:
     """Check the agent, and its number of keys."""
     path = os.environ.get("SSH_AUTH_SOCK", "")
     if not path:
-        return missing("SSH_AUTH_SOCK is not set", _ASKED, "eval $(ssh-agent), then ssh-add")
+        return missing("SSH_AUTH_SOCK is not set", _PASSPHRASES, "eval $(ssh-agent), then ssh-add")
     try:
         count = _held(path, patience_s)
     except TimeoutError:
         raise
     except (OSError, ValueError):
-        return missing("SSH_AUTH_SOCK points to no agent", _ASKED, "eval $(ssh-agent), then ssh-add")
+        return missing("SSH_AUTH_SOCK points to no agent", _PASSPHRASES, "eval $(ssh-agent), then ssh-add")
     if not count:
-        return limited("it has no keys", _ASKED, "ssh-add")
+        return limited("it has no keys", _PASSPHRASES, "ssh-add")
     return found(f"holds {count} {'key' if count == 1 else 'keys'}")
 
 
@@ -39,20 +38,11 @@ def _held(path: str, patience_s: float) -> int:
         client.settimeout(patience_s)
         client.connect(path)
         client.sendall(b"\0\0\0\1" + bytes([_LIST]))
-        answer = _exactly(client, 9)
-    if answer[4] != _LISTED:
+        with client.makefile("rb") as stream:
+            answer = stream.read(9)
+    if len(answer) < 9 or answer[4] != _LISTED:
         raise ValueError("no list of keys")
     return int.from_bytes(answer[5:9], "big")
-
-
-def _exactly(client: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = client.recv(size - len(data))
-        if not more:
-            raise ValueError("incomplete answer")
-        data += more
-    return data
 
 
 def known_hosts(_: float) -> Finding:
@@ -60,8 +50,8 @@ def known_hosts(_: float) -> Finding:
     places = [Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts")]
     count = sum(_entries(path) for path in places)
     if not count:
-        mend = "connect once by ssh, or perfmon ssh --accept-new HOST"
-        return missing("no known hosts yet", "each host key must be confirmed once", mend)
+        fix = "connect once by ssh, or perfmon ssh --accept-new HOST"
+        return missing("no known hosts yet", "each host key must be confirmed once", fix)
     return found(f"{count} {'entry' if count == 1 else 'entries'}")
 
 
@@ -90,7 +80,7 @@ PORTS = (*range(8000, 8004), *range(30000, 30004))
 _KINDS = (("vllm", "vllm:"), ("sglang", "sglang:"), ("prime-rl", "trainer_step"))
 """SPEC, and what the names on its page begin with."""
 _COSTS = "queues and caches of engines come from logs only"
-_MEND = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
+_FIX = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
 
 
 def endpoints(patience_s: float) -> Finding:
@@ -99,12 +89,12 @@ def endpoints(patience_s: float) -> Finding:
     if specs:
         return found(" ".join(specs))
     shown = f"{PORTS[0]}-{PORTS[3]} and {PORTS[4]}-{PORTS[7]}"
-    return missing(f"no metrics at local ports {shown}", _COSTS, _MEND)
+    return missing(f"no metrics at local ports {shown}", _COSTS, _FIX)
 
 
 async def _specs(patience_s: float) -> list[str]:
-    told = await asyncio.gather(*(_spec(port, patience_s) for port in PORTS))
-    return [spec for spec in told if spec]
+    specs = await asyncio.gather(*(_spec(port, patience_s) for port in PORTS))
+    return [spec for spec in specs if spec]
 
 
 async def _spec(port: int, patience_s: float) -> str:
@@ -153,9 +143,9 @@ def slurm(patience_s: float) -> Finding:
     if "scontrol" not in there:
         return limited(f"{', '.join(there)} only{job}", "no nodes and reasons", "install all Slurm clients")
     try:
-        told = first_line(asked(patience_s, "scontrol", "ping"))
-    except Silent as error:
+        answer = first_line(output_of(patience_s, "scontrol", "ping"))
+    except CommandError as error:
         return limited(
             f"installed{job}; the controller does not respond: {error}", _NO_SLURM, "run scontrol ping for details"
         )
-    return found(f"{told}{job}")
+    return found(f"{answer}{job}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +15,7 @@ from perfmon._version import __version__
 from perfmon.core import evidence_text
 
 from . import checks, remote_checks
-from .base import Check, Finding, State, end_all
+from .base import Check, Finding, State
 
 # --- All checks, in the order of the report ---
 
@@ -28,7 +29,7 @@ class Probe:
     title: str
     look: Callable[[float], Finding]
     """Looks, for so many seconds at most; TimeoutError where that was not enough. It changes nothing."""
-    tells: str
+    purpose: str
     """Impact if it does not respond."""
 
 
@@ -76,8 +77,8 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
         except TimeoutError:
             findings[probe.id] = _silent(probe, patience_s)
         except Exception as error:  # a look that fails says so itself: all others count
-            said = evidence_text(f"{type(error).__name__}: {error}")
-            findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {said}", probe.tells)
+            reason = evidence_text(f"{type(error).__name__}: {error}")
+            findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {reason}", probe.purpose)
 
     # Daemons: a driver call that hangs cannot be ended, and must not keep the program.
     threads = [
@@ -87,7 +88,6 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, begun + patience_s - time.monotonic()))
-    end_all()
     return [
         Check(probe.id, probe.group, probe.title, findings.get(probe.id) or _silent(probe, patience_s))
         for probe in probes
@@ -96,7 +96,7 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
 
 def _silent(probe: Probe, patience_s: float) -> Finding:
     return Finding(
-        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.tells, "try again: perfmon doctor --patience 10s"
+        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.purpose, "try again: perfmon doctor --patience 10s"
     )
 
 
@@ -108,41 +108,32 @@ _TITLE, _STATE = 17, 9
 
 
 def lines(checks: Sequence[Check]) -> Iterator[str]:
-    """One line for what was found; more for what was not: what that costs, and the mend."""
+    """One line for what was found; more for what was not: its impact, and the fix."""
     for group, of_group in groupby(checks, key=lambda check: check.group):
         yield group
         for check in of_group:
             yield from _lines(check)
         yield ""
-    yield summary(checks)
-
-
-def summary(checks: Iterable[Check]) -> str:
-    """Summary in one line."""
-    checks = list(checks)
-    counts = {state: sum(check.finding.state is state for check in checks) for state in State}
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    verdict = "fix broken items first" if counts[State.BROKEN] else "nothing is broken"
-    return f"{said}: {verdict}"
+    counts = Counter(check.finding.state for check in checks)
+    states = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+    yield f"{states}: {'fix broken items first' if counts[State.BROKEN] else 'nothing is broken'}"
 
 
 def _lines(check: Check) -> Iterator[str]:
     finding = check.finding
     head = f"  {check.title:<{_TITLE}}{finding.state.value:<{_STATE}}"
-    yield from _wrapped(head, finding.detail)
-    for word, text in (("costs", finding.costs), ("mend", finding.mend)):
-        if text:
-            yield from _wrapped(f"{'':<{2 + _TITLE}}{word + ':':<{_STATE}}", text)
+    yield from _wrapped(head, finding.detail) or [head.rstrip()]
+    for word, text in (("costs:", finding.costs), ("mend:", finding.fix)):
+        yield from _wrapped(f"{'':<{2 + _TITLE}}{word:<{_STATE}}", text)
 
 
 def _wrapped(head: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
-    ) or [head.rstrip()]
+    indent = " " * len(head)
+    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def document(checks: Iterable[Check]) -> dict[str, Any]:
-    """For programs: schema 1."""
+    """The checks for programs: schema 1."""
     return {
         "schema": SCHEMA,
         "perfmon": __version__,
@@ -154,7 +145,7 @@ def document(checks: Iterable[Check]) -> dict[str, Any]:
                 "state": check.finding.state.value,
                 "detail": check.finding.detail,
                 "costs": check.finding.costs,
-                "mend": check.finding.mend,
+                "mend": check.finding.fix,
             }
             for check in checks
         ],

@@ -35,7 +35,7 @@ class Place:
         self._x = self._y = self._height = self._count = 0
 
     def take(self, width: int, height: int) -> dict[str, Any]:
-        """The position and number of a panel."""
+        """Return the position and number of a panel."""
         if self._x + width > _COLUMNS:
             self._y, self._x, self._height = self._y + self._height, 0, 0
         at = {"x": self._x, "y": self._y, "w": width, "h": height}
@@ -46,8 +46,25 @@ class Place:
 
 
 def row(place: Place, title: str) -> dict[str, Any]:
-    """The head of what follows."""
+    """The heading of the panels below it."""
     return {**place.take(_COLUMNS, 1), "type": "row", "title": title, "collapsed": False, "panels": []}
+
+
+def _panel(
+    at: dict[str, Any], kind: str, title: str, defaults: dict[str, Any], options: dict[str, Any],
+    targets: list[dict[str, Any]], overrides: Sequence[dict[str, Any]] = (), *, about: str | None = None, **more: Any,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        **at,
+        "type": kind,
+        "title": title,
+        **({} if about is None else {"description": about}),
+        "datasource": _SOURCE,
+        "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
+        "options": options,
+        **more,
+        "targets": targets,
+    }
 
 
 def panel(
@@ -68,19 +85,12 @@ def panel(
         custom["stacking"] = {"mode": "normal", "group": "A"}
     if limits is not None:
         custom["thresholdsStyle"] = {"mode": "area"}
-    return {
-        **place.take(_COLUMNS if wide else 8, 7),
-        "type": "timeseries",
-        "title": title,
-        "description": about,
-        "datasource": _SOURCE,
-        "fieldConfig": {
-            "defaults": {"unit": unit, "custom": custom, "thresholds": _thresholds(limits, higher_is_worse)},
-            "overrides": [_dashed(at) for at, line in enumerate(lines) if line.dashed],
-        },
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
-        "targets": [_target(at, line.expr, line.legend) for at, line in enumerate(lines)],
-    }
+    defaults = {"unit": unit, "custom": custom, "thresholds": _thresholds(limits, higher_is_worse)}
+    options = {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}}
+    targets = [_target(at, line.expr, line.legend) for at, line in enumerate(lines)]
+    dashed = [_dashed(at) for at, line in enumerate(lines) if line.dashed]
+    at = place.take(_COLUMNS if wide else 8, 7)
+    return _panel(at, "timeseries", title, defaults, options, targets, dashed, about=about)
 
 
 def stat(
@@ -92,65 +102,44 @@ def stat(
     mapped: Mapping[int, tuple[str, str]] | None = None,
     named_by: str = "",
 ) -> dict[str, Any]:
-    """One large value, or with `named_by` one large name; `mapped` says words and colours of values."""
-    options = {
+    """One large value, or with `named_by` one large name; `mapped` has words and colours of values."""
+    words = {
         str(value): {"text": text, "color": colour, "index": value} for value, (text, colour) in (mapped or {}).items()
     }
-    return {
-        **place.take(6, 4),
-        "type": "stat",
-        "title": title,
-        "datasource": _SOURCE,
-        "fieldConfig": {
-            "defaults": {
-                "unit": unit,
-                "mappings": [{"type": "value", "options": options}] if options else [],
-                "noValue": "none",
-                "thresholds": _thresholds(None, True),
-            },
-            "overrides": [],
-        },
-        "options": {
-            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-            "textMode": "name" if named_by else "value",
-            "colorMode": "background" if options else "value",
-        },
-        "targets": [_target(0, expr, named_by)],
+    defaults = {
+        "unit": unit,
+        "mappings": [{"type": "value", "options": words}] if words else [],
+        "noValue": "none",
+        "thresholds": _thresholds(None, True),
     }
+    options = {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "textMode": "name" if named_by else "value",
+        "colorMode": "background" if words else "value",
+    }
+    return _panel(place.take(6, 4), "stat", title, defaults, options, [_target(0, expr, named_by)])
 
 
 def table(place: Place, title: str, expr: str) -> dict[str, Any]:
-    """The labels of what there is now."""
+    """The labels of the current series."""
     hidden = dict.fromkeys(("Time", "Value", "__name__", "job"), True)
-    return {
-        **place.take(12, 8),
-        "type": "table",
-        "title": title,
-        "datasource": _SOURCE,
-        "fieldConfig": {"defaults": {"noValue": "none"}, "overrides": []},
-        "options": {"showHeader": True},
-        "transformations": [{"id": "organize", "options": {"excludeByName": hidden}}],
-        "targets": [{**_target(0, expr, ""), "format": "table", "instant": True, "range": False}],
-    }
+    changes = [{"id": "organize", "options": {"excludeByName": hidden}}]
+    targets = [{**_target(0, expr, ""), "format": "table", "instant": True, "range": False}]
+    at = place.take(12, 8)
+    return _panel(at, "table", title, {"noValue": "none"}, {"showHeader": True}, targets, transformations=changes)
 
 
 def state_timeline(place: Place, title: str, expr: str, titles: Mapping[str, str]) -> dict[str, Any]:
     """State timeline of findings, a row each; `titles` by signature."""
-    return {
-        **place.take(12, 8),
-        "type": "state-timeline",
-        "title": title,
-        "datasource": _SOURCE,
-        "fieldConfig": {
-            "defaults": {
-                "custom": {"fillOpacity": 80},
-                "thresholds": {"mode": "absolute", "steps": _steps([(None, "transparent"), (1, "red")])},
-            },
-            "overrides": [_renamed(name, shown) for name, shown in sorted(titles.items())],
-        },
-        "options": {"showValue": "never", "mergeValues": True},
-        "targets": [_target(0, expr, "{{signature}}")],
-    }
+    steps = _steps([(None, "transparent"), (1, "red")])
+    defaults = {"custom": {"fillOpacity": 80}, "thresholds": {"mode": "absolute", "steps": steps}}
+    renamed = [
+        {"matcher": {"id": "byName", "options": name}, "properties": [{"id": "displayName", "value": shown}]}
+        for name, shown in sorted(titles.items())
+    ]
+    options = {"showValue": "never", "mergeValues": True}
+    targets = [_target(0, expr, "{{signature}}")]
+    return _panel(place.take(12, 8), "state-timeline", title, defaults, options, targets, renamed)
 
 
 def _target(at: int, expr: str, legend: str) -> dict[str, Any]:
@@ -158,12 +147,12 @@ def _target(at: int, expr: str, legend: str) -> dict[str, Any]:
 
 
 def _thresholds(limits: tuple[float, float] | None, higher_is_worse: bool) -> dict[str, Any]:
-    if limits is None:
-        return {"mode": "absolute", "steps": _steps([(None, "text")])}
-    good, critical = limits
-    if higher_is_worse:
-        return {"mode": "absolute", "steps": _steps([(None, "green"), (good, "orange"), (critical, "red")])}
-    return {"mode": "absolute", "steps": _steps([(None, "red"), (critical, "orange"), (good, "green")])}
+    steps: list[tuple[float | None, str]] = [(None, "text")]
+    if limits is not None:
+        good, critical = limits
+        low = [(None, "green"), (good, "orange"), (critical, "red")]
+        steps = low if higher_is_worse else [(None, "red"), (critical, "orange"), (good, "green")]
+    return {"mode": "absolute", "steps": _steps(steps)}
 
 
 def _steps(steps: Sequence[tuple[float | None, str]]) -> list[dict[str, Any]]:
@@ -174,13 +163,6 @@ def _dashed(at: int) -> dict[str, Any]:
     return {
         "matcher": {"id": "byFrameRefID", "options": chr(ord("A") + at)},
         "properties": [{"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [10, 10]}}],
-    }
-
-
-def _renamed(name: str, shown: str) -> dict[str, Any]:
-    return {
-        "matcher": {"id": "byName", "options": name},
-        "properties": [{"id": "displayName", "value": shown}],
     }
 
 

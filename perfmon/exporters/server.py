@@ -59,7 +59,7 @@ class Server:
             self._listener = Listener(address, _Handler)
         except OSError as error:
             why = os.strerror(error.errno or 0)
-            raise InputError(f"{shown(host, port)}: cannot listen: {why} ({_mend(error)})") from None
+            raise InputError(f"{shown(host, port)}: cannot listen: {why} ({_fix(error)})") from None
         self._thread: threading.Thread | None = None
 
     @property
@@ -87,10 +87,10 @@ class Server:
         self._listener.server_close()
 
 
-def text(start: StartResponse, status: str, said: str) -> list[bytes]:
+def text(start: StartResponse, status: str, message: str) -> list[bytes]:
     """Answers with a line of plain text."""
     start(status, [*_HEADERS])  # the server adds its own to the list
-    return [f"{said}\n".encode()]
+    return [f"{message}\n".encode()]
 
 
 def shown(host: str, port: int) -> str:
@@ -112,7 +112,7 @@ class _Sent(list[bytes]):
 
 
 def _bounded(app: WSGIApplication) -> WSGIApplication:
-    """Refuses what is too much at once; what fails is told to the client, and the next page may be whole again."""
+    """Refuse too many requests at once; report an error to the client, as the next page may be complete again."""
     room = threading.BoundedSemaphore(TOGETHER)
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
@@ -121,8 +121,8 @@ def _bounded(app: WSGIApplication) -> WSGIApplication:
         try:
             parts = app(environ, start)
         except Exception as error:
-            said = evidence_text(f"{type(error).__name__}: {error}")
-            parts = text(start, "500 Internal Server Error", f"internal error: {said}")
+            message = evidence_text(f"{type(error).__name__}: {error}")
+            parts = text(start, "500 Internal Server Error", f"internal error: {message}")
         return _Sent(parts, room)
 
     return answer
@@ -137,7 +137,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
     return family, address
 
 
-def _mend(error: OSError) -> str:
+def _fix(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "ports below 1024 need root: choose another with --port"
     if error.errno == errno.EADDRINUSE:
@@ -161,7 +161,7 @@ class _Handler(WSGIRequestHandler):
         return io.StringIO()
 
 
-# --- Serves what a monitor knows to Prometheus, until it is told to end ---
+# --- The pages of a monitor for Prometheus ---
 
 FRESH_S = 0.9
 """Maximum age of a page that is served again, for several Prometheus servers."""
@@ -190,7 +190,7 @@ class Exporter(Collector):
             pages: Iterable[bytes] = self._metrics(environ | {"QUERY_STRING": ""}, start)
             return pages
         if path == "/":
-            return text(start, "200 OK", f"perfmon: {told(self._monitor.picture)}; metrics are at /metrics")
+            return text(start, "200 OK", f"perfmon: {status_text(self._monitor.picture)}; metrics are at /metrics")
         if path != "/-/healthy":
             return text(start, "404 Not Found", f"not found; available: {_PAGES}")
         if self._monitor.running:
@@ -225,14 +225,14 @@ class Exporter(Collector):
                 self._parts = watch.parts()
                 done.set()
             except Exception as error:  # whatever a page lacks, the monitor goes on
-                said = plain(f"{type(error).__name__}: {error}", 200)
-                self._monitor.notices.append(f"metrics could not be exported: {said}")
+                message = plain(f"{type(error).__name__}: {error}", 200)
+                self._monitor.notices.append(f"metrics could not be exported: {message}")
 
         self._monitor.ask(look)
         return done.wait(PATIENCE_S)
 
 
-def told(picture: MonitorState) -> str:
+def status_text(picture: MonitorState) -> str:
     """State of a run in one line."""
     if picture.snapshot is None:
         return "reading the logs" if picture.state is RunState.LOADING else "nothing recognised yet"

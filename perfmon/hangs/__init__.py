@@ -17,38 +17,6 @@ if TYPE_CHECKING:
     from .verdict import Answer, Cause, Kind, Verdict, judge
     from .words import brief, next_steps, summary
 
-__all__ = [
-    "Answer",
-    "Cause",
-    "Evidence",
-    "GroupKey",
-    "HangReport",
-    "Kind",
-    "LogLine",
-    "Operation",
-    "RankState",
-    "RasReport",
-    "Status",
-    "Verdict",
-    "brief",
-    "build",
-    "evidence_of_lines",
-    "find_dumps",
-    "judge",
-    "judge_ras",
-    "last_lines",
-    "merge",
-    "named_ranks",
-    "next_steps",
-    "parse",
-    "query",
-    "read_dumps",
-    "read_folder",
-    "report_of",
-    "run",
-    "summary",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -253,7 +253,7 @@ class Watch:
         if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
             return False
         if fresh:  # windows judged until now were apart, with unjudged time between them
-            self._first_full_pass_done, self.alerts = True, self.alerts.anew()
+            self._first_full_pass_done, self.alerts = True, self.alerts.fresh_copy()
         began = self._clock()
         alignment = self._align()
         now = self._now()

@@ -8,26 +8,15 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
-    from .json_report import comparison_document, document
+    from .json_report import document, json_text
     from .markdown import render_markdown
     from .snapshot_page import cleaned, render_page
-
-__all__ = [
-    "cleaned",
-    "comparison_document",
-    "document",
-    "keep_what_was_read",
-    "render_markdown",
-    "render_page",
-    "save",
-    "write_analysis",
-]
 
 __getattr__ = lazy_face(
     __name__,
     {
         "files": "keep_what_was_read,save,write_analysis",
-        "json_report": "comparison_document,document",
+        "json_report": "document,json_text",
         "markdown": "render_markdown",
         "snapshot_page": "cleaned,render_page",
     },

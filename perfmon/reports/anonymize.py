@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
@@ -20,7 +20,7 @@ _LONGEST = 4000
 """Characters of a text that are kept: more than any report shows of one."""
 _PLAIN = frozenset({"localhost", "stdin"})
 _COMMON = frozenset({"root", "user", "users", "admin", "ubuntu", "debian", "nobody", "none", "null", "true", "false"})
-"""Logins that tell nothing about anyone, and are words of other sentences too."""
+"""Logins that identify no one, and are words of other sentences too."""
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?"
 _DOMAIN = rf"{_NAME}(?:\.{_NAME}){{0,8}}"
@@ -164,41 +164,31 @@ def _login() -> str:
         return ""
 
 
-# --- The same value with every text in it retold: snapshots and pictures without secrets, or with names masked ---
+# --- The same value with every text in it changed: snapshots and pictures without secrets, or with names masked ---
 
 _T = TypeVar("_T")
 
 
-def retold(value: _T, tell: Callable[[str], str]) -> _T:
-    """A copy of a frozen dataclass, tuple, mapping or string in which `tell` has changed every text."""
-    return cast(_T, _retold(value, tell))
-
-
-def _retold(value: Any, tell: Callable[[str], str]) -> Any:
-    if isinstance(value, Enum):
-        return value
+def map_texts(value: _T, change: Callable[[str], str]) -> _T:
+    """A copy of a frozen dataclass, tuple, mapping or string in which `change` has changed every text."""
+    made: Any = value
     if isinstance(value, str):
-        return tell(value)
-    if isinstance(value, tuple):
-        return value if _is_numbers(value) else tuple(_retold(item, tell) for item in value)
-    if isinstance(value, Mapping):
-        return {_retold(key, tell): _retold(item, tell) for key, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _retold(getattr(value, field.name), tell) for field in fields(value)})
-    return value
-
-
-def texts(value: Any) -> Iterator[str]:
-    """Every text in such a value, keys included."""
-    if isinstance(value, str):
-        yield value
+        made = value if isinstance(value, Enum) else change(value)
+    elif isinstance(value, tuple):
+        made = value if _is_numbers(value) else tuple(map_texts(item, change) for item in value)
     elif isinstance(value, Mapping):
-        yield from (text for pair in value.items() for item in pair for text in texts(item))
-    elif isinstance(value, tuple) and not _is_numbers(value):
-        yield from (text for item in value for text in texts(item))
+        made = {map_texts(key, change): map_texts(item, change) for key, item in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from texts(getattr(value, field.name))
+        changed = {field.name: map_texts(getattr(value, field.name), change) for field in fields(value)}
+        made = replace(value, **changed)
+    return cast(_T, made)
+
+
+def texts(value: Any) -> list[str]:
+    """Every text in such a value, keys included."""
+    found: list[str] = []
+    map_texts(value, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
+    return found
 
 
 def _is_numbers(value: tuple[Any, ...]) -> bool:

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon._version import __version__
-from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
-from perfmon.core import RESAMPLES, format_seconds
+from perfmon.comparison import Comparison, CriterionResult, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.core import RESAMPLES, format_seconds, format_share
 from perfmon.diagnosis import Diagnosis
 
 from . import layout
-from .layout import HELD, Markup, code, common_folder, figure, inline, markdown_table, percent, run_line
+from .layout import (
+    HELD,
+    Markup,
+    bullets,
+    code,
+    common_folder,
+    figure,
+    inline,
+    markdown_table,
+    run_line,
+    section,
+)
 
 _SHOWN = 40
-_SHOWN_NAMES = 24
+_SHOWN_COUNTS = 24
 _LEAST_SHARE = 0.0005
 _METHOD = (
     f"Intervals: 95 %, from {RESAMPLES} block-bootstrap resamples. The effective sample size is in brackets after the"
@@ -30,10 +41,10 @@ def text(comparison: Comparison) -> str:
         [f"perfmon {__version__}", *(row for line in _runs(comparison) for row in layout.wrap(line, "  ", ""))],
         layout.wrap(comparison.sentence, "  ", f"{comparison.verdict.upper()}  "),
         _metrics_text(comparison),
-        _list("Findings", [_finding_text(change) for change in comparison.findings]),
+        layout.listing("Findings", [_finding_text(change) for change in comparison.findings]),
         _lost_text(comparison),
-        _list("Criteria", [_criterion_text(result.ok, result.name, result.told) for result in comparison.criteria]),
-        _list("Caveats", comparison.notes),
+        layout.listing("Criteria", [_criterion_text(result) for result in comparison.criteria]),
+        layout.listing("Caveats", comparison.notes),
         layout.wrap(_METHOD),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -45,10 +56,10 @@ def markdown(comparison: Comparison) -> str:
         ["# Before and after", "", *(f"- {inline(line)}" for line in _runs(comparison))],
         [f"## Verdict: {comparison.verdict}", "", f"**{inline(comparison.sentence)}**"],
         _metrics_markdown(comparison),
-        _bullets("Findings", [inline(_finding_text(change)) for change in comparison.findings]),
+        section("Findings", bullets([_finding_text(change) for change in comparison.findings])),
         _lost_markdown(comparison),
-        _bullets("Criteria", [inline(_criterion_text(r.ok, r.name, r.told)) for r in comparison.criteria]),
-        _bullets("Caveats", [inline(note) for note in comparison.notes]),
+        section("Criteria", bullets([_criterion_text(result) for result in comparison.criteria])),
+        section("Caveats", bullets(comparison.notes)),
         [inline(_METHOD)],
         [f"Written by perfmon {inline(__version__)}."],
     ]
@@ -69,7 +80,7 @@ def _where(snapshot: Diagnosis) -> str:
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
-def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
+def _shown(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
     """Metrics that have a row, those that moved first; and the names of the rest."""
     rows = [c for c in comparison.metrics if c.verdict is not None or c.moved or c.unsure]
     order = {"worse": 0, "better": 1, None: 2, "same": 4}
@@ -79,41 +90,37 @@ def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
 
 
 def _metrics_text(comparison: Comparison) -> list[str]:
-    shown, rest = _told(comparison)
+    shown, rest = _shown(comparison)
     rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
     lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), _WIDTHS)] if shown else []
-    return ["Metrics", *lines, *_counts(shown), *_rest(rest)] if comparison.metrics else ["Metrics: no data"]
+    return (
+        ["Metrics", *lines, *_counts(shown), *layout.name_list("not judged, or too few samples", rest)]
+        if comparison.metrics
+        else ["Metrics: no data"]
+    )
 
 
 def _counts(shown: Sequence[MetricChange]) -> list[str]:
     """Sample counts of the significant rows."""
-    told = [
+    counts = [
         f"{layout.one_line(change.name, 40)} {_count(change.before)} → {_count(change.after)}"
         for change in shown
         if change.unsure or change.verdict in ("better", "worse")
     ]
-    return layout.wrap(f"samples (effective): {', '.join(told[:_SHOWN_NAMES])}", "    ", "  ") if told else []
-
-
-def _rest(names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    more = f", … {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    told = ", ".join(layout.one_line(name, 40) for name in names[:_SHOWN_NAMES])
-    return layout.wrap(f"not judged, or too few samples: {told}{more} (see --json)", "    ", "  ")
+    return layout.wrap(f"samples (effective): {', '.join(counts[:_SHOWN_COUNTS])}", "    ", "  ") if counts else []
 
 
 def _row(change: MetricChange) -> tuple[str, ...]:
     statistic, shift = _decisive(change)
     unit = change.unit
     values = (figure(_value(side, statistic), unit) for side in (change.before, change.after))
-    told = f"{change.name} {statistic}" if statistic != "mean" else change.name
-    return (told, *values, _relative(change, statistic), _short_interval(shift, unit), _said(change))
+    shown = f"{change.name} {statistic}" if statistic != "mean" else change.name
+    return (shown, *values, _relative(change, statistic), _short_interval(shift, unit), _verdict_text(change))
 
 
-def _said(change: MetricChange) -> str:
-    said = "WORSE" if change.verdict == "worse" else change.verdict or ("unsure" if change.unsure else "–")
-    return f"({said.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else said
+def _verdict_text(change: MetricChange) -> str:
+    verdict = "WORSE" if change.verdict == "worse" else change.verdict or ("unsure" if change.unsure else "–")
+    return f"({verdict.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else verdict
 
 
 def _decisive(change: MetricChange) -> tuple[str, Shift]:
@@ -137,8 +144,8 @@ def _relative(change: MetricChange, statistic: str) -> str:
     if not before:
         return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit)}"
     share = 100.0 * shift / abs(before)
-    told = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
-    return f"{'+' if share > 0 else '−'}{told} %" if share < 900 else f"× {1 + share / 100:,.0f}"
+    shown = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
+    return f"{'+' if share > 0 else '−'}{shown} %" if share < 900 else f"× {1 + share / 100:,.0f}"
 
 
 def _interval(shift: Shift, unit: str) -> str:
@@ -149,29 +156,29 @@ def _interval(shift: Shift, unit: str) -> str:
 
 
 def _short_interval(shift: Shift, unit: str) -> str:
-    """With the unit told once where it does not fit twice: a figure that is cut is another figure."""
-    told = _interval(shift, unit)
-    low, _, high = told.partition(" … ")
-    figure_of, _, told_unit = low.rpartition(" ")
-    if len(told) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {told_unit}"):
-        return told
+    """With the unit shown once where it does not fit twice: a figure that is cut is another figure."""
+    shown = _interval(shift, unit)
+    low, _, high = shown.partition(" … ")
+    figure_of, _, last_unit = low.rpartition(" ")
+    if len(shown) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {last_unit}"):
+        return shown
     return f"{figure_of} … {high}"
 
 
 def _metrics_markdown(comparison: Comparison) -> list[str]:
     if not comparison.metrics:
-        return ["## Metrics", "", "No metric has data."]
-    shown, rest = _told(comparison)
+        return section("Metrics", ["No metric has data."])
+    shown, rest = _shown(comparison)
     head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
-    rows = [_cells(change) for change in shown]
-    left = [f"Not judged, or too few samples: {', '.join(inline(name, 80) for name in rest[:100])}."] if rest else []
-    return ["## Metrics", "", *markdown_table(head, rows, frozenset({1, 2, 3, 4})), *(["", *left] if left else [])]
+    table = markdown_table(head, map(_cells, shown), frozenset({1, 2, 3, 4}))
+    names = ", ".join(inline(name, 80) for name in rest[:100])
+    return section("Metrics", [*table, *(["", f"Not judged, or too few samples: {names}."] if rest else [])])
 
 
 def _cells(change: MetricChange) -> tuple[str, ...]:
     unit = change.unit
     means = (figure(_value(side, "mean"), unit) for side in (change.before, change.after))
-    said = _said(change).lower()
+    verdict = _verdict_text(change).lower()
     name = code(change.name, 80)
     return (
         name if unit in ("ms", "s", "%", "") else Markup(f"{name} {inline(unit, 40)}"),
@@ -182,7 +189,7 @@ def _cells(change: MetricChange) -> tuple[str, ...]:
         _both(change, "p95"),
         _bands(change),
         f"{_count(change.before)} → {_count(change.after)}",
-        said if change.verdict in ("better", "worse") and change.why == "mean" else f"{said}: {change.why}",
+        verdict if change.verdict in ("better", "worse") and change.why == "mean" else f"{verdict}: {change.why}",
     )
 
 
@@ -210,17 +217,17 @@ def _finding_text(change: FindingChange) -> str:
 def _found(side: FindingSide | None) -> str:
     if side is None:
         return "none"
-    lost = f", {format_seconds(side.lost_s)} lost ({percent(side.lost_share)})" if side.lost_s > 0 else ""
+    lost = f", {format_seconds(side.lost_s)} lost ({format_share(side.lost_share)})" if side.lost_s > 0 else ""
     return f"{side.count}×{lost}"
 
 
-def _criterion_text(ok: bool | None, name: str, told: str) -> str:
-    return f"{HELD[ok]} {name}: {told}"
+def _criterion_text(result: CriterionResult) -> str:
+    return f"{HELD[result.ok]} {result.name}: {result.figures}"
 
 
 def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
     entries = [entry for entry in comparison.lost if max(entry.before, entry.after) >= _LEAST_SHARE]
-    return [(entry.cause, percent(entry.before), percent(entry.after)) for entry in entries]
+    return [(entry.cause, format_share(entry.before), format_share(entry.after)) for entry in entries]
 
 
 def _lost_moved(comparison: Comparison) -> str:
@@ -244,15 +251,5 @@ def _lost_text(comparison: Comparison) -> list[str]:
 
 def _lost_markdown(comparison: Comparison) -> list[str]:
     rows, moved = _lost(comparison), _lost_moved(comparison)
-    if not rows:
-        return []
-    lines = markdown_table(("cause", "before", "after"), rows, frozenset({1, 2}))
-    return ["## Time breakdown", "", *lines, *(["", f"{inline(moved)}."] if moved else [])]
-
-
-def _list(title: str, items: Sequence[str]) -> list[str]:
-    return [title, *(line for item in items for line in layout.wrap(item, "    ", "  "))] if items else []
-
-
-def _bullets(title: str, items: Sequence[str]) -> list[str]:
-    return [f"## {title}", "", *(f"- {item}" for item in items)] if items else []
+    lines = markdown_table(("cause", "before", "after"), rows, frozenset({1, 2})) if rows else []
+    return section("Time breakdown", [*lines, *(["", f"{inline(moved)}."] if rows and moved else [])])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,12 +11,12 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of
+from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, format_share, plural_of, replacing
 from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
 from . import markdown, plots
-from .json_report import document
-from .layout import STATISTICS, fit, limits_text, one_line, percent, table, wrap
+from .json_report import json_text
+from .layout import STATISTICS, fit, limits_text, one_line, table, wrap
 from .timeline import slowest_text, timeline_text
 
 # --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
@@ -35,14 +34,7 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
         f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
     )
     for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):
-        yield f"{band:<9}{percent(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
-
-
-def absent_text(name: str) -> Iterator[str]:
-    """Content of the file of a metric without data."""
-    yield name
-    yield "count    0"
-    yield "not observed"
+        yield f"{band:<9}{format_share(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
 
 
 # --- `perfmon analyze -o DIR`: all files of an analysis in a folder of their own ---
@@ -54,19 +46,16 @@ _SHOWN_METRICS = 1000
 _ATTEMPTS = 1000
 
 
-def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime, with_plots: bool | None = None) -> Path:
-    """Writes `folder/analysis_<timestamp>/` and returns it; an existing analysis is never overwritten.
+def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime) -> Path:
+    """Write `folder/analysis_<timestamp>/` and return it; an existing analysis is never overwritten.
 
-    `with_plots`: True demands them (MissingExtraError without matplotlib), False leaves them out, None writes them
-    where matplotlib is installed and says on stderr when it is not. Raises InputError when `folder` cannot be
-    written.
+    Plots are left out, with a message on stderr, where matplotlib is not installed. Raises InputError when `folder`
+    cannot be written.
     """
-    if with_plots and not plots.available():
-        raise MissingExtraError("drawing plots", "plots")
     made: Path | None = None
     try:
         made = _new_folder(folder, now)
-        _write_all(snapshot, made, with_plots)
+        _write_all(snapshot, made)
     except OSError as error:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)  # half an analysis would be taken for a whole one
@@ -87,25 +76,21 @@ def _new_folder(folder: Path, now: datetime) -> Path:
     raise InputError(f"{folder}: holds {_ATTEMPTS} analyses of this second already (choose another folder)")
 
 
-def _write_all(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> None:
+def _write_all(snapshot: Diagnosis, made: Path) -> None:
     for name, metric_name in stats_files(snapshot.metrics).items():
         metric = snapshot.metrics.get(metric_name)
-        _write(made / name, stats_text(metric) if metric else absent_text(metric_name))
+        _write(made / name, stats_text(metric) if metric else [metric_name, "count    0", "not observed"])
     _write(made / "slowest_updates.txt", slowest_text(snapshot))
     _write(made / "timeline.txt", timeline_text(snapshot))
-    _write(made / "summary.json", [json.dumps(document(snapshot), indent=2, allow_nan=False)])
-    pictures, notes = _pictures(snapshot, made, with_plots)
-    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
-
-
-def _pictures(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> tuple[list[str], list[str]]:
-    if with_plots is False:
-        return [], []
+    _write(made / "summary.json", [json_text(snapshot).rstrip("\n")])
+    pictures: list[str] = []
+    notes: list[str] = []
     if plots.available():
-        return [path.name for path in plots.write_plots(snapshot, made)], []
-    left_out = f"Plots were left out: {MissingExtraError('drawing them', 'plots')}"
-    print(f"perfmon: {left_out}", file=sys.stderr)
-    return [], [left_out]
+        pictures = [path.name for path in plots.write_plots(snapshot, made)]
+    else:
+        notes = [f"Plots were left out: {MissingExtraError('drawing them', 'plots')}"]
+        print(f"perfmon: {notes[0]}", file=sys.stderr)
+    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
 
 
 def stats_files(metrics: Iterable[str]) -> dict[str, str]:
@@ -151,7 +136,10 @@ def save(text: str, target: Path, made: datetime, suffix: str = ".md") -> Path:
         if file.exists() and not file.is_file():  # a pipe, a device
             file.write_text(text, encoding="utf-8")
         else:
-            _replace(Path(os.path.realpath(file)), text)
+            with replacing(os.path.realpath(file), 0o666) as out:
+                if file.exists():
+                    os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
+                out.write(text.encode())
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror or error} (choose another place)") from None
     return file
@@ -161,20 +149,6 @@ def _named(folder: Path, made: datetime, suffix: str) -> Path:
     stem = f"perfmon_{made:%Y%m%d_%H%M%S}"
     names = (folder / f"{stem}{f'_{number}' if number > 1 else ''}{suffix}" for number in range(1, 1000))
     return next((name for name in names if not name.exists()), folder / f"{stem}{suffix}")
-
-
-def _replace(file: Path, text: str) -> None:
-    fresh = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        with fresh.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-        if file.exists():
-            fresh.chmod(file.stat().st_mode & 0o777)
-        fresh.replace(file)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
 
 
 # --- `perfmon analyze --explain-formats`: what each log was taken for, and which patterns recognised its lines ---
@@ -190,7 +164,7 @@ def render(snapshot: Diagnosis) -> str:
 
 def _source(source: SourceSummary) -> list[str]:
     unrecognised = max(0, source.lines - source.events)
-    share = f", {percent(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
+    share = f", {format_share(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
     lines = [
         *wrap(source.spec),
         f"  format  {fit(source.format, 70)}",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from perfmon._version import __version__
-from perfmon.comparison import FEWEST, MATERIAL, Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.comparison import FEWEST, MATERIAL, Comparison, FindingChange, MetricChange, Side
 from perfmon.core import RESAMPLES, plain
-from perfmon.diagnosis import ALIASES, SCHEMA, Diagnosis, Finding, MetricStats, SourceSummary, Verdict, goodput_of
+from perfmon.diagnosis import ALIASES, SCHEMA, Diagnosis, Finding, MetricStats, goodput_of
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.viewmodel import Host, HostOverview
@@ -25,22 +27,22 @@ def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
     """`gpus`, `hosts` and `queues`: a list each, and only those that were observed.
 
     Every item has `host`, `name` and `age_s`, its age at the end of the run; then what was polled, under the names of
-    `sources.polls.reading.Area`. What is not known is not there.
+    `sources.pollers.Area`. What is not known is not there.
     """
     around = HostOverview.of(snapshot.seen, (), snapshot.run.end)
-    told = {
+    lists = {
         "gpus": [_item(around, seen) for _, seen in around.of_area(Area.GPU)],
         "hosts": [_host(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
         "queues": [_item(around, seen, kind=True) for _, seen in around.of_area(*_QUEUES)],
     }
-    return {name: items for name, items in told.items() if items}
+    return {name: items for name, items in lists.items() if items}
 
 
 def _item(around: HostOverview, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
     reading = seen.reading
     area = {"area": reading.area.value} if kind else {}
     head = {"host": seen.host, "name": reading.name, **area, "age_s": round(around.age_s(seen), 3)}
-    return head | {key: told for key, told in (*reading.words.items(), *reading.values.items()) if key not in head}
+    return head | {key: value for key, value in (*reading.words.items(), *reading.values.items()) if key not in head}
 
 
 def _host(around: HostOverview, host: Host) -> dict[str, Any]:
@@ -57,6 +59,12 @@ def _host(around: HostOverview, host: Host) -> dict[str, Any]:
 # --- The `--json` document of an analysis, schema 1: plain values that any JSON reader takes ---
 
 
+def json_text(result: Diagnosis | Comparison) -> str:
+    """The document of an analysis or a comparison as it is printed."""
+    made = document(result) if isinstance(result, Diagnosis) else comparison_document(result)
+    return json.dumps(made, indent=2, allow_nan=False) + "\n"
+
+
 def document(snapshot: Diagnosis) -> dict[str, Any]:
     """The document; `run.start` and `run.end` are absolute, all other times seconds since `run.start`.
 
@@ -64,147 +72,100 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
     else by the run's monotonic clock. When a file was written would tell its day, but not the same for a copy of it.
     Numbers that JSON has no word for (NaN, infinities) become null.
     """
-    run = snapshot.run
-    made: dict[str, Any] = {
-        "schema": SCHEMA,
-        "perfmon": snapshot.version,
-        "run": {
-            "state": run.state.value,
-            "since": run.since,
-            "components": {plain(name, 100): state.value for name, state in run.components.items()},
-            "runs": run.runs,
-            "goal": None
-            if run.goal is None
-            else {
-                "done": run.goal.done,
-                "total": run.goal.total,
-                "unit": run.goal.unit,
-                "remaining_s": run.goal.remaining_s,
+    run, offsets = snapshot.run, snapshot.clock_offsets
+    return _json_object(
+        {
+            "schema": SCHEMA,
+            "perfmon": snapshot.version,
+            "run": _fields(run, "state", "since", "components", "runs")
+            | {"goal": run.goal and _fields(run.goal, "done", "total", "unit", "remaining_s")}
+            | _fields(run, "limit_left_s", "start", "end", "wall_s", "time_base")
+            | {"sources": [_fields(source, *_SOURCE) for source in run.sources]},
+            "assessment": snapshot.assessment,
+            "verdict": snapshot.verdict and _fields(snapshot.verdict, *_VERDICT),
+            "findings": [_finding(finding) for finding in snapshot.findings],
+            "ledger": [_fields(entry, "cause", "lost_s", "share") for entry in snapshot.ledger],
+            "goodput": _goodput(snapshot),
+            "metrics": {name: _metric(metric) for name, metric in snapshot.metrics.items()},
+            "traces": {
+                "complete": snapshot.traces_complete,
+                "partial": snapshot.traces_partial,
+                "clock_offsets": [_fields(offset, "source", "offset_s", "uncertainty_s") for offset in offsets],
             },
-            "limit_left_s": run.limit_left_s,
-            "start": run.start,
-            "end": run.end,
-            "wall_s": run.wall_s,
-            "time_base": run.time_base.value,
-            "sources": [_source(source) for source in run.sources],
-        },
-        "assessment": snapshot.assessment.value,
-        "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
-        "findings": [_finding(finding) for finding in snapshot.findings],
-        "ledger": [{"cause": e.cause, "lost_s": e.lost_s, "share": e.share} for e in snapshot.ledger],
-        "goodput": _goodput(snapshot),
-        "metrics": {plain(name, 200): _metric(metric) for name, metric in snapshot.metrics.items()},
-        "traces": {
-            "complete": snapshot.traces_complete,
-            "partial": snapshot.traces_partial,
-            "clock_offsets": [
-                {"source": c.source, "offset_s": c.offset_s, "uncertainty_s": c.uncertainty_s}
-                for c in snapshot.clock_offsets
-            ],
-        },
-        "clock": {"skew_detected": snapshot.skew_detected},
-        "summary": snapshot.summary,
-        "unseen": list(snapshot.unseen),
-        **machines_document(snapshot),
-    }
-    told: dict[str, Any] = safe(made)
-    return told
+            "clock": {"skew_detected": snapshot.skew_detected},
+            "summary": snapshot.summary,
+            "unseen": snapshot.unseen,
+            **machines_document(snapshot),
+        }
+    )
 
 
-def safe(value: Any) -> Any:
-    """`value` with plain texts, and null for numbers that JSON has no word for."""
+_SOURCE = ("spec", "format", "bytes", "lines", "events", "skipped", "errors", "first_s", "last_s", "notes")
+_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "confidence", "chain")
+
+
+def _fields(item: object, *names: str) -> dict[str, Any]:
+    """The attributes of `item` with these names, in their order."""
+    return {name: getattr(item, name) for name in names}
+
+
+def _json_object(document: dict[str, Any]) -> dict[str, Any]:
+    """`document` in types that any JSON reader takes."""
+    safe: dict[str, Any] = _json_value(document)
+    return safe
+
+
+def _json_value(value: Any) -> Any:
+    """`value` with plain texts, lists for tuples, and null for numbers that JSON has no word for."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
         return plain(value, 4000)
-    if isinstance(value, dict):
-        return {key: safe(item) for key, item in value.items()}
-    return [safe(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        return {plain(key, 200): _json_value(item) for key, item in value.items()}
+    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
-    """In the field's own names; `aliases` has Google's bucket for a type of badput, where one fits."""
+    """The goodput in the field's own names; `aliases` has Google's bucket for a type of badput, where one fits."""
     found = goodput_of(snapshot, snapshot.gpu_price)
     return {
         "goodput_ratio": found.goodput_ratio,
-        "badput_seconds": {plain(cause, 100): seconds for cause, seconds in found.badput_s.items()},
+        "badput_seconds": found.badput_s,
         "aliases": {cause: ALIASES[cause] for cause in found.badput_s if cause in ALIASES},
-        "ettr_ratio": found.ettr_ratio,
-        "mfu_ratio": found.mfu_ratio,
-        "step_time_deviation": found.step_time_deviation,
+        **_fields(found, "ettr_ratio", "mfu_ratio", "step_time_deviation"),
         "disruptions_total": found.disruptions,
         "gpus": found.gpus,
         "lost_gpu_seconds": found.lost_gpu_s,
         "lost_money": found.lost_money,
         "roles": {
-            plain(role, 100): {"gpus": use.gpus, "gpu_seconds": use.gpu_s, "lost_gpu_seconds": use.lost_gpu_s}
+            role: {"gpus": use.gpus, "gpu_seconds": use.gpu_s, "lost_gpu_seconds": use.lost_gpu_s}
             for role, use in found.roles.items()
         },
     }
 
 
-def _source(source: SourceSummary) -> dict[str, Any]:
-    return {
-        "spec": source.spec,
-        "format": source.format,
-        "bytes": source.bytes,
-        "lines": source.lines,
-        "events": source.events,
-        "skipped": source.skipped,
-        "errors": source.errors,
-        "first_s": source.first_s,
-        "last_s": source.last_s,
-        "notes": list(source.notes),
-    }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "signature": verdict.signature,
-        "title": verdict.title,
-        "severity": verdict.severity.value,
-        "sentence": verdict.sentence,
-        "lost_s": verdict.lost_s,
-        "lost_share": verdict.lost_share,
-        "confidence": verdict.confidence,
-        "chain": list(verdict.chain),
-    }
-
-
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "signature": finding.signature,
-        "title": finding.title,
-        "severity": finding.severity.value,
-        "state": finding.state,
-        "identity": {plain(key, 100): plain(value) for key, value in finding.identity.items()},
-        "first_s": finding.first_s,
-        "last_s": finding.last_s,
-        "count": finding.count,
-        "lost_s": finding.lost_s,
-        "lost_share": finding.lost_share,
-        "sentence": finding.sentence,
-        "advice": list(finding.advice),
-        "evidence": [{"source": e.source, "line": e.line, "text": e.text} for e in finding.evidence],
+        **_fields(finding, "signature", "title", "severity", "state"),
+        "identity": {key: plain(value) for key, value in finding.identity.items()},
+        **_fields(finding, "first_s", "last_s", "count", "lost_s", "lost_share", "sentence"),
+        "advice": finding.advice,
+        "evidence": [_fields(line, "source", "line", "text") for line in finding.evidence],
         "confidence": finding.confidence,
-        "conditions": [{"text": c.text, "held": c.held} for c in finding.conditions],
-        "confused_with": list(finding.confused_with),
-        "explained_by": finding.explained_by,
-        "unseen": list(finding.unseen),
+        "conditions": [_fields(condition, "text", "held") for condition in finding.conditions],
+        **_fields(finding, "confused_with", "explained_by", "unseen"),
     }
 
 
 def _metric(metric: MetricStats) -> dict[str, Any]:
+    limits = {"good": metric.good, "critical": metric.critical, "from": metric.bands_from}
     return {
         "unit": metric.unit,
-        **{name: getattr(metric.summary, name) for name in STATISTICS},
+        **_fields(metric.summary, *STATISTICS),
         "last": None if metric.ends_not_finite else metric.last,
-        "not_finite": metric.not_finite,
-        "band": metric.band,
-        "band_shares": dict(metric.band_shares),
-        "limits": None
-        if metric.good is None
-        else {"good": metric.good, "critical": metric.critical, "from": metric.bands_from},
+        **_fields(metric, "not_finite", "band", "band_shares"),
+        "limits": None if metric.good is None else limits,
     }
 
 
@@ -216,87 +177,67 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
     kinds: dict[str, list[dict[str, Any]]] = {"gone": [], "new": [], "still": []}
     for finding in comparison.findings:
         kinds[finding.kind].append(_finding_change(finding))
-    made: dict[str, Any] = {
-        "schema": SCHEMA,
-        "perfmon": __version__,
-        "verdict": comparison.verdict,
-        "sentence": comparison.sentence,
-        "runs": {"before": _run(comparison.before), "after": _run(comparison.after)},
-        "metrics": {plain(change.name, 200): _metric_change(change) for change in comparison.metrics},
-        "findings": kinds,
-        "lost": [{"cause": e.cause, "before": e.before, "after": e.after} for e in comparison.lost],
-        "lost_change": _shift(comparison.lost_change),
-        "criteria": [{"name": c.name, "ok": c.ok, "told": c.told} for c in comparison.criteria],
-        "notes": list(comparison.notes),
-        "method": {
-            "intervals": "circular block bootstrap in time order, 95 %",
-            "resamples": RESAMPLES,
-            "fewest_samples": FEWEST,
-            "material_share": MATERIAL,
-        },
-    }
-    told: dict[str, Any] = safe(made)
-    return told
+    return _json_object(
+        {
+            "schema": SCHEMA,
+            "perfmon": __version__,
+            "verdict": comparison.verdict,
+            "sentence": comparison.sentence,
+            "runs": {"before": _run(comparison.before), "after": _run(comparison.after)},
+            "metrics": {change.name: _metric_change(change) for change in comparison.metrics},
+            "findings": kinds,
+            "lost": [_fields(entry, "cause", "before", "after") for entry in comparison.lost],
+            "lost_change": _fields(comparison.lost_change, "change", "ci95"),
+            "criteria": [_fields(result, "name", "ok") | {"told": result.figures} for result in comparison.criteria],
+            "notes": comparison.notes,
+            "method": {
+                "intervals": "circular block bootstrap in time order, 95 %",
+                "resamples": RESAMPLES,
+                "fewest_samples": FEWEST,
+                "material_share": MATERIAL,
+            },
+        }
+    )
 
 
 def _run(snapshot: Diagnosis) -> dict[str, Any]:
-    verdict = snapshot.verdict
     return {
-        "start": snapshot.run.start,
-        "wall_s": snapshot.run.wall_s,
+        **_fields(snapshot.run, "start", "wall_s"),
         "sources": [source.spec for source in snapshot.run.sources],
-        "verdict": None if verdict is None else verdict.signature,
+        "verdict": snapshot.verdict and snapshot.verdict.signature,
         "summary": snapshot.summary,
     }
 
 
 def _metric_change(change: MetricChange) -> dict[str, Any]:
-    mean = change.shifts.get("mean")
+    shifts = {name: _fields(shift, "change", "ci95") for name, shift in change.shifts.items()}
     return {
         "unit": change.unit,
         "better": change.better or None,
         "before": _side(change.before),
         "after": _side(change.after),
-        "change": None if mean is None else mean.change,
-        "ci95": None if mean is None or mean.ci95 is None else list(mean.ci95),
-        **{name: _shift(shift) for name, shift in change.shifts.items() if name != "mean"},
-        "verdict": change.verdict,
-        "why": change.why,
-        "unsure": change.unsure,
-        "counts": change.counts,
+        **shifts.pop("mean", {"change": None, "ci95": None}),
+        **shifts,
+        **_fields(change, "verdict", "why", "unsure", "counts"),
     }
-
-
-def _shift(shift: Shift) -> dict[str, Any]:
-    return {"change": shift.change, "ci95": None if shift.ci95 is None else list(shift.ci95)}
 
 
 def _side(side: Side | None) -> dict[str, Any] | None:
     if side is None:
         return None
-    figures = {name: getattr(side.summary, name) for name in STATISTICS}
-    return {**figures, "effective": side.effective, "band": side.band, "bands_from": side.bands_from or None}
+    summary = _fields(side.summary, *STATISTICS)
+    return {**summary, **_fields(side, "effective", "band"), "bands_from": side.bands_from or None}
 
 
 def _finding_change(change: FindingChange) -> dict[str, Any]:
     return {
-        "signature": change.signature,
-        "title": change.title,
-        "before": _found(change.before),
-        "after": _found(change.after),
+        **_fields(change, "signature", "title"),
+        "before": change.before and _fields(change.before, *_FINDING_SIDE),
+        "after": change.after and _fields(change.after, *_FINDING_SIDE),
         "proven": change.proven,
         "may_be_chance": change.rare,
         "spread": change.spread,
     }
 
 
-def _found(side: FindingSide | None) -> dict[str, Any] | None:
-    if side is None:
-        return None
-    return {
-        "severity": side.severity.value,
-        "count": side.count,
-        "lost_s": side.lost_s,
-        "lost_share": side.lost_share,
-        "sentence": side.sentence,
-    }
+_FINDING_SIDE = ("severity", "count", "lost_s", "lost_share", "sentence")

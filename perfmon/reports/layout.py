@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os.path import commonprefix
+from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from perfmon.core import counted, format_bytes, format_seconds, format_value, plain, plural_of
+from perfmon.core import counted, format_bytes, format_seconds, format_share, format_value, plain, plural_of
 from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
+
+T = TypeVar("T")
 
 # --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 
 WIDTH = 80
 """Columns that prose keeps to: a pipe and every terminal get the same bytes."""
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+_SHOWN_NAMES = 24
 
 
 def one_line(text: str, limit: int = 500) -> str:
@@ -88,24 +91,10 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
     ]
 
 
-def bar(share: float, columns: int) -> str:
-    """A bar of up to `columns` cells for a fraction, in eighths of a cell."""
-    eighths = round(min(1.0, max(0.0, share)) * columns * 8)
-    if share > 0:
-        eighths = max(1, eighths)
-    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-
-
 # --- Wording of figures, levels and confidence, shared by all reports ---
 
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
 HELD = {True: "✓", False: "✗", None: "?"}
-
-
-def percent(share: float) -> str:
-    """A fraction as `31 %`; small ones keep a decimal."""
-    value = share * 100.0
-    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -142,7 +131,7 @@ def fields_text(fields: Mapping[str, float | str] | Mapping[str, str]) -> str:
 def held_text(finding: Finding) -> str:
     """`3 of 3 conditions`, or the share where a finding lists none."""
     if not finding.conditions:
-        return f"confidence {percent(finding.confidence)}"
+        return f"confidence {format_share(finding.confidence)}"
     held = sum(condition.held is True for condition in finding.conditions)
     count = len(finding.conditions)
     return f"{held} of {count} condition{'s' * (count != 1)}"
@@ -157,11 +146,11 @@ def behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
 def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     """Cost and confidence of the verdict in one line."""
     finding = behind(snapshot, verdict)
-    held = held_text(finding) if finding else f"confidence {percent(verdict.confidence)}"
+    held = held_text(finding) if finding else f"confidence {format_share(verdict.confidence)}"
     if verdict.lost_s <= 0:
         return held
     lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
-    return f"{lost} of {wall} lost ({percent(verdict.lost_share)}) · {held}"
+    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}) · {held}"
 
 
 def finding_line(finding: Finding) -> str:
@@ -170,7 +159,7 @@ def finding_line(finding: Finding) -> str:
     when = f"at {first}" if finding.first_s == finding.last_s else f"{first} to {last}"
     parts = [f"count {finding.count}", when]
     if finding.lost_s > 0:
-        parts.append(f"{format_seconds(finding.lost_s)} lost ({percent(finding.lost_share)})")
+        parts.append(f"{format_seconds(finding.lost_s)} lost ({format_share(finding.lost_share)})")
     parts.append(held_text(finding))
     if finding.state != "firing":
         parts.append(finding.state)
@@ -227,14 +216,28 @@ def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
     """Clock offsets of servers relative to their clients, and samples dropped to save memory."""
     notes = []
     for offset in snapshot.clock_offsets:
-        told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
+        shift = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
-        notes.append(f"{name}: {told} ({counted(offset.traces, 'trace')}){wrong}")
+        notes.append(f"{name}: {shift} ({counted(offset.traces, 'trace')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs disagree: times across logs are uncertain")
     notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())
     return notes
+
+
+def listing(title: str, items: Sequence[str], lead: str = "  ", most: int | None = None) -> list[str]:
+    """The first `most` items under a title, each wrapped, and how many more there are; nothing without items."""
+    lines = [line for item in items[:most] for line in wrap(item, "    ", lead)]
+    more = [f"  … {len(items) - most} more"] if most is not None and len(items) > most else []
+    return [title, *lines, *more] if items else []
+
+
+def name_list(intro: str, names: Sequence[str]) -> list[str]:
+    """The first names of many in a wrapped sentence that points to --json for all of them."""
+    more = f", … {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    shown = ", ".join(one_line(name, 40) for name in names[:_SHOWN_NAMES])
+    return wrap(f"{intro}: {shown}{more} (see --json)", "    ", "  ") if names else []
 
 
 # --- Log text inside Markdown: nothing in it may become markup, a link, HTML, a cell border or the end of a fence ---
@@ -287,9 +290,42 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell if isinstance(cell, Markup) else inline(cell, _CELL) for cell in cells) + " |"
 
 
-def fenced(lines: Iterable[str], limit: int = 1000) -> list[str]:
+def section(title: str, lines: Sequence[str]) -> list[str]:
+    """`lines` under a heading; nothing without lines."""
+    return [f"## {title}", "", *lines] if lines else []
+
+
+def bullets(items: Sequence[str], most: int | None = None) -> list[str]:
+    """The first `most` items as a list, and how many more there are."""
+    more = [f"- … and {len(items) - most} more"] if most is not None and len(items) > most else []
+    return [*(f"- {inline(item)}" for item in items[:most]), *more]
+
+
+def table_section(
+    title: str, head: Sequence[str], items: Sequence[T], row: Callable[[T], Sequence[str]], most: int,
+    right: Iterable[int], rest: str = ".",
+) -> list[str]:  # fmt: skip
+    """A heading and a table with a row for each of the first `most` items; nothing without items."""
+    more = ["", f"… and {len(items) - most} more{rest}"] if len(items) > most else []
+    table = markdown_table(head, map(row, items[:most]), frozenset(right))
+    return section(title, [*table, *more] if items else [])
+
+
+def breakdown_table(snapshot: Diagnosis) -> list[str]:
+    """The time by cause."""
+    rows = [(entry.cause, format_seconds(entry.lost_s), format_share(entry.share)) for entry in snapshot.ledger]
+    return markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))
+
+
+def chain_lines(verdict: Verdict) -> list[str]:
+    """The signatures from the symptom to the root cause, when there are several."""
+    chain = " ← ".join(inline(link, 80) for link in verdict.chain)
+    return ["", f"Chain: {chain}"] if len(verdict.chain) > 1 else []
+
+
+def fenced(lines: Iterable[str]) -> list[str]:
     """A code block whose fence is longer than any run of backticks in it."""
-    body = [plain(" ".join(line[: 8 * limit].splitlines()), limit) for line in lines]
+    body = [plain(" ".join(line[:8000].splitlines()), 1000) for line in lines]
     longest = max((len(run) for line in body for run in _FENCES.findall(line)), default=2)
     fence = "`" * (longest + 1)
     return [f"{fence}text", *body, fence]

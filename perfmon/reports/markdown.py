@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_bytes, format_seconds
+from perfmon.core import format_bytes, format_seconds, format_share
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow
 
 from .layout import (
     HELD,
+    STATISTICS,
     amount,
+    breakdown_table,
+    bullets,
+    chain_lines,
     clock_notes,
     code,
     fenced,
@@ -19,8 +23,9 @@ from .layout import (
     loss_notes,
     markdown_table,
     one_line,
-    percent,
     run_line,
+    section,
+    table_section,
     verdict_line,
 )
 from .timeline import BREAKDOWN
@@ -28,6 +33,7 @@ from .timeline import BREAKDOWN
 _SHOWN_FINDINGS = 50
 _SHOWN_METRICS = 200
 _SHOWN_SOURCES = 200
+_IN_SUMMARY = ": summary.json lists all."
 
 
 def render_markdown(snapshot: Diagnosis, notes: Sequence[str] = (), pictures: Sequence[str] = ()) -> str:
@@ -40,8 +46,8 @@ def render_markdown(snapshot: Diagnosis, notes: Sequence[str] = (), pictures: Se
         _findings(snapshot),
         _metrics(snapshot),
         _slowest(snapshot),
-        _items("Not observed", snapshot.unseen),
-        _items("Caveats", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+        section("Not observed", bullets(snapshot.unseen)),
+        section("Caveats", bullets([*loss_notes(snapshot.run.sources), *clock_notes(snapshot)])),
         _sources(snapshot),
         [inline(note) for note in notes],
         [f"Written by perfmon {inline(snapshot.version)}."],
@@ -52,24 +58,21 @@ def render_markdown(snapshot: Diagnosis, notes: Sequence[str] = (), pictures: Se
 def _verdict(snapshot: Diagnosis) -> list[str]:
     verdict = snapshot.verdict
     if verdict is None:
-        return ["## Verdict", "", inline(snapshot.summary or "No bottleneck found.")]
-    lines = [
+        return section("Verdict", [inline(snapshot.summary or "No bottleneck found.")])
+    return [
         f"## Verdict: {inline(verdict.title, 200)} ({verdict.severity.value})",
         "",
         f"**{inline(verdict.sentence)}**",
         "",
         inline(verdict_line(snapshot, verdict)),
+        *chain_lines(verdict),
     ]
-    if len(verdict.chain) > 1:
-        lines += ["", "Chain: " + " ← ".join(inline(link, 80) for link in verdict.chain)]
-    return lines
 
 
 def _lost_time(snapshot: Diagnosis) -> list[str]:
     if not any(entry.lost_s for entry in snapshot.ledger):  # nothing is placed in time: no line has a clock
         return []
-    rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
-    return ["## Time breakdown", "", *markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))]
+    return section("Time breakdown", breakdown_table(snapshot))
 
 
 def _findings(snapshot: Diagnosis) -> list[str]:
@@ -79,7 +82,7 @@ def _findings(snapshot: Diagnosis) -> list[str]:
     for finding in snapshot.findings[:_SHOWN_FINDINGS]:
         lines += [*finding_lines(finding), ""]
     more = len(snapshot.findings) - _SHOWN_FINDINGS
-    return [*lines, f"… and {more} more: summary.json lists all."] if more > 0 else lines[:-1]
+    return [*lines, f"… and {more} more{_IN_SUMMARY}"] if more > 0 else lines[:-1]
 
 
 def finding_lines(finding: Finding) -> list[str]:
@@ -108,49 +111,28 @@ def finding_lines(finding: Finding) -> list[str]:
 
 
 def _metrics(snapshot: Diagnosis) -> list[str]:
-    if not snapshot.metrics:
-        return ["## Metrics", "", "No metric has data."]
-    head = (
-        "metric",
-        "count",
-        "mean",
-        "stdev",
-        "min",
-        "p50",
-        "p90",
-        "p95",
-        "p99",
-        "max",
-        "Good",
-        "Warning",
-        "Critical",
-        "band",
-    )
-    rows = [_metric_row(metric) for metric in list(snapshot.metrics.values())[:_SHOWN_METRICS]]
-    origins = sorted({metric.bands_from for metric in snapshot.metrics.values() if metric.bands_from})
+    metrics = list(snapshot.metrics.values())
+    head = ("metric", *STATISTICS, "Good", "Warning", "Critical", "band")
+    lines = table_section("Metrics", head, metrics, _metric_row, _SHOWN_METRICS, range(1, 13), _IN_SUMMARY)
+    origins = sorted({metric.bands_from for metric in metrics if metric.bands_from})
     origin = ["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else []
-    more = len(snapshot.metrics) - len(rows)
-    left = ["", f"… and {more} more: summary.json lists all."] if more > 0 else []
-    return ["## Metrics", "", *markdown_table(head, rows, frozenset(range(1, 13))), *left, *origin]
+    return [*lines, *origin] or section("Metrics", ["No metric has data."])
 
 
 def _metric_row(metric: MetricStats) -> tuple[str, ...]:
-    names = ("mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
-    figures = (amount(getattr(metric.summary, name), metric.unit) for name in names)
+    figures = (amount(getattr(metric.summary, name), metric.unit) for name in STATISTICS[1:])
     limits = zip(("good", "warning", "critical"), limits_text(metric), strict=True)
     shares = (
-        limit if limit == "–" or metric.band is None else f"{limit}: {percent(metric.band_shares.get(band, 0.0))}"
+        limit if limit == "–" or metric.band is None else f"{limit}: {format_share(metric.band_shares.get(band, 0.0))}"
         for band, limit in limits
     )
     return (metric.name, str(metric.summary.count), *figures, *shares, metric.band or "–")
 
 
 def _slowest(snapshot: Diagnosis) -> list[str]:
-    if not snapshot.slowest:
-        return []
-    rows = [_slowest_row(at, row) for at, row in enumerate(snapshot.slowest, 1)]
     head = ("", "trace", "at", "wall", "queue", "rpc")
-    return ["## Slowest weight updates", "", *markdown_table(head, rows, frozenset({0, 2, 3, 4, 5}))]
+    rows = [_slowest_row(at, row) for at, row in enumerate(snapshot.slowest, 1)]
+    return section("Slowest weight updates", markdown_table(head, rows, frozenset({0, 2, 3, 4, 5})) if rows else [])
 
 
 def _slowest_row(at: int, row: TimelineRow) -> tuple[str, ...]:
@@ -161,17 +143,11 @@ def _slowest_row(at: int, row: TimelineRow) -> tuple[str, ...]:
 
 def _sources(snapshot: Diagnosis) -> list[str]:
     head = ("source", "format", "size", "lines", "recognised", "unusable", "first", "last")
-    rows = [_source_row(source) for source in snapshot.run.sources[:_SHOWN_SOURCES]]
-    more = len(snapshot.run.sources) - len(rows)
-    left = ["", f"… and {more} more: summary.json lists all."] if more > 0 else []
-    return ["## Sources", "", *markdown_table(head, rows, frozenset(range(2, 8))), *left] if rows else []
+    sources = snapshot.run.sources
+    return table_section("Sources", head, sources, _source_row, _SHOWN_SOURCES, range(2, 8), _IN_SUMMARY)
 
 
 def _source_row(source: SourceSummary) -> tuple[str, ...]:
     times = ("–" if time is None else format_seconds(time) for time in (source.first_s, source.last_s))
     counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
     return (source.spec, source.format, format_bytes(source.bytes), *counts, *times)
-
-
-def _items(title: str, items: Sequence[str]) -> list[str]:
-    return [f"## {title}", "", *(f"- {inline(item)}" for item in items)] if items else []

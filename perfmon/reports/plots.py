@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import REST, MissingExtraError
+from perfmon.core import REST, format_share
 from perfmon.diagnosis import Diagnosis, MetricStats, TimelineRow
 
-from .layout import one_line, percent
+from .layout import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,12 +37,7 @@ def available() -> bool:
 
 
 def write_plots(snapshot: Diagnosis, folder: Path) -> list[Path]:
-    """Writes what there is data for: `lost_time.png`, `timeline.png`, `metrics.png`.
-
-    Raises MissingExtraError without matplotlib, OSError when the folder cannot be written.
-    """
-    if not available():
-        raise MissingExtraError("drawing plots", "plots")
+    """Writes what there is data for: `lost_time.png`, `timeline.png`, `metrics.png`. Raises OSError."""
     figures = {
         "lost_time.png": _ledger_figure(snapshot),
         "timeline.png": _timeline_figure(snapshot),
@@ -136,7 +131,7 @@ def _ledger_figure(snapshot: Diagnosis) -> Figure | None:
     left, causes = 0.0, iter(_CAUSES * len(entries))
     for entry in entries:
         colour = {"productive": _GOOD, **dict.fromkeys(REST[1:], "#b0b7bd")}.get(entry.cause) or next(causes)
-        name = f"{_label(entry.cause, 40)} {percent(entry.share)}"
+        name = f"{_label(entry.cause, 40)} {format_share(entry.share)}"
         axes.barh(
             0, 100 * entry.share, left=100 * left, color=colour, label=name, hatch="" if entry.cause in REST else "//"
         )

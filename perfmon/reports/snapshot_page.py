@@ -5,30 +5,38 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from operator import add
 
-from perfmon.core import YEARLESS_S, TimeBase, format_bytes, format_seconds, without_secrets
-from perfmon.diagnosis import ClockOffset, Diagnosis, MetricStats, SourceSummary
+from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
+from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
 from perfmon.sources.pollers import Area
-from perfmon.textgraphics import bucket, limits, spark
-from perfmon.viewmodel import Alert, AlertState, MonitorState, SourceStatus, bare
+from perfmon.textgraphics import bar, bucket, fit, limits, spark
+from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceStatus, bare
 
-from .anonymize import Redactor, retold, texts
+from .anonymize import Redactor, map_texts, texts
 from .hosts import machine_sections
 from .layout import (
+    HELD,
     amount,
+    behind,
+    breakdown_table,
+    bullets,
+    chain_lines,
     clock_notes,
     code,
     common_folder,
+    fenced,
     inline,
     limits_text,
     loss_notes,
     markdown_table,
-    percent,
     run_line,
+    section,
+    table_section,
+    verdict_line,
 )
 from .markdown import finding_lines
-from .text_summary import cautions, headline, ledger_lines, verdict_lines, why_lines
 from .timeline import waterfall_lines
 
 _SHOWN_FINDINGS = 20
@@ -37,7 +45,6 @@ _SHOWN_METRICS = 100
 _SHOWN_SOURCES = 100
 _SHOWN_NOTES = 40
 _TREND = 24
-_SECTION = list[str]
 
 
 def render_page(
@@ -55,21 +62,21 @@ def render_page(
     """
     snapshot, picture = cleaned(snapshot, picture, redact)
     folder = common_folder([source.spec for source in snapshot.run.sources])
-    snapshot, picture = retold((snapshot, picture), lambda text: text.removeprefix(folder))
+    snapshot, picture = map_texts((snapshot, picture), lambda text: text.removeprefix(folder))
     parts = [
         [f"# {inline(headline(snapshot), 200)}", "", _about(snapshot, picture, folder, made)],
-        [f"> {inline(said)}" for said in (*cautions(picture), *notes)],
-        verdict_lines(snapshot, picture),
-        why_lines(snapshot, picture),
-        ledger_lines(snapshot),
+        [f"> {inline(notes)}" for notes in (*cautions(picture), *notes)],
+        _verdict(snapshot, picture),
+        _why(snapshot, picture),
+        _breakdown(snapshot),
         _findings(snapshot),
-        _alerts(picture),
+        _alerts(picture) if picture else [],
         _metrics(snapshot),
         waterfall_lines(snapshot, picture),
         *machine_sections(snapshot, picture),
         _sources(snapshot, picture),
-        _items("Caveats", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
-        _items("Not observed", snapshot.unseen),
+        section("Caveats", bullets([*loss_notes(snapshot.run.sources), *clock_notes(snapshot)], _SHOWN_NOTES)),
+        section("Not observed", bullets(snapshot.unseen, _SHOWN_NOTES)),
         _made(snapshot),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -77,7 +84,7 @@ def render_page(
 
 def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> tuple[Diagnosis, MonitorState | None]:
     """Both without secrets; with `redact` without names of hosts, addresses, paths and users."""
-    snapshot, picture = retold((snapshot, picture), without_secrets)
+    snapshot, picture = map_texts((snapshot, picture), without_secrets)
     if not redact:
         return snapshot, picture
     redactor = Redactor()
@@ -86,7 +93,7 @@ def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> 
     _learn_machines(redactor, snapshot, picture)
     for text in texts((snapshot, picture)):
         redactor.learn(text)
-    return retold((snapshot, picture), redactor.text)
+    return map_texts((snapshot, picture), redactor.text)
 
 
 def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorState | None) -> None:
@@ -106,24 +113,108 @@ def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made:
     if folder:
         parts.append(f"in {folder}")
     if run.time_base is TimeBase.WALL:
-        parts.append(f"window {_moment(run.start, snapshot)} to {_moment(run.end, snapshot)} by the clock of the logs")
+        parts.append(f"window {_time_text(run.start)} to {_time_text(run.end)} by the clock of the logs")
     if picture is not None:
         parts.append(picture.state.value)
     return inline(" · ".join([*parts, f"made {made:%Y-%m-%d %H:%M:%S %z}".rstrip()]))
 
 
-def _moment(time: float, snapshot: Diagnosis) -> str:
-    """A moment by the clock of the logs; seconds where they tell no date."""
-    if snapshot.run.time_base is not TimeBase.WALL:
-        return f"{time - snapshot.run.start:.1f} s"
-    shape = "%H:%M:%S" if time < YEARLESS_S else "%Y-%m-%d %H:%M:%S"
+def _time_text(time: float) -> str:
+    """A time by the clock of the logs, with its date if they have one."""
     try:
-        return datetime.fromtimestamp(time, UTC).strftime(shape)
+        return f"{datetime.fromtimestamp(time, UTC):{'%H:%M:%S' if time < YEARLESS_S else '%Y-%m-%d %H:%M:%S'}}"
     except (ValueError, OverflowError, OSError):
         return f"{time:.1f} s"
 
 
-def _findings(snapshot: Diagnosis) -> _SECTION:
+# --- The three answers at the head of a page: what is wrong, why and what to do next, where the window went ---
+
+_CONDITION = {True: f"{HELD[True]} holds", False: f"{HELD[False]} does not", None: f"{HELD[None]} not observed"}
+_ALIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.SILENCED, AlertState.RESOLVING, AlertState.UNKNOWN)
+_BAR = 60
+_NAMES = 24
+
+
+def headline(snapshot: Diagnosis | None) -> str:
+    """The state of the run in a few words; text of a signature, to be made safe."""
+    if snapshot is None:
+        return "… nothing read yet"
+    if snapshot.verdict is None:
+        return (
+            "✓ no bottleneck found" if any(source.events for source in snapshot.run.sources) else "? nothing observed"
+        )
+    return f"{snapshot.verdict.severity.label} {snapshot.verdict.title}"
+
+
+def cautions(picture: MonitorState | None) -> list[str]:
+    """Reasons why the verdict may be outdated."""
+    if picture is None:
+        return []
+    notes = []
+    if picture.state is RunState.LOADING or picture.progress is not None:
+        notes.append(f"The existing log history was still being read ({format_share(picture.progress or 0.0)}).")
+    if picture.past_s is not None:
+        notes.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
+    return notes
+
+
+def _verdict(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
+    verdict = snapshot.verdict
+    if verdict is None:
+        return section("Verdict", [f"**{inline(snapshot.summary or 'No bottleneck found.')}**"])
+    facts = " · ".join([verdict_line(snapshot, verdict), *_since(verdict, picture)])
+    return section("Verdict", [f"**{inline(verdict.sentence)}**", "", inline(facts), *chain_lines(verdict)])
+
+
+def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
+    alerts = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == verdict.signature]
+    alerts = [alert for alert in alerts if alert.state in _ALIVE]
+    if picture is None or not alerts:
+        return []
+    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over meanwhile
+    end = max(alert.held_until(picture.now) for alert in alerts)
+    return [f"for {format_seconds(max(0.0, end - began))}", counted(sum(alert.count for alert in alerts), "occurrence")]
+
+
+def _why(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
+    """Conditions with their values, rivals, the next thing to do."""
+    finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
+    if finding is None:
+        return []
+    rows = [(_CONDITION[condition.held], condition.text) for condition in finding.conditions]
+    table = markdown_table(("", "condition and value"), rows) if rows else []
+    steps = [
+        *(f"- ruled out: {_rival(name, snapshot.findings, picture)}" for name in finding.confused_with),
+        *(f"- not observed: {inline(missing)}" for missing in finding.unseen),
+        *(f"- **next:** {inline(advice)}" for advice in finding.advice[:1]),
+    ]
+    return section("Why, and next steps", [*table, *([""] if table and steps else []), *steps])
+
+
+def _rival(text: str, findings: Sequence[Finding], picture: MonitorState | None) -> str:
+    """Signatures that are often confused with a finding, and their state."""
+    name = text.partition(":")[0].strip()
+    found = [finding for finding in findings if finding.signature == name]
+    alerts: list[Alert] = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == name]
+    state = alerts[0].state.value if alerts else found[0].state if found else "not found"
+    return f"{inline(text, 300)} (*{inline(state, 40)}*)"
+
+
+def _breakdown(snapshot: Diagnosis) -> list[str]:
+    """A table of causes, and the same as bars."""
+    bars = [
+        f"{fit(entry.cause, _NAMES)} {format_share(entry.share):>6} {bar(entry.share, _BAR)}".rstrip()
+        for entry in snapshot.ledger
+        if entry.share > 0
+    ]
+    table = [*breakdown_table(snapshot), *(["", *fenced(bars)] if bars else [])]
+    return section("Time breakdown", table if snapshot.ledger else [])
+
+
+# --- Findings, alerts, metrics and sources ---
+
+
+def _findings(snapshot: Diagnosis) -> list[str]:
     live = [finding for finding in snapshot.findings if finding.state != "resolved"]
     over = len(snapshot.findings) - len(live)
     lines = ["## Findings", ""]
@@ -138,14 +229,10 @@ def _findings(snapshot: Diagnosis) -> _SECTION:
     return lines[:-1]
 
 
-def _alerts(picture: MonitorState | None) -> _SECTION:
-    if picture is None or not picture.alerts:
-        return []
-    rows = [_alert(alert, picture) for alert in picture.alerts[:_SHOWN_ALERTS]]
+def _alerts(picture: MonitorState) -> list[str]:
     head = ("", "state", "severity", "signature", "for", "count", "lost", "activity")
-    more = len(picture.alerts) - len(rows)
-    left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Alerts", "", *markdown_table(head, rows, frozenset({0, 4, 5, 6})), *left]
+    row = partial(_alert, picture=picture)
+    return table_section("Alerts", head, picture.alerts, row, _SHOWN_ALERTS, (0, 4, 5, 6))
 
 
 def _alert(alert: Alert, picture: MonitorState) -> tuple[str, ...]:
@@ -174,15 +261,10 @@ def _activity(alert: Alert, picture: MonitorState) -> str:
     return spark(counts, 0.0, limits(counts)[1])
 
 
-def _metrics(snapshot: Diagnosis) -> _SECTION:
-    if not snapshot.metrics:
-        return []
+def _metrics(snapshot: Diagnosis) -> list[str]:
     head = ("metric", "Good", "Warning", "Critical", "now", "p50", "p95", "max", "critical", "trend")
     ranked = sorted(snapshot.metrics.values(), key=_pressing)
-    rows = [_metric(metric, snapshot) for metric in ranked[:_SHOWN_METRICS]]
-    more = len(ranked) - len(rows)
-    left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Metrics", "", *markdown_table(head, rows, frozenset(range(1, 9))), *left]
+    return table_section("Metrics", head, ranked, partial(_metric, snapshot=snapshot), _SHOWN_METRICS, range(1, 9))
 
 
 def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
@@ -192,7 +274,7 @@ def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
 
 def _metric(metric: MetricStats, snapshot: Diagnosis) -> tuple[str, ...]:
     figures = (metric.last, metric.summary.p50, metric.summary.p95, metric.summary.max)
-    critical = "–" if metric.band is None else percent(metric.band_shares.get("critical", 0.0))
+    critical = "–" if metric.band is None else format_share(metric.band_shares.get("critical", 0.0))
     shown = (amount(value, metric.unit) for value in figures)
     return (metric.name, *limits_text(metric), *shown, critical, code(_trend(metric, snapshot)))
 
@@ -205,36 +287,22 @@ def _trend(metric: MetricStats, snapshot: Diagnosis) -> str:
     return spark(values, low, high, critical=None if less_is_worse else metric.critical)
 
 
-def _sources(snapshot: Diagnosis, picture: MonitorState | None) -> _SECTION:
-    sources = snapshot.run.sources
-    if not sources:
-        return []
+def _sources(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     now = {source.name: source for source in (picture.sources if picture else ())}
     offsets = {offset.source: offset for offset in snapshot.clock_offsets}
     head = ("source", "format", "state", "last line", "size", "lines", "recognised", "unusable", "clock")
-    rows = [
-        _source(source, now.get(source.spec), offsets.get(source.spec), snapshot, picture)
-        for source in sources[:_SHOWN_SOURCES]
-    ]
-    more = len(sources) - len(rows)
-    left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Sources", "", *markdown_table(head, rows, frozenset(range(3, 9))), *left]
 
+    def row(source: SourceSummary) -> tuple[str, ...]:
+        live, offset = now.get(source.spec), offsets.get(source.spec)
+        counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
+        clock = "–" if live is None or live.offset_s is None else f"{live.offset_s:+.3f} s"
+        if offset is not None:
+            clock = f"{offset.offset_s:+.3f} s ± {format_seconds(offset.uncertainty_s)}"
+        state = "read" if live is None else live.freshness.value
+        age = _age(source, snapshot) if live is None or picture is None else _live_age(live, picture)
+        return source.spec, source.format, state, age, format_bytes(source.bytes), *counts, clock
 
-def _source(
-    source: SourceSummary,
-    now: SourceStatus | None,
-    offset: ClockOffset | None,
-    snapshot: Diagnosis,
-    picture: MonitorState | None,
-) -> tuple[str, ...]:
-    counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
-    clock = "–" if now is None or now.offset_s is None else f"{now.offset_s:+.3f} s"
-    if offset is not None:
-        clock = f"{offset.offset_s:+.3f} s ± {format_seconds(offset.uncertainty_s)}"
-    state = "read" if now is None else now.freshness.value
-    age = _age(source, snapshot) if now is None or picture is None else _live_age(now, picture)
-    return source.spec, source.format, state, age, format_bytes(source.bytes), *counts, clock
+    return table_section("Sources", head, snapshot.run.sources, row, _SHOWN_SOURCES, range(3, 9))
 
 
 def _live_age(now: SourceStatus, picture: MonitorState) -> str:
@@ -249,11 +317,6 @@ def _age(source: SourceSummary, snapshot: Diagnosis) -> str:
     return f"{format_seconds(max(0.0, snapshot.run.end - snapshot.run.start - source.last_s))} before the end"
 
 
-def _items(title: str, items: Sequence[str]) -> _SECTION:
-    more = [f"- … and {len(items) - _SHOWN_NOTES} more"] if len(items) > _SHOWN_NOTES else []
-    return [f"## {title}", "", *(f"- {inline(item)}" for item in items[:_SHOWN_NOTES]), *more] if items else []
-
-
-def _made(snapshot: Diagnosis) -> _SECTION:
+def _made(snapshot: Diagnosis) -> list[str]:
     parts = [f"perfmon {snapshot.version}", f"Python {platform.python_version()}", platform.platform()]
     return ["---", "", f"Made by {inline(' · '.join(parts))}"]

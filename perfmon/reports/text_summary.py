@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_seconds
-from perfmon.diagnosis import ConditionState, Diagnosis, EvidenceLine, Finding, LedgerEntry, MetricStats, Verdict
+from perfmon.core import format_seconds, format_share
+from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, MetricStats, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
-from perfmon.textgraphics import bar, fit
-from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState
+from perfmon.textgraphics import bar
 
 from . import layout
 from .layout import (
     HELD,
-    behind,
     clock_notes,
     common_folder,
-    fenced,
     fields_text,
     figure,
     finding_line,
-    inline,
     loss_notes,
-    markdown_table,
-    percent,
     run_line,
     verdict_line,
 )
 
-# --- The summary that `perfmon analyze` prints: the verdict first, then its proof, 80 columns, plain text ---
-
 _LEAST_SHARE = 0.0005
+_LEAST_BAR = 1 / 256
+"""One eighth of one of 32 cells."""
 _SHOWN_EVIDENCE = 3
 _SHOWN_FINDINGS = 12
 _SHOWN_METRICS = 30
-_SHOWN_NAMES = 24
 _SHOWN_NOTES = 12
 
 
@@ -43,14 +36,16 @@ def render(snapshot: Diagnosis) -> str:
     folder = common_folder([source.spec for source in snapshot.run.sources])
     where = layout.wrap(f"in {folder}", "  ", "  ") if folder else []
     head = f"perfmon {layout.one_line(snapshot.version, 40)} · {run_line(snapshot.run)}"
+    caveats = [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]
+    unseen = snapshot.unseen if any(source.events for source in snapshot.run.sources) else ()
     parts = [
         [*layout.wrap(head, "  ", ""), *where],
         _verdict(snapshot),
         _ledger(snapshot),
         _findings(snapshot, folder),
         _metrics(snapshot),
-        _list("Caveats", [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]),
-        _list("Not observed", snapshot.unseen if any(source.events for source in snapshot.run.sources) else ()),
+        layout.listing("Caveats", caveats, "  - ", _SHOWN_NOTES),
+        layout.listing("Not observed", unseen, "  - ", _SHOWN_NOTES),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -78,8 +73,8 @@ def _ledger(snapshot: Diagnosis) -> list[str]:
         (
             entry.cause,
             format_seconds(entry.lost_s),
-            percent(entry.share),
-            layout.bar(entry.share / (longest or 1.0), 32),
+            format_share(entry.share),
+            bar(max(entry.share / longest, _LEAST_BAR), 32).rstrip(),
         )
         for entry in shown
     ]
@@ -131,10 +126,7 @@ def _metrics(snapshot: Diagnosis) -> list[str]:
     rows = [("", "count", "mean", "p50", "p95", "max", "band"), *(_metric_row(metric) for metric in shown)]
     lines = _indented(layout.table(rows, frozenset({0, 6}), (24, 8, 8, 8, 8, 8, 15)))
     rest = [metric.name for metric in snapshot.metrics.values() if metric not in shown]
-    more = f", … {len(rest) - _SHOWN_NAMES} more" if len(rest) > _SHOWN_NAMES else ""
-    named = ", ".join(layout.one_line(name, 40) for name in rest[:_SHOWN_NAMES])
-    also = layout.wrap(f"also: {named}{more} (see --json)", "    ", "  ") if rest else []
-    return ["Metrics", *lines, *also, *_learned_limits(shown)]
+    return ["Metrics", *lines, *layout.name_list("also", rest), *_learned_limits(shown)]
 
 
 def _learned_limits(shown: Sequence[MetricStats]) -> list[str]:
@@ -161,113 +153,8 @@ def _band(metric: MetricStats) -> str:
     if metric.band is None:
         return ""
     share = metric.band_shares.get(metric.band, 0.0)
-    return metric.band if metric.band == "good" else f"{metric.band} {percent(share)}"
-
-
-def _list(title: str, items: Sequence[str]) -> list[str]:
-    lines = [line for item in items[:_SHOWN_NOTES] for line in layout.wrap(item, "    ", "  - ")]
-    more = len(items) - _SHOWN_NOTES
-    return [title, *lines, *([f"  … {more} more"] if more > 0 else [])] if items else []
+    return metric.band if metric.band == "good" else f"{metric.band} {format_share(share)}"
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
-
-
-# --- The three answers at the head of a page: what is wrong, why and what to do next, where the window went ---
-
-_HELD = {True: f"{HELD[True]} holds", False: f"{HELD[False]} does not", None: f"{HELD[None]} not observed"}
-_ALIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.SILENCED, AlertState.RESOLVING, AlertState.UNKNOWN)
-_BAR = 60
-_NAMES = 24
-
-
-def headline(snapshot: Diagnosis | None) -> str:
-    """The state of the run in a few words; text of a signature, to be made safe."""
-    if snapshot is None:
-        return "… nothing read yet"
-    if snapshot.verdict is None:
-        return (
-            "✓ no bottleneck found" if any(source.events for source in snapshot.run.sources) else "? nothing observed"
-        )
-    return f"{snapshot.verdict.severity.label} {snapshot.verdict.title}"
-
-
-def cautions(picture: MonitorState | None) -> list[str]:
-    """Reasons why the verdict may be outdated."""
-    if picture is None:
-        return []
-    said = []
-    if picture.state is RunState.LOADING or picture.progress is not None:
-        said.append(f"The existing log history was still being read ({percent(picture.progress or 0.0)}).")
-    if picture.past_s is not None:
-        said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
-    return said
-
-
-def verdict_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
-    """The first answer."""
-    verdict = snapshot.verdict
-    if verdict is None:
-        return ["## Verdict", "", f"**{inline(snapshot.summary or 'No bottleneck found.')}**"]
-    facts = [verdict_line(snapshot, verdict), *_since(verdict, picture)]
-    lines = ["## Verdict", "", f"**{inline(verdict.sentence)}**", "", inline(" · ".join(facts))]
-    if len(verdict.chain) > 1:
-        lines += ["", "Chain: " + " ← ".join(inline(link, 80) for link in verdict.chain)]
-    return lines
-
-
-def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
-    alerts = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == verdict.signature]
-    alerts = [alert for alert in alerts if alert.state in _ALIVE]
-    if picture is None or not alerts:
-        return []
-    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over meanwhile
-    end = max(alert.held_until(picture.now) for alert in alerts)
-    return [f"for {format_seconds(max(0.0, end - began))}", _times(sum(alert.count for alert in alerts))]
-
-
-def _times(count: int) -> str:
-    return f"{count} occurrence{'s' * (count != 1)}"
-
-
-def why_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
-    """The second answer: conditions with their values, rivals, the next thing to do."""
-    finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
-    if finding is None:
-        return []
-    lines = ["## Why, and next steps", ""]
-    if finding.conditions:
-        lines += [*markdown_table(("", "condition and value"), map(_condition, finding.conditions)), ""]
-    rivals = [_rival(name, snapshot.findings, picture) for name in finding.confused_with]
-    lines += [f"- ruled out: {rival}" for rival in rivals]
-    lines += [f"- not observed: {inline(missing)}" for missing in finding.unseen]
-    lines += [f"- **next:** {inline(advice)}" for advice in finding.advice[:1]]
-    return lines if lines[-1] else lines[:-1]
-
-
-def _condition(condition: ConditionState) -> tuple[str, str]:
-    return _HELD[condition.held], condition.text
-
-
-def _rival(text: str, findings: Sequence[Finding], picture: MonitorState | None) -> str:
-    """Signatures that are often confused with a finding, and their state."""
-    name = text.partition(":")[0].strip()
-    found = [finding for finding in findings if finding.signature == name]
-    alerts: list[Alert] = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == name]
-    state = alerts[0].state.value if alerts else found[0].state if found else "not found"
-    return f"{inline(text, 300)} (*{inline(state, 40)}*)"
-
-
-def ledger_lines(snapshot: Diagnosis) -> list[str]:
-    """The third answer: a table of causes, and the same as bars."""
-    if not snapshot.ledger:
-        return []
-    rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
-    bars = [_bar(entry) for entry in snapshot.ledger if entry.share > 0]
-    head = ["## Time breakdown", "", *markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))]
-    return [*head, "", *fenced(bars)] if bars else head
-
-
-def _bar(entry: LedgerEntry) -> str:
-    return f"{fit(entry.cause, _NAMES)} {percent(entry.share):>6} {bar(entry.share, _BAR)}".rstrip()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from perfmon.core import format_seconds
 from perfmon.diagnosis import Diagnosis, TimelineRow
-from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
-from perfmon.viewmodel import Bar, Leg, MonitorState
+from perfmon.textgraphics import Leg, axis, compact_seconds, fit, gantt, ticks
+from perfmon.viewmodel import Bar, Level, MonitorState
 
-from .layout import amount, fenced, fields_text, one_line, table
+from .layout import amount, fenced, fields_text, one_line, section, table
 
 BREAKDOWN = ("wall_ms", "queue_ms", "rpc_ms")
 _SHOWN_OVERLAPS = 8
@@ -70,88 +69,63 @@ _SAME_S = 1.0
 _KEY, _AT, _WIDTH, _FIGURE = 12, 8, 40, 7
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    key: str
-    at_s: float
-    """Since the window's beginning."""
-    legs: tuple[Leg, ...]
-    """Since its own beginning."""
-    wall_s: float
-    queue_s: float | None
-    rpc_s: float | None
-    still_open: bool = False
-
-
 def waterfall_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """The last and the slowest weight updates; nothing where none was observed."""
-    live = _live(snapshot, picture)
-    rows = live or [_told(row) for row in snapshot.timeline if row.kind == UPDATE]
-    last = sorted(rows, key=lambda row: row.at_s)[-_LAST:]
-    slowest = [_seen(row, live) or _told(row) for row in snapshot.slowest[:_SLOWEST]]
+    origin = snapshot.run.start
+    lanes = picture.board.spans if picture else ()
+    bars = [bar for lane in lanes if lane.kind == UPDATE for bar in lane.bars]
+    bars = bars or [_bar(row, origin) for row in snapshot.timeline if row.kind == UPDATE]
+    last = sorted(bars, key=lambda bar: bar.start)[-_LAST:]
+    slowest = [_known(row, origin, bars) for row in snapshot.slowest[:_SLOWEST]]
     if not last and not slowest:
         return []
-    lines = ["## Weight updates", "", LEGEND]
+    lines = [LEGEND]
     if last:
-        lines += ["", f"The last {len(last)}:" if len(last) > 1 else "The last one:", "", *fenced(_drawn(last))]
+        lines += ["", f"The last {len(last)}:" if len(last) > 1 else "The last one:", "", *_drawn(last, origin)]
     if slowest and slowest != last:
-        lines += ["", f"The slowest {len(slowest)}:" if len(slowest) > 1 else "The slowest:", ""]
-        lines += fenced(_drawn(slowest))
-    return lines
+        title = f"The slowest {len(slowest)}:" if len(slowest) > 1 else "The slowest:"
+        lines += ["", title, "", *_drawn(slowest, origin)]
+    return section("Weight updates", lines)
 
 
-def _live(snapshot: Diagnosis, picture: MonitorState | None) -> list[_Row]:
-    lanes = picture.board.spans if picture else ()
-    return [_drawable(bar, snapshot.run.start) for lane in lanes if lane.kind == UPDATE for bar in lane.bars]
+def _known(row: TimelineRow, origin: float, bars: Sequence[Bar]) -> Bar:
+    """The bar of an update, from the timeline if it is there: that knows what each line reports."""
+    same = (bar for bar in bars if bar.key == row.key and abs(bar.start - origin - row.start_s) < _SAME_S)
+    return next(same, None) or _bar(row, origin)
 
 
-def _drawable(bar: Bar, origin: float) -> _Row:
-    legs = tuple(Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs)
-    queue, rpc = (_seconds(bar.values.get(name)) for name in ("queue_ms", "rpc_ms"))
-    wall = bar.end - bar.start
-    return _Row(bar.key, bar.start - origin, _ended(legs, wall, bar.open), wall, queue, rpc, bar.open)
-
-
-def _seen(row: TimelineRow, live: Sequence[_Row]) -> _Row | None:
-    """The same update as the board draws it, which knows what each line told."""
-    return next((one for one in live if one.key == row.key and abs(one.at_s - row.start_s) < _SAME_S), None)
-
-
-def _told(row: TimelineRow) -> _Row:
-    queue, rpc = (_seconds(row.fields.get(name)) for name in ("queue_ms", "rpc_ms"))
-    wall = row.end_s - row.start_s
-    return _Row(row.key, row.start_s, _ended(_legs(wall, queue, rpc), wall, False), wall, queue, rpc)
-
-
-def _legs(wall: float, queue: float | None, rpc: float | None) -> tuple[Leg, ...]:
-    """Legs by their durations: the queue comes first, and what no line tells stays unknown."""
+def _bar(row: TimelineRow, origin: float) -> Bar:
+    """A bar from durations: the queue comes first, and what no line reports stays unknown."""
+    values = {name: value for name in BREAKDOWN if (value := _number(row, name)) is not None}
+    start, end = origin + row.start_s, origin + row.end_s
+    queue, rpc = values.get("queue_ms"), values.get("rpc_ms")
     if queue is None:
-        before = wall if rpc is None else max(0.0, wall - rpc)
-        return Leg("unknown", 0.0, before), Leg("rpc", before, wall)
-    queued = min(queue, wall)
-    return Leg("queue", 0.0, queued), Leg("unknown" if rpc is None else "rpc", queued, wall)
+        split, before, after = end if rpc is None else max(start, end - rpc / 1000.0), "unknown", "rpc"
+    else:
+        split, before, after = min(end, start + queue / 1000.0), "queue", "unknown" if rpc is None else "rpc"
+    return Bar(
+        UPDATE, row.key, start, end, False, Level.NONE, (Leg(before, start, split), Leg(after, split, end)), values
+    )
 
 
-def _ended(legs: tuple[Leg, ...], wall: float, still_open: bool) -> tuple[Leg, ...]:
-    legs = tuple(leg for leg in legs if leg.end > leg.start)
-    return legs if still_open or not legs else (*legs, Leg("done", wall, wall))
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) / 1000.0 if isinstance(value, float | int) else None
-
-
-def _drawn(rows: Sequence[_Row]) -> Iterable[str]:
-    longest = max(row.wall_s for row in rows)
+def _drawn(bars: Sequence[Bar], origin: float) -> list[str]:
+    """Bars that all begin at zero, in a code block."""
+    longest = max(bar.end - bar.start for bar in bars)
     scale = axis(ticks(0.0, longest, _WIDTH, origin=0.0, zero="0", plus=""), _WIDTH)
     names = "".join(fit(name, _FIGURE + 1, right=True) for name in ("wall", "queue", "rpc"))
-    yield f"{fit('trace', _KEY)} {fit('at', _AT, right=True)}  {scale} {names}"
-    for row in rows:
-        cells = "".join(cell for cell, _ in gantt(row.legs, 0.0, longest, _WIDTH, still_open=row.still_open))
-        figures = "".join(f" {_figure(value)}" for value in (row.wall_s, row.queue_s, row.rpc_s))
-        begin = fit(format_seconds(row.at_s), _AT, right=True)
-        yield f"{fit(row.key or '–', _KEY)} {begin}  {cells} {figures}".rstrip()
+    lines = [f"{fit('trace', _KEY)} {fit('at', _AT, right=True)}  {scale} {names}"]
+    for bar in bars:
+        wall = bar.end - bar.start
+        legs = [Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs if leg.end > leg.start]
+        if legs and not bar.open:
+            legs.append(Leg("done", wall, wall))
+        cells = "".join(cell for cell, _ in gantt(legs, 0.0, longest, _WIDTH, still_open=bar.open))
+        times = (1000.0 * wall, bar.values.get("queue_ms"), bar.values.get("rpc_ms"))
+        figures = "".join(f" {_figure(value)}" for value in times)
+        start = fit(format_seconds(bar.start - origin), _AT, right=True)
+        lines.append(f"{fit(bar.key or '–', _KEY)} {start}  {cells} {figures}".rstrip())
+    return fenced(lines)
 
 
-def _figure(value: float | None) -> str:
-    return fit("–" if value is None else compact_seconds(value, _FIGURE), _FIGURE, right=True)
+def _figure(ms: float | None) -> str:
+    return fit("–" if ms is None else compact_seconds(ms / 1000.0, _FIGURE), _FIGURE, right=True)

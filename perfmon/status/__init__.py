@@ -10,16 +10,6 @@ if TYPE_CHECKING:
     from .state_file import State, StateFile, absolute, read_state, read_states, state_of
     from .status_line import FORMATS
 
-__all__ = [
-    "FORMATS",
-    "State",
-    "StateFile",
-    "absolute",
-    "read_state",
-    "read_states",
-    "state_of",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfmon.core import PerfmonError, evidence_text
+from perfmon.core import PerfmonError, evidence_text, replacing
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, MetricStats
@@ -26,14 +26,14 @@ POINTS = 24
 
 
 class State(NamedTuple):
-    """How a run stands."""
+    """State of a run."""
 
     specs: tuple[str, ...]
-    """What is observed: absolute paths where they are paths."""
+    """Sources, as absolute paths where they are paths."""
     age_s: float
     """Seconds since it was written."""
     run: str
-    """What the monitor is doing (`picture.RunState`), or `observed` for a single look."""
+    """State of the monitor (`RunState`), or `observed` without a monitor."""
     severity: str
     """Of the verdict: critical, warning, info; "" when there is no bottleneck."""
     signature: str
@@ -59,16 +59,16 @@ class State(NamedTuple):
     progress: str = ""
     """The state of the run itself, as its logs prove it; "" where nothing was read."""
     assessment: str = ""
-    """What can be said of it as a whole."""
+    """Assessment of the run as a whole."""
 
 
 def firing_of(picture: MonitorState) -> int:
-    """How many alerts of a picture fire."""
+    """Number of firing alerts of a picture."""
     return sum(alert.state in ("firing", "acked") for alert in picture.alerts)
 
 
 def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
-    """How a live run stands."""
+    """State of a live run."""
     stale_s = None if picture.is_over else picture.past_s
     if not picture.is_over and stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
         # What a silent log would have said is not known: that is not green.
@@ -84,12 +84,12 @@ def state_of(
     firing: int | None = None,
     stale_s: float | None = None,
 ) -> State:
-    """How a run stands; without `firing`, the findings that fire are counted, but those that another one explains."""
+    """State of a run; `firing` is by default the number of firing findings that no other one explains."""
     verdict = snapshot.verdict if snapshot else None
     if firing is None:
         found = snapshot.findings if snapshot else ()
-        told = {finding.signature for finding in found if finding.state == "firing"}
-        firing = sum(finding.state == "firing" and finding.explained_by not in told for finding in found)
+        firing_now = {finding.signature for finding in found if finding.state == "firing"}
+        firing = sum(finding.state == "firing" and finding.explained_by not in firing_now for finding in found)
     metric = _headline(snapshot) if snapshot else None
     return State(
         specs=specs,
@@ -117,8 +117,8 @@ def _headline(snapshot: Diagnosis) -> MetricStats | None:
     """The metric of the verdict's first condition that names one; without a verdict the one that is critical most."""
     verdict = snapshot.verdict
     if verdict is not None:
-        told = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-        words = [word for finding in told for one in finding.conditions for word in one.text.replace(":", " ").split()]
+        same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+        words = [word for finding in same for one in finding.conditions for word in one.text.replace(":", " ").split()]
         return next((snapshot.metrics[word] for word in words if word in snapshot.metrics), None)
     banded = [metric for metric in snapshot.metrics.values() if metric.band not in (None, "good")]
     return max(banded, key=lambda metric: metric.band_shares.get("critical", 0.0), default=None)
@@ -156,31 +156,26 @@ class Refused(Exception):
 
 
 def absolute(specs: Sequence[str]) -> tuple[str, ...]:
-    """SPECs as they are wherever one stands; sorted, because their order means nothing."""
-    return tuple(sorted({spec if _everywhere(spec) else _absolute(spec) for spec in specs}))
+    """The sources as they are wherever one stands; sorted, because their order means nothing."""
+    return tuple(sorted({_absolute(spec) for spec in specs}))
 
 
 def _absolute(spec: str) -> str:
+    if spec == "-" or "://" in spec:
+        return spec
+    from perfmon.sources.pollers import parse_request
+
+    with suppress(PerfmonError):
+        if not os.path.lexists(spec) and parse_request(spec) is not None:
+            return spec
     try:
         return os.path.abspath(spec)
-    except OSError:  # where one stands is gone
+    except OSError:  # the current folder is gone
         return spec
 
 
-def _everywhere(spec: str) -> bool:
-    """It means the same wherever one stands."""
-    if spec == "-" or "://" in spec:
-        return True
-    from perfmon.sources.pollers import parse_request
-
-    try:
-        return not os.path.lexists(spec) and parse_request(spec) is not None
-    except PerfmonError:
-        return False
-
-
 def folder() -> str:
-    """Where state files lie."""
+    """Folder of state files."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and os.path.isdir(runtime):
         return os.path.join(runtime, "perfmon")
@@ -202,14 +197,14 @@ class StateFile:
         self._next = float("-inf")
         self._path = os.path.join(folder(), f"{_key(self._specs)}.{os.getpid()}.json")
         self._written = False
-        self._said: tuple[object, ...] = ()
+        self._written_gist: tuple[object, ...] = ()
 
     def write(self, picture: MonitorState) -> None:
-        """Tells how the picture stands, at most once every EVERY_S seconds while that is the same."""
+        """Write the state of a picture, at most once every EVERY_S seconds while it is the same."""
         now, gist = self._clock(), _gist(picture)
-        if now < self._next and gist == self._said:
+        if now < self._next and gist == self._written_gist:
             return
-        self._next, self._said = now + EVERY_S, gist
+        self._next, self._written_gist = now + EVERY_S, gist
         try:
             _own_folder(os.path.dirname(self._path))
             if not self._written:
@@ -220,14 +215,15 @@ class StateFile:
                 "written": time.time(),
                 **state_of_picture(self._specs, picture)._asdict(),
             }
-            _replace(self._path, json.dumps(document, allow_nan=False))
+            with replacing(self._path) as file:
+                file.write(json.dumps(document, allow_nan=False).encode())
             self._written, self.problem = True, ""
         except (OSError, ValueError, Refused) as error:
-            said = getattr(error, "strerror", None) or error
-            self.problem = f"{self._path}: cannot be written: {said} (perfmon status cannot see this monitor)"
+            reason = getattr(error, "strerror", None) or error
+            self.problem = f"{self._path}: cannot be written: {reason} (perfmon status cannot see this monitor)"
 
     def remove(self) -> None:
-        """Nothing is observed any more."""
+        """Remove the file at the end."""
         if self._written:
             with suppress(OSError):
                 os.unlink(self._path)
@@ -263,27 +259,6 @@ def _sweep(where: str) -> None:
                 os.unlink(path)
 
 
-def _replace(path: str, text: str) -> None:
-    fresh = f"{path}.new"
-    try:
-        handle = _created(fresh)
-    except FileExistsError:  # whatever it is, it is none that somebody still writes
-        os.unlink(fresh)
-        handle = _created(fresh)
-    try:
-        with open(handle, "wb") as out:
-            out.write(text.encode())
-        os.replace(fresh, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise
-
-
-def _created(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
 def _key(specs: Sequence[str]) -> str:
     whole = "\0".join(specs)
     return f"{zlib.crc32(whole.encode(errors='surrogateescape')):08x}"
@@ -305,7 +280,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks since boot; "" where the kernel does not tell."""
+    """Start of a process in the kernel's ticks since boot; "" if unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(4096).rpartition(b")")[2].split()[19].decode("ascii")
@@ -314,7 +289,7 @@ def _started(pid: int) -> str:
 
 
 def _alive(document: dict[str, Any]) -> bool:
-    """Whether the monitor still runs; one of another host (homes may be shared) is believed by its age alone."""
+    """Return true if the monitor still runs; for one of another host (homes may be shared) only its age counts."""
     if document.get("host") != os.uname().nodename:
         return True
     if document.get("boot") != _boot():
@@ -332,14 +307,14 @@ def _alive(document: dict[str, Any]) -> bool:
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 def read_state(specs: Sequence[str]) -> State | None:
-    """How the run stands that a running monitor observes under the same SPECs; the newest, when there are several."""
+    """State of the newest running monitor of the same sources."""
     wanted = absolute(specs)
     found = [state for state in read_states(_key(wanted)) if state.specs == wanted]
     return min(found, key=lambda state: state.age_s, default=None)
 
 
 def read_states(key: str = "") -> list[State]:
-    """The states of all monitors of this user that run, by what they observe."""
+    """States of all running monitors of this user, by source."""
     where = folder()
     try:
         _check_owner(where)
@@ -357,15 +332,15 @@ def _read(path: str) -> State | None:
         return None
     try:
         age = max(0.0, time.time() - float(document["written"]))
-        told = {name: document[name] for name in State._fields if name in document}
-        told |= {"age_s": age, "specs": tuple(map(str, told["specs"])), "values": tuple(told["values"])}
-        return State(**told)
+        values = {name: document[name] for name in State._fields if name in document}
+        values |= {"age_s": age, "specs": tuple(map(str, values["specs"])), "values": tuple(values["values"])}
+        return State(**values)
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def _document(path: str) -> dict[str, Any] | None:
-    """What a file of this user holds; None where that is no table."""
+    """Content of a file of this user; None if it is not a table."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, encoding="utf-8") as file:
@@ -378,7 +353,7 @@ def _document(path: str) -> dict[str, Any] | None:
 
 # --- what it says -----------------------------------------------------------------------------------------------------
 def _gist(picture: MonitorState) -> tuple[object, ...]:
-    """What nobody should learn late."""
+    """The part of a picture whose changes are written at once."""
     verdict = picture.snapshot.verdict if picture.snapshot else None
-    told = (verdict.signature, verdict.severity) if verdict else ()
-    return picture.state, firing_of(picture), *told
+    cause = (verdict.signature, verdict.severity) if verdict else ()
+    return picture.state, firing_of(picture), *cause

@@ -1,4 +1,4 @@
-"""How a run stands in one short line, for tmux and other bars."""
+"""The state of a run in one short line, for tmux and other bars."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _COLOURS: Mapping[str, str] = {
 
 def plain_line(state: State, glyphs: Glyphs = UNICODE) -> str:
     """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█`."""
-    return " ".join(part for part in (_said(state, glyphs), _trend(state, glyphs)) if part)
+    return " ".join(part for part in (_state_text(state, glyphs), _trend(state, glyphs)) if part)
 
 
 def tmux_line(state: State, glyphs: Glyphs = UNICODE) -> str:
     """The same, coloured as tmux's `status-right` has it; nothing of a log's text can be a format."""
     colour = _COLOURS[_level(state)]
     trend = _trend(state, glyphs).replace("#", "@")  # the highest level, in ASCII
-    return f"#[fg={colour}]{_said(state, glyphs).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
+    return f"#[fg={colour}]{_state_text(state, glyphs).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
 
 
 FORMATS: Mapping[str, Callable[[State, Glyphs], str]] = {"tmux": tmux_line, "plain": plain_line}
@@ -44,7 +44,7 @@ def _level(state: State) -> str:
     return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
 
-def _said(state: State, glyphs: Glyphs) -> str:
+def _state_text(state: State, glyphs: Glyphs) -> str:
     mark = glyphs[_level(state)]
     if state.run == "loading":
         return f"{mark} reading logs"
@@ -57,7 +57,7 @@ def _said(state: State, glyphs: Glyphs) -> str:
 
 
 def _quiet_word(state: State) -> str:
-    """What a run without a verdict is: OK with proof alone."""
+    """State of a run without a verdict: OK only with proof."""
     if state.progress == "finished":
         return "FINISHED"
     return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())

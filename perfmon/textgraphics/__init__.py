@@ -7,36 +7,14 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .charts import Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
+    from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
     from .glyphs import ASCII, UNICODE, Glyphs, glyphs_for
     from .text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
-
-__all__ = [
-    "ASCII",
-    "UNICODE",
-    "Glyphs",
-    "Tick",
-    "axis",
-    "bar",
-    "bucket",
-    "compact",
-    "compact_bytes",
-    "compact_seconds",
-    "compact_value",
-    "cut",
-    "fit",
-    "gantt",
-    "glyphs_for",
-    "limits",
-    "spark",
-    "stack",
-    "ticks",
-]
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "charts": "Tick,axis,bar,bucket,gantt,limits,spark,stack,ticks",
+        "charts": "Leg,Tick,axis,bar,bucket,gantt,limits,spark,stack,ticks",
         "glyphs": "ASCII,Glyphs,UNICODE,glyphs_for",
         "text_fit": "compact,compact_bytes,compact_seconds,compact_value,cut,fit",
     },

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil, floor, inf, isfinite, isnan, log, nan
-from typing import Protocol
 
 from .glyphs import UNICODE, Glyphs
 
@@ -21,17 +20,10 @@ _FLAT = 0.02
 """Share of a value by which a series may vary and still be called flat."""
 
 
-class Worst(Protocol):
-    """`max` or `min`."""
-
-    def __call__(self, one: float, other: float, /) -> float:
-        """The worse of two values."""
-        ...
-
-
 def bucket(
-    samples: Iterable[tuple[float, float]], start: float, end: float, columns: int, worst: Worst = max
-) -> list[float]:
+    samples: Iterable[tuple[float, float]], start: float, end: float, columns: int,
+    worst: Callable[[float, float], float] = max,
+) -> list[float]:  # fmt: skip
     """The worst value of each of `columns` equal stretches of time from `start` to `end` (excluded).
 
     `samples` are (time, value), in any order. A stretch without samples is NaN.
@@ -95,39 +87,25 @@ def _straight(values: Iterable[float], low: float, high: float, levels: str) -> 
     ])  # fmt: skip
 
 
-class _Height(Protocol):
-    def __call__(self, value: float, /) -> int: ...
-
-
-def _bent(low: float, high: float, critical: float) -> _Height:
-    """What turns a value that is not NaN into a level, 0 to 7: linear up to `critical`, logarithmic beyond."""
+def _bent(low: float, high: float, critical: float) -> Callable[[float], int]:
+    """Return the function from a value that is not NaN to its level, 0 to 7."""
     # Logarithms are subtracted: a quotient of numbers that are far apart is infinite.
-    below, edge, above = _linear(low, critical, _BELOW), log(critical), 8 - _BELOW
+    below, edge, above = critical - low, log(critical), 8 - _BELOW
     reach = log(min(high, 1e300)) - edge
+    flat = _flat(low, critical)
 
     def height(value: float) -> int:
-        if value <= critical:
-            return below(value)
-        return min(7, _BELOW + int(above * (log(min(value, high, 1e300)) - edge) / reach)) if reach > 0 else 7
+        if value > critical:
+            return min(7, _BELOW + int(above * (log(min(value, high, 1e300)) - edge) / reach)) if reach > 0 else 7
+        return 0 if flat or value <= low else min(_BELOW - 1, int(_BELOW * ((value - low) / below)))
 
     return height
 
 
-def _linear(low: float, high: float, count: int) -> _Height:
-    span = high - low
-    if _flat(low, high):
-        return lambda _: 0
-    return lambda value: 0 if value <= low else count - 1 if value >= high else _level(value, low, span, count)
-
-
 def _flat(low: float, high: float) -> bool:
-    """There is no room between them."""
+    """Return true if there is no room between them."""
     span = high - low
     return not 0.0 < span < inf or span <= 1e-9 * max(abs(low), abs(high))
-
-
-def _level(value: float, low: float, span: float, count: int) -> int:
-    return min(count - 1, int(count * ((value - low) / span)))
 
 
 def bar(share: float, width: int, glyphs: Glyphs = UNICODE) -> str:
@@ -140,7 +118,7 @@ def bar(share: float, width: int, glyphs: Glyphs = UNICODE) -> str:
 
 
 def stack(shares: Sequence[float], width: int) -> list[int]:
-    """How many of `width` cells each share has of the sum of all: they sum to `width`.
+    """Number of cells of each share, of `width` in all.
 
     Largest remainders go first; a share of half a cell or more has at least one as long as there are enough. Shares
     that are not positive have none, and if none is positive, nobody has any.
@@ -177,8 +155,9 @@ Cell = tuple[str, str]
 EMPTY: Cell = (" ", "")
 _GLYPHS: Mapping[str, str] = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown-leg"}
 _WAITS = ("send", "queue", "unknown")
+_GAP = 2
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
-_TOLD_APART = 1e15
+_DISTINGUISHABLE = 1e15
 """So many columns away from its origin an axis has no two moments that a float tells apart."""
 _STEPS = (
     *(number * unit for unit in (0.001, 0.01, 0.1) for number in (1, 2, 5)),
@@ -189,23 +168,16 @@ _STEPS = (
 )
 
 
-class Leg(Protocol):
-    """A part of a span."""
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A part of a span: `send`, `queue`, `rpc`, `done`, `unknown` (queue or network), or the span's own kind.
 
-    @property
-    def kind(self) -> str:
-        """`send`, `queue`, `rpc`, `done`, `unknown`, or another kind, which is drawn as a full bar."""
-        ...
+    `start` and `end` are seconds on the axis.
+    """
 
-    @property
-    def start(self) -> float:
-        """Seconds on the axis."""
-        ...
-
-    @property
-    def end(self) -> float:
-        """Seconds on the axis."""
-        ...
+    kind: str
+    start: float
+    end: float
 
 
 def gantt(
@@ -292,9 +264,8 @@ def ticks(
     origin: float | None = None,
     zero: str = "now",
     plus: str = "+",
-    gap: int = 2,
 ) -> list[Tick]:
-    """Moments with round names, as close as their labels (and `gap` cells between them) allow.
+    """Moments with round names, as close as their labels (and two cells between them) allow.
 
     With an `origin` they are offsets from it, `zero` naming the origin itself: `-10m`, `-5m`, `now`, `+5m`. Without,
     they are times of day (UTC, as everywhere on the wall-clock axis): `14:06`, `14:06:30`, `21 Aug`.
@@ -303,7 +274,7 @@ def ticks(
     if not (0.0 < column_s < inf and isfinite(start) and (origin is None or isfinite(origin))):
         return []
     begin = 0.0 if origin is None else origin
-    if not abs(start - begin) / column_s < _TOLD_APART:
+    if not abs(start - begin) / column_s < _DISTINGUISHABLE:
         return []
 
     def label(offset: float) -> str:
@@ -311,10 +282,10 @@ def ticks(
 
     for step in _STEPS:
         room = step / column_s
-        if room < gap + 2:
+        if room < _GAP + 2:
             continue
         found = _multiples(start - begin, end - begin, column_s, step, width, label)
-        if all(len(tick.label) + gap <= room for tick in found):
+        if all(len(tick.label) + _GAP <= room for tick in found):
             return found
     return []
 

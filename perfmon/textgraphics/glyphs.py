@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 _NAMED: Mapping[str, tuple[str, str]] = {
-    # levels, and what is said beside them in words
+    # levels, and their words
     "none": ("·", "."),
     "good": ("✓", "+"),
     "warning": ("!", "!"),
@@ -104,5 +104,5 @@ ASCII = Glyphs(MappingProxyType({name: pair[1] for name, pair in _NAMED.items()}
 
 def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
     """The set that a terminal shows, by the locale that it announces; one that announces none is taken for UTF-8."""
-    said = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "")
-    return UNICODE if not said or "utf8" in said.lower().replace("-", "") else ASCII
+    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "")
+    return UNICODE if not locale or "utf8" in locale.lower().replace("-", "") else ASCII

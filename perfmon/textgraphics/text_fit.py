@@ -12,7 +12,7 @@ from .glyphs import UNICODE, Glyphs
 
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
 _BRIEF = {"tokens/s": (" tok/s", "/s")}
-"""How units are written where there is less room; what they count the metric's name tells, too."""
+"""Short forms of units: the metric's name states what they count, too."""
 MISSING = "-"
 """For what is not a number."""
 
@@ -81,7 +81,7 @@ def compact_value(value: float, unit: str, cells: int = 7) -> str:
     number = compact(value, cells)
     whole = unit.removesuffix("s") if number == "1" and unit == STEPS else unit
     forms = (f" {whole}", *_BRIEF.get(unit, ())) if unit else ()
-    return next((told for form in forms if len(told := f"{number}{form}") <= cells), number)
+    return next((text for form in forms if len(text := f"{number}{form}") <= cells), number)
 
 
 def _first(texts: Iterable[str], cells: int) -> str:
@@ -99,7 +99,7 @@ def _rounded(seconds: float) -> tuple[str, ...]:
 
 
 def _tiny(value: float) -> tuple[str, ...]:
-    """What would be lost in two decimals: `0.0012`, `3e-7`."""
+    """Forms of a number that two decimals would lose: `0.0012`, `3e-7`."""
     if not 0.0 < abs(value) < 0.0095:
         return ()
     mantissa, _, exponent = f"{value:.0e}".partition("e")

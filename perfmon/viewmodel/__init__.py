@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
+    from perfmon.textgraphics import Leg
+
     from .hosts import (
         Host,
         HostOverview,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
         Bar,
         Board,
         Freshness,
-        Leg,
         Level,
         Look,
         MetricLane,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
 from perfmon.diagnosis import Diagnosis, Finding
+from perfmon.textgraphics import Leg
 
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
@@ -178,15 +179,6 @@ class Viewport:
     def column(self, time: float) -> int:
         """The column of a moment; out of range for moments outside."""
         return int((time - self.start) // self.column_s) if self.end > self.start else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """A part of a bar: `send`, `queue`, `rpc`, `done`, `unknown` (queue or network), or the bar's own kind."""
-
-    kind: str
-    start: float
-    end: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, route, tells_of, update_values
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
+from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, DenseBars
-from .state import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
 

@@ -11,13 +11,6 @@ if TYPE_CHECKING:
     from .follower import Follower
     from .wakeups import end, wait_for_event
 
-__all__ = [
-    "Follower",
-    "PipeTail",
-    "end",
-    "wait_for_event",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from .schema import Pack
     from .timestamps import HeaderReader
 
-__all__ = [
-    "HeaderReader",
-    "NothingLearnedError",
-    "Pack",
-    "Proposal",
-    "load_pack",
-    "load_packs",
-    "propose",
-    "sample_problems",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -14,27 +14,6 @@ if TYPE_CHECKING:
     from .request import DEFAULT, FORMS, PollRequest, parse_request
     from .scheduler import PollScheduler, poll_log, poll_once
 
-__all__ = [
-    "DEFAULT",
-    "FORMS",
-    "Area",
-    "DiskPaths",
-    "LocalMachine",
-    "PollRequest",
-    "PollScheduler",
-    "PolledBlock",
-    "Poller",
-    "Reading",
-    "format_reading",
-    "is_poll",
-    "no_disk_paths",
-    "parse_request",
-    "poll_log",
-    "poll_once",
-    "polled_blocks",
-    "pollers_for",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -13,28 +13,6 @@ if TYPE_CHECKING:
     from .fleet import FOUND_S, Fleet, FleetOptions
     from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
 
-__all__ = [
-    "FOUND_S",
-    "Discovery",
-    "Files",
-    "Fleet",
-    "FleetOptions",
-    "HostCopy",
-    "HostState",
-    "Phase",
-    "RemoteSpec",
-    "at_home",
-    "describe",
-    "discover",
-    "discover_here",
-    "find_logs",
-    "manifest",
-    "parse_host",
-    "parse_remote",
-    "requests_for",
-    "with_metrics",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

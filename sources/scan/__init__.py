@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from .tables import Heading
     from .update_templates import KEEP_ALL, EvidenceLimits
 
-__all__ = [
-    "KEEP_ALL",
-    "EvidenceLimits",
-    "Heading",
-    "ReadingScanner",
-    "ScanResult",
-    "Scanner",
-    "read_line",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

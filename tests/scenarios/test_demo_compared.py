@@ -1,4 +1,4 @@
-"""Built-in runs side by side: mended ones are fixed, broken ones regress, and two healthy ones differ in nothing."""
+"""Built-in runs side by side: fixed ones are fixed, broken ones regress, and two healthy ones differ in nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfmon.comparison.comparing import compare
 from perfmon.comparison.model import Comparison, Run, load_criteria, run_of
 from perfmon.core.config import FIGURES, Config
 from perfmon.core.model import Block
-from perfmon.demo.scenarios import MENDED, SCENARIOS
+from perfmon.demo.scenarios import FIXED, SCENARIOS
 from perfmon.demo.simulation import Simulation
 from perfmon.pipeline.session import Session
 
@@ -20,9 +20,9 @@ FAULTY = sorted(set(SCENARIOS) - {"healthy"})
 
 
 @cache
-def observed(scenario: str, seed: int = 0, mended: bool = False, minutes: float = 10) -> Run:
+def observed(scenario: str, seed: int = 0, fixed: bool = False, minutes: float = 10) -> Run:
     """A run as it is compared."""
-    simulation = Simulation((MENDED if mended else SCENARIOS)[scenario], seed, 60 * minutes)
+    simulation = Simulation((FIXED if fixed else SCENARIOS)[scenario], seed, 60 * minutes)
     simulation.run()
     session = Session(Config())
     for name, text in simulation.journal.texts().items():
@@ -37,10 +37,10 @@ def compared(before: Run, after: Run) -> Comparison:
     return compare(before, after, load_criteria())
 
 
-@pytest.mark.parametrize("scenario", MENDED)
+@pytest.mark.parametrize("scenario", FIXED)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_mended_run_is_fixed_and_nothing_else_has_changed(scenario: str, seed: int) -> None:
-    comparison = compared(observed(scenario), observed(scenario, seed, mended=True))
+def test_a_fixed_run_is_fixed_and_nothing_else_has_changed(scenario: str, seed: int) -> None:
+    comparison = compared(observed(scenario), observed(scenario, seed, fixed=True))
     assert (comparison.verdict, [change.kind for change in comparison.findings]) == ("fixed", ["gone"])
     assert {change.name for change in comparison.metrics if change.verdict == "better"} == {"queue_ms", "wall_ms"}
     assert not [change.name for change in comparison.metrics if change.verdict == "worse"]

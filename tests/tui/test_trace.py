@@ -16,12 +16,13 @@ from snapshots import HOSTILE, hostile, snapshot, update
 from perfmon.diagnosis.result import ClockOffset
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.logbuffer.reader import View
+from perfmon.textgraphics.charts import Leg
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.trace import TracePage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Bar, Leg, Level, MonitorState, SpanLane
+from perfmon.viewmodel.state import Bar, Level, MonitorState, SpanLane
 
 WAITED = bar(
     13, 12.0, key="ab13", seq=13, values={"queue_ms": 12e3, "rpc_ms": 1200.0, "wall_ms": 13200.0, "step": 13.0}

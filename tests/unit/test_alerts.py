@@ -358,9 +358,9 @@ def test_a_book_begun_anew_knows_what_was_acknowledged_or_silenced() -> None:
         book = AlertManager()
         seen(book, {1: (BEGIN - 20.0, 10.0)}, BEGIN)
         assert book.ack(KEY) if state is AlertState.ACKED else book.silence(KEY, BEGIN + 60.0)
-        book = book.anew()
+        book = book.fresh_copy()
         assert book.alerts(BEGIN) == ()
         book.shift(3600.0)
         assert seen(book, {1: (BEGIN + 3580.0, 10.0)}, BEGIN + 3600.0).state is state
         assert book.undo(KEY)
-    assert AlertManager().anew().update(window(BEGIN), BEGIN, None) == ()
+    assert AlertManager().fresh_copy().update(window(BEGIN), BEGIN, None) == ()

@@ -23,7 +23,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a front-end queue and the same run mended."""
     folder = tmp_path_factory.mktemp("runs")
     write_demo(folder / "before")
-    write_demo(folder / "after", mended=True)
+    write_demo(folder / "after", fixed=True)
     with tarfile.open(folder / "after.tar.gz", "w:gz") as bundle:
         bundle.add(folder / "after", "after")
     return folder

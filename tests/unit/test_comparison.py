@@ -316,7 +316,7 @@ def test_ones_own_criteria(tmp_path: Path) -> None:
     file.write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = ["x", "gen_tps"]\nstatistic = "p50"\nabove = 9\n')
     (criterion,) = load_criteria(file)
     comparison = compare(run({}), run({"gen_tps": [10.0] * 9}), (criterion,))
-    assert [(result.ok, result.told) for result in comparison.criteria] == [(True, "gen_tps p50 10 tokens/s")]
+    assert [(result.ok, result.figures) for result in comparison.criteria] == [(True, "gen_tps p50 10 tokens/s")]
 
 
 def test_the_criteria_of_the_guide_are_read(tmp_path: Path) -> None:

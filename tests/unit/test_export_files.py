@@ -71,7 +71,7 @@ def test_both_are_the_same_each_time(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_place_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "grafana", "-o", "gone/there.json"]) == 2
     assert capsys.readouterr().err == (
-        "perfmon: gone/there.json: cannot be written: No such file or directory (choose another place with -o)\n"
+        "perfmon: gone/there.json: cannot be written: No such file or directory (choose another place)\n"
     )
 
 

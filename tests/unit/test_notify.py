@@ -18,7 +18,7 @@ from pictures import alert, picture
 from snapshots import finding, snapshot
 
 from perfmon.alerting import notifications
-from perfmon.alerting.notifications import Notifier, filled, message, tiding
+from perfmon.alerting.notifications import Notifier, filled, message, notification
 from perfmon.core.config import NotifyConfig
 from perfmon.viewmodel.state import Alert
 
@@ -230,7 +230,7 @@ def test_a_terminal_that_is_gone_ends_nothing() -> None:
 
 
 def test_the_document_says_what_happened() -> None:
-    document = message(tiding(alert(), "resolved"))
+    document = message(notification(alert(), "resolved"))
     assert (document["event"], document["count"], document["lost_s"]) == ("resolved", 14, 186.2)
     assert document["text"].startswith("✓ resolved Front-end queue saturation: 14 of 15 weight updates")
     assert json.dumps(document)

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from perfmon.reports.anonymize import Redactor, retold, texts
+from perfmon.reports.anonymize import Redactor, map_texts, texts
 
 
 def told(*lines: str, logs: tuple[str, ...] = ()) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_long_line_is_no_burden() -> None:
         assert len(told(part * 100_000)[0]) < 40_000
 
 
-def test_values_of_any_shape_are_retold() -> None:
+def test_values_of_any_shape_are_changed() -> None:
     value = {"a": ("a", 1, ("a",)), "b": ((1.0, 2.0),)}
-    assert retold(value, str.upper) == {"A": ("A", 1, ("A",)), "B": ((1.0, 2.0),)}
+    assert map_texts(value, str.upper) == {"A": ("A", 1, ("A",)), "B": ((1.0, 2.0),)}
     assert list(texts(value)) == ["a", "a", "a", "b"]

@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n"
 
 
 def test_three_pictures_are_written_and_shown_in_the_page(tmp_path: Path) -> None:
-    made = write_analysis(snapshots.snapshot(), tmp_path, datetime.now().astimezone(), with_plots=True)
+    made = write_analysis(snapshots.snapshot(), tmp_path, datetime.now().astimezone())
     page = (made / "SUMMARY.md").read_text()
     for name in ("lost_time.png", "timeline.png", "metrics.png"):
         assert (made / name).read_bytes().startswith(PNG)

@@ -84,11 +84,6 @@ def test_formats_says_what_was_chosen() -> None:
     assert "75  trace/weights" in out
 
 
-@pytest.mark.parametrize(("share", "columns"), [(0.0, 0), (1e-9, 1), (0.5, 5), (1.0, 10), (7.0, 10), (-1.0, 0)])
-def test_bars_stay_inside(share: float, columns: int) -> None:
-    assert cell_len(layout.bar(share, 10)) == columns
-
-
 def test_wrapping_breaks_between_words_and_inside_long_ones() -> None:
     lines = layout.wrap("a " * 60 + "b" * 200, "  ", "* ")
     assert lines[0].startswith("* a a")

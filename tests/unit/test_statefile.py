@@ -14,7 +14,7 @@ import pictures
 import pytest
 import snapshots
 
-from perfmon.reports.text_summary import cautions
+from perfmon.reports.snapshot_page import cautions
 from perfmon.status.state_file import EVERY_S, StateFile, absolute, read_state, read_states, state_of_picture
 from perfmon.viewmodel.state import AlertState, RunState
 

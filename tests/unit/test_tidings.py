@@ -98,7 +98,7 @@ def test_silenced_acknowledged_and_inhibited_alerts_are_not_told() -> None:
         assert events(tidings, alert(state=state)) == []
     silenced = opened()
     assert events(silenced, alert(), alert(2)) == [(1, "firing"), (2, "firing")]
-    silenced._told.clear()
+    silenced._sent.clear()
     assert events(silenced, alert(state=AlertState.SILENCED), alert(2, state=AlertState.ACKED)) == []
     over = [alert(number, state=AlertState.RESOLVED) for number in (1, 2)]
     assert events(silenced, *over) == [(2, "resolved")]

@@ -9,10 +9,6 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .splash import curtain
 
-__all__ = [
-    "curtain",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {
