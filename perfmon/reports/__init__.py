@@ -10,17 +10,26 @@ if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
     from .json_report import comparison_document, document
     from .markdown import render_markdown
+    from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
+    from .nccl_summary import nccl_document, nccl_markdown, nccl_text
     from .snapshot_page import cleaned, render_page
 
 __all__ = [
+    "NcclFiles",
+    "WorkLog",
     "cleaned",
     "comparison_document",
     "document",
     "keep_what_was_read",
+    "nccl_document",
+    "nccl_markdown",
+    "nccl_text",
+    "prepare_folder",
     "render_markdown",
     "render_page",
     "save",
     "write_analysis",
+    "write_nccl_report",
 ]
 
 __getattr__ = lazy_face(
@@ -29,6 +38,8 @@ __getattr__ = lazy_face(
         "files": "keep_what_was_read,save,write_analysis",
         "json_report": "comparison_document,document",
         "markdown": "render_markdown",
+        "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
+        "nccl_summary": "nccl_document,nccl_markdown,nccl_text",
         "snapshot_page": "cleaned,render_page",
     },
 )

@@ -90,7 +90,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
         },
         "assessment": snapshot.assessment.value,
         "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
-        "findings": [_finding(finding) for finding in snapshot.findings],
+        "findings": [finding_document(finding) for finding in snapshot.findings],
         "ledger": [{"cause": e.cause, "lost_s": e.lost_s, "share": e.share} for e in snapshot.ledger],
         "goodput": _goodput(snapshot),
         "metrics": {plain(name, 200): _metric(metric) for name, metric in snapshot.metrics.items()},
@@ -171,7 +171,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_document(finding: Finding) -> dict[str, Any]:
+    """One finding, as in the document of an analysis."""
     return {
         "signature": finding.signature,
         "title": finding.title,
