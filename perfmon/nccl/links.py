@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _FEWEST_OPS = 3
-_SHORTEST_US = 50
-"""Times are whole microseconds, and below this the start of the kernel is most of it."""
+_SHORTEST_US = 20
+"""Times are whole microseconds: below this they are too coarse."""
 _LEAST_SPREAD = 0.02
 
 _TRANSFERS = f"""
