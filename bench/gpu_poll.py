@@ -98,7 +98,7 @@ async def poll() -> None:
     """Polls at the default pace, and makes the lines that go into the log book."""
     from perfmon.core.model import Block, Notice
     from perfmon.sources.discovery import LogFile
-    from perfmon.sources.pollers.gpu.poller import gpu_pollers
+    from perfmon.sources.pollers.gpu.poller import GpuPoller
     from perfmon.sources.pollers.local import LocalMachine
     from perfmon.sources.pollers.scheduler import PollScheduler
 
@@ -106,7 +106,7 @@ async def poll() -> None:
         print(*(len(item.data) for _, item in items if isinstance(item, Block)), "bytes about an H100")
 
     machine = LocalMachine()
-    await PollScheduler(machine, gpu_pollers(machine), emit).run()
+    await PollScheduler(machine, [GpuPoller(machine)], emit).run()
 
 
 def stand_in(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from perfmon.sources.pollers.engines import EngineValues, by_engine, load_dialect
+from perfmon.sources.pollers.engines import EngineValues, by_engine, load_mapping
 from perfmon.sources.pollers.metrics_endpoint import off_loop
 from perfmon.sources.pollers.openmetrics import read_samples
 from perfmon.sources.pollers.ray.poller import NAMES, RayWaits
@@ -99,8 +99,8 @@ async def held_ms(page: bytes, read: Callable[[bytes], object]) -> float:
 
 def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
     """The row of one page."""
-    told, text = read_samples(page, names).told, page.decode()
-    values, waits = EngineValues(load_dialect("vllm")), RayWaits()
+    told, text = read_samples(page, names).found, page.decode()
+    values, waits = EngineValues(load_mapping("vllm")), RayWaits()
 
     def read(data: bytes) -> object:
         return read_samples(data, names)
@@ -128,7 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{'page':6}{'KB':>6}{'lines':>8}{'read':>10}{'samples':>8}{'worked out':>12}", end="")
     print(f"{'loop held':>11}{'client':>10}{'ratio':>8}")
-    print(told_of("vllm", vllm_page(args.kb), load_dialect("vllm").names, args.rounds))
+    print(told_of("vllm", vllm_page(args.kb), load_mapping("vllm").names, args.rounds))
     print(told_of("ray", ray_page(args.kb), NAMES, args.rounds))
 
 

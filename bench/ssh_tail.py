@@ -114,7 +114,7 @@ def remote_cost(sshd: Sshd, folder: Path, seconds: float, *, polls: bool = False
     for log in logs:
         log.touch()
     asked = tuple(DEFAULT) if polls else ()
-    fleet = Fleet([RemoteSpec("", Address("box"), str(log)) for log in logs], replace(options(sshd), asked=asked))
+    fleet = Fleet([RemoteSpec("", Address("box"), str(log)) for log in logs], replace(options(sshd), requests=asked))
     fleet.open()
     fleet.follow()
     assert sshd.process is not None

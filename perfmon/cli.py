@@ -81,9 +81,9 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 def _is_polled(name: str) -> bool:
     """Whether pollers are asked for by this name. Raises UsageError where it is a wrong one of their kinds."""
-    from perfmon.sources.pollers import parse_asked
+    from perfmon.sources.pollers import parse_request
 
-    return parse_asked(name) is not None
+    return parse_request(name) is not None
 
 
 def _here() -> list[str]:
@@ -98,15 +98,15 @@ def _here() -> list[str]:
 
 
 def _running() -> list[str]:
-    from perfmon.sources.remote import asked_of, discover_here, told
+    from perfmon.sources.remote import describe, discover_here, requests_for
 
     found = discover_here()
-    asked = [one.shown for one in asked_of(found)]
+    asked = [one.shown for one in requests_for(found)]
     if not (found.logs or asked):
         raise UsageError(
             "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
         )
-    print("\n".join(told("here", found)), file=sys.stderr)
+    print("\n".join(describe("here", found)), file=sys.stderr)
     return [*found.paths, *asked]
 
 

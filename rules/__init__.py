@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .engine import find
     from .lifecycle import Found, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
-    from .open_spans import Way, overtaken, unanswered, way
+    from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
     from .run_facts import View
     from .run_state import component_states
@@ -45,17 +45,18 @@ __all__ = [
     "Found",
     "Item",
     "Occurrence",
+    "Route",
     "Signature",
     "Track",
     "View",
     "Vocabulary",
-    "Way",
     "announced_shutdown",
     "check_files",
     "component_states",
     "explain",
     "fill",
     "find",
+    "left_open",
     "load_bands",
     "load_signature",
     "load_signatures",
@@ -64,15 +65,13 @@ __all__ = [
     "odd_limits",
     "odd_names",
     "overdue_s",
-    "overtaken",
+    "route",
     "set_forward",
     "share_critical",
     "steps_covered",
     "tells_of",
-    "unanswered",
     "update_values",
     "usual_gap",
-    "way",
 ]
 
 __getattr__ = lazy_face(
@@ -85,7 +84,7 @@ __getattr__ = lazy_face(
         "engine": "find",
         "lifecycle": "Found,Occurrence,share_critical",
         "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
-        "open_spans": "Way,overtaken,unanswered,way",
+        "open_spans": "Route,left_open,route",
         "run_boundaries": "set_forward",
         "run_facts": "View",
         "run_state": "component_states",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import Window, median
 from perfmon.store import STEP_KINDS, WorkCounter
 
-from .runs import started
+from .runs import READY, started
 from .tracks import START_KINDS, UPDATE
 
 if TYPE_CHECKING:
@@ -28,22 +28,21 @@ PHASE_KINDS = frozenset(
         "shutdown", "epoch", "epochs",
     )
 )  # fmt: skip
-"""Progress that comes now and then: it has no rhythm that a stall could break."""
+"""Occasional progress: it has no rhythm that a stall could break."""
 LEAST_STALL_S = 30.0
 _STEPS, _PAUSES = 3.0, 2.0
 """Times the median interval, and the second-longest of the others, that a run stands still at least in a stall."""
 REMEMBERED = 256
-"""So many intervals on either side tell what is usual."""
+"""Intervals on either side that define what is usual."""
 FEW = 4
-"""So many events make a rhythm: three intervals."""
-_READY = "server-ready"
+"""Events that make a rhythm: three intervals."""
 BLOCK = 32
-"""So many intervals share their median: what is usual changes slowly."""
+"""Intervals that share their median: what is usual changes slowly."""
 
 
 @dataclass(slots=True)
 class Track:
-    """When a log told of progress of a kind, on the run's axis, ascending."""
+    """The times at which a log reports progress of a kind, on the run's axis, ascending."""
 
     kind: str
     source: int
@@ -53,10 +52,8 @@ class Track:
     places: list[int]
     """Line numbers."""
     resolution_s: float = 0.0
-    offset: int = 0
-    """So many events of it lie before these."""
     count: int = 0
-    """How many there were in all; lines without a clock may have one time."""
+    """Events in all; lines without a clock may have one time."""
 
     @property
     def is_step(self) -> bool:
@@ -72,24 +69,28 @@ class Activity:
     events: list[float] = field(default_factory=list)
     """All progress but that of the start, ascending; at least the last one before the window."""
     first: float | None = None
-    """When the run first got under way, whatever the window."""
+    """The first progress of the run, whatever the window."""
     count: int = 0
-    """How much progress a kind made at most, over the whole run: proof that it has a rhythm."""
+    """The most events of a kind over the whole run: proof that it has a rhythm."""
 
     @property
-    def last(self) -> float | None:
-        """The last progress."""
-        return self.events[-1] if self.events else None
+    def work(self) -> list[Track]:
+        """The tracks without those of the start."""
+        return [track for track in self.tracks if track.kind not in START_KINDS]
+
+    @property
+    def step_times(self) -> list[float]:
+        """The times of all steps, ascending."""
+        return sorted(time for track in self.tracks if track.is_step for time in track.times)
 
 
 def activity_of(view: RunView) -> Activity:
-    """The progress that the logs tell of, those of pollers apart."""
+    """The progress that the logs report, without those of pollers."""
     found = Activity()
     low, high = view.clip or (-inf, inf)
-    polled = {state.index for state in view.store.sources if state.polled}
     firsts: list[float] = []
     for track in _all_tracks(view):
-        if track.source in polled or not track.times:
+        if view.store.sources[track.source].polled or not track.times:
             continue
         if track.kind not in START_KINDS:
             firsts.append(track.times[0])
@@ -99,17 +100,17 @@ def activity_of(view: RunView) -> Activity:
         stop = bisect_right(track.times, high)
         begin -= begin % BLOCK
         times, lines = track.times[begin:stop], track.lines[begin:stop]
-        cut = Track(track.kind, track.source, times, lines, track.places[begin:stop], track.resolution_s, begin)
-        if cut.times:
-            found.tracks.append(cut)
+        if times:
+            places = track.places[begin:stop]
+            found.tracks.append(Track(track.kind, track.source, times, lines, places, track.resolution_s))
     found.first = min(firsts, default=None)
-    found.events = sorted({time for track in found.tracks if track.kind not in START_KINDS for time in track.times})
+    found.events = sorted({time for track in found.work for time in track.times})
     return found
 
 
 def _all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
-        shift = view.shifts.get(held.source, 0.0)
+        shift = view.shift(held.source)
         rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
         if any(after[0] < before[0] for before, after in pairwise(rows)):
             rows.sort()
@@ -134,20 +135,20 @@ def _all_tracks(view: RunView) -> Iterable[Track]:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How a kind of progress goes on."""
+    """The usual interval of a kind of progress, and the one from which on the run stands still."""
 
     usual_s: float
     limit_s: float
 
 
 def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
-    """The rhythm that start..end is judged by: by the steps, else by what progresses most often.
+    """The rhythm that start..end is evaluated by: of the steps, else of the most frequent progress.
 
-    The stretch itself does not count; None where no kind has made three intervals of its own.
+    The range itself does not count; None where no kind has made three intervals of its own.
     """
     found: list[tuple[bool, Rhythm]] = []
-    for track in activity.tracks:
-        if track.kind in START_KINDS or track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
+    for track in activity.work:
+        if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
         intervals = _intervals(track, start, end)
         if len(intervals) < FEW - 1:
@@ -161,7 +162,7 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
 
 
 def _intervals(track: Track, start: float, end: float) -> list[float]:
-    """Between neighbouring events around a stretch, less those that share time with it."""
+    """Intervals between neighbouring events around a range, without those that share time with it."""
     stop = bisect_left(track.times, end) + REMEMBERED
     begin = max(0, bisect_right(track.times, start) - REMEMBERED)
     times = track.times[begin:stop]
@@ -181,9 +182,8 @@ def startup_of(view: RunView) -> list[Window]:
         if not starting or not view.timed:
             return []
         ready = [
-            time + view.shifts.get(source, 0.0)
-            for (name, _), series in view.store.marks.items()
-            if name == _READY
+            time + view.shift(source)
+            for series in view.marked(READY)
             for time, source in zip(series.times, series.sources, strict=True)
         ]
         if ready and max(ready) >= begin:  # a server that waits for requests has started
@@ -202,14 +202,11 @@ _LEAP = 20.0
 
 
 def steps_covered(component: str, view: RunView) -> int:
-    """Steps of a component within the window; where several logs tell of them, by the one that tells of most."""
+    """Steps of a component within the window; of several logs by the one that reports most."""
     track = view.steps.get(component)
     if track is None:
         return 0
-    told: dict[int, list[float]] = {}
-    for at, step in enumerate(track.values):
-        told.setdefault(track.source(at), []).append(step)
-    return max(map(_covered, told.values()), default=0)
+    return max((_covered(column.values) for column in track.streams.values()), default=0)
 
 
 def _covered(steps: Sequence[float]) -> int:
@@ -236,14 +233,14 @@ _OPEN = (inf, inf)
 _OUTER = frozenset(("items", "epochs", "step"))
 
 
-def inner_counters(counters: Iterable[WorkCounter]) -> set[int]:
-    """The ids of those that count within another one of their log, as they are given in the order of their begin.
+def inner_of(view: RunView) -> set[int]:
+    """The ids of counters, which are in order of their start, that count within another one of their log.
 
-    That was there before, goes on until after them, and moved once for each pass of the inner ones, whatever their
-    totals.
+    The outer one was there before, continues until after them, and moved once for each pass of the inner ones, whatever
+    their totals.
     """
     by_source: dict[int, list[WorkCounter]] = {}
-    for counter in counters:
+    for counter in view.store.progress.counters.values():
         by_source.setdefault(counter.source, []).append(counter)
     found: set[int] = set()
     for of_log in by_source.values():
@@ -251,7 +248,7 @@ def inner_counters(counters: Iterable[WorkCounter]) -> set[int]:
         for counter in of_log:
             passes[counter.kind] += counter.restarts + 1
         outside: dict[str, Moment] = {}
-        """By kind of counter until when the outer ones go on that they may be in."""
+        """Until when the outer ones continue that counters of a kind may be in."""
         for counter in of_log:
             if counter.kind in outside and _moment(counter) <= outside[counter.kind]:
                 found.add(id(counter))
@@ -268,8 +265,3 @@ def inner_counters(counters: Iterable[WorkCounter]) -> set[int]:
 
 def _moment(counter: WorkCounter) -> Moment:
     return counter.line, counter.time
-
-
-def inner_of(view: RunView) -> set[int]:
-    """The ids of the counters of a run that count within another one."""
-    return inner_counters(view.store.progress.counters.values())

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count, islice, pairwise
+from itertools import islice, pairwise
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from perfmon.core import Ref, Span, Update, format_seconds, median
 
-from .conditions.base import LENGTH, Bar
-from .conditions.combine import AllOf, AnyOf
+from .conditions.combine import AnyOf
+from .conditions.values import Threshold
 from .death import CAUSE_WORDS, WAITED
 from .first_cause import task_of
 from .goals import limit_items
 from .open_spans import open_items
 from .run_facts import View
 from .signatures import Signature, Subject
-from .silence import Quiet
+from .silence import SourceGap
 from .stalls import Stall
-from .tracks import UPDATE, Item, Stream, Streams, Track
+from .tracks import UPDATE, Item, Stream, Track
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -52,31 +51,15 @@ def _spans(kind: str, view: RunView) -> Iterator[Told]:
     newest = islice(reversed(held), _LOOKED_AT) if kind != "weight-update" else islice(reversed(updates), _LOOKED_AT)
     for span in newest:
         if span.start is not None and span.end is not None:
-            shift = view.shifts.get(span.source, 0.0)
+            shift = view.shift(span.source)
             yield (span.start + shift, span.end + shift, span.refs, str(span.fields.get("url", "")))
 
 
 def _marks(name: str, view: RunView) -> Iterator[Told]:
     for (marked, _), series in view.store.marks.items():
         for at in range(max(0, len(series) - _LOOKED_AT), len(series)) if marked == name else ():
-            time = series.times[at] + view.shifts.get(series.sources[at], 0.0)
+            time = series.times[at] + view.shift(series.sources[at])
             yield (time, time, [(series.ref(at), series.text(at))], None)
-
-
-# --- What a value must be for a condition to hold, told by one look at all values: most never are, and need no judging
-# ---
-
-
-def bars_of(signature: Signature, view: View) -> list[Bar]:
-    """At least one of these, each of another metric, is passed by every item that a signature finds anything in; none
-    when that cannot be told quickly."""
-    first = signature.conditions[0]
-    if not first.must_hold or isinstance(first, AllOf):
-        return []
-    if isinstance(first, AnyOf):
-        return first.bars(view)
-    bar = first.bar(view)
-    return [] if bar is None else [bar]
 
 
 # --- Makes the items that a signature judges, one by one, out of the run's view ---
@@ -127,93 +110,41 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
         return _numbered(limit_items(view))
     if subject.kind == "quiet":
         if subject.name == "all":
-            return _numbered(_stall_item(stall) for stall in view.stalls)
-        return _numbered(_quiet_item(stretch) for stretch in view.quiet_logs)
+            return _numbered(map(_stall_item, view.stalls))
+        return _numbered(map(_gap_item, view.source_gaps))
     if subject.kind == "failure":
         return _numbered(_death_items(subject.name.split("|"), view))
     return _numbered(_absences(subject.name, view))
 
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
-    items, passed = _passing(kind, bars_of(signature, view), view)
-    judged = Judged(total=len(items))
-    keys, places, judged.streams = _streams(kind, items, signature.identity, view)
-    for at in compress(range(len(items)), passed):
-        item = items[at]
-        item.stream, item.at = keys[at], places[at]
-        judged.items.append(item)
+    items = _with_values(view.spans(kind), signature)
+    judged = Judged(items, len(items))
+    for item, key in zip(items, _keys(items, signature.identity), strict=True):
+        item.stream, item.at = key, judged.stream(key).add(item.end)
     return judged
 
 
-def _streams(kind: str, items: Sequence[Item], names: Sequence[str], view: View) -> Streams:
-    """The streams of some spans of a kind; those of all are worked out once for all signatures."""
-    known = view.streams.get((kind, names)) if len(items) == len(view.spans(kind)) else None
-    if known is not None:
-        return known
-    keys = _keys(items, names)
-    ends = [item.end for item in items]
-    first, last = dict(zip(reversed(keys), reversed(ends), strict=True)), dict(zip(keys, ends, strict=True))
-    streams: dict[object, Stream] = {key: Stream(n, first[key], last[key]) for key, n in Counter(keys).items()}
-    counts = {key: count() for key in streams}
-    places = [next(counts[key]) for key in keys] if len(streams) > 1 else list(range(len(keys)))
-    told = keys, places, streams
-    if len(items) == len(view.spans(kind)):
-        view.streams[kind, names] = told
-    return told
+def _with_values(items: list[Item], signature: Signature) -> list[Item]:
+    """The spans that have one of the values that the first condition compares; all of them when none has any."""
+    first = signature.conditions[0]
+    metrics = [one.metric for one in (first.of if isinstance(first, AnyOf) else (first,)) if isinstance(one, Threshold)]
+    return [item for item in items if not item.values.keys().isdisjoint(metrics)] or items
 
 
 def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
     """The stream of each item."""
-    if not names:
-        return [""] * len(items)
-    if len(names) == 1:
-        only = names[0]
-        return [str(item.fields.get(only, "")) for item in items]
     return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
 
 
-def _passing(kind: str, bars: Sequence[Bar], view: View) -> tuple[Sequence[Item], Sequence[bool]]:
-    """The spans that tell one of the values, and which of them pass; all of them when none tells any."""
-    items = view.spans(kind)
-    if not bars:
-        return items, [True] * len(items)
-    columns = [_column(kind, bar.metric, view) for bar in bars]
-    if not any(None not in column for column in columns):
-        told = [any(value is not None for value in row) for row in zip(*columns, strict=True)]
-        if not any(told):
-            return items, [True] * len(items)
-        items = list(compress(items, told))
-        columns = [list(compress(column, told)) for column in columns]
-    picked = [bar.pick(_numbers(column)) for bar, column in zip(bars, columns, strict=True)]
-    return items, picked[0] if len(picked) == 1 else list(map(any, zip(*picked, strict=True)))
-
-
-def _numbers(column: list[float | None]) -> list[float]:
-    """The values, the least there is for one that is missing."""
-    return [-inf if value is None else value for value in column] if None in column else cast("list[float]", column)
-
-
-def _column(kind: str, metric: str, view: View) -> list[float | None]:
-    """A value of all spans of a kind."""
-    return [item.end - item.start for item in view.spans(kind)] if metric == LENGTH else view.column(kind, metric)
-
-
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
-    bar = next((bar for bar in bars_of(signature, view) if bar.metric == name), None)
-    picked = bar.pick(track.values) if bar is not None else [True] * len(track)
     judged = Judged(total=len(track))
-    if track.only is not None and not signature.every_s and len(track):
-        if _barren(name, *track.only, signature, view):
-            picked = [False] * len(track)
-        return _of_one(name, track, picked, signature.skip_first)
     barren: dict[object, bool] = {}
     floors: dict[object, float] = {}
     skip, every_s = signature.skip_first, signature.every_s
     beats: dict[object, float] = {}
-    times = track.times
-    for index, value in enumerate(track.values):
+    for index, (time, value) in enumerate(zip(track.times, track.values, strict=True)):
         key = (track.source(index), track.group(index))
-        time = times[index]
         if every_s:
             beat = time // every_s
             if beats.get(key) == beat:
@@ -225,18 +156,12 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             floors[key] = time
             judged.total -= 1
             continue
-        if not picked[index]:
-            continue
         if key not in barren:
             barren[key] = _barren(name, *key, signature, view)
-        if barren[key]:
-            continue
-        judged.items.append(
-            Item(
-                time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0],
-                stream=key, at=at, floor=floors.get(key, float("-inf")),
-            )
-        )  # fmt: skip
+        if not barren[key]:
+            item = Item(time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0], None, key, at)
+            item.floor = floors.get(key, -inf)
+            judged.items.append(item)
     return judged
 
 
@@ -244,23 +169,6 @@ def _barren(name: str, source: int, group: str, signature: Signature, view: View
     """None of the samples of a log and group can be an occurrence: one look at all of them says so."""
     needed = (condition for condition in signature.conditions if condition.must_hold and condition.if_missing == "fail")
     return any(condition.barren(name, source, group, view) for condition in needed)
-
-
-def _of_one(name: str, track: Track, picked: Sequence[bool], skip: int) -> Judged:
-    """The same of samples that all are of one log and group: only those that are picked are looked at."""
-    assert track.only is not None  # noqa: S101
-    count, times, values, key = len(track), track.times, track.values, track.only
-    skipped = min(count, max(0, skip - track.earlier.get(key, 0)))
-    floor = times[skipped - 1] if skipped else -inf
-    source, group = key
-    items = [
-        Item(
-            times[at], times[at], {name: values[at]}, {}, (track.ref(at),), group, "", source,
-            stream=key, at=at, floor=floor,
-        )
-        for at in compress(range(skipped, count), picked[skipped:])
-    ]  # fmt: skip
-    return Judged(items, count - skipped, {key: Stream(count, times[0], times[-1])})
 
 
 def _numbered(items: Iterable[Item]) -> Judged:
@@ -273,20 +181,11 @@ def _numbered(items: Iterable[Item]) -> Judged:
     return judged
 
 
-def _quiet_item(quiet: Quiet) -> Item:
-    return Item(
-        quiet.start,
-        quiet.end,
-        {
-            "usual_s": quiet.usual_s,
-            "proven_s": quiet.proven_s,
-            "ended": float(quiet.ended),
-            "duration_s": quiet.end - quiet.start,
-        },
-        {},
-        quiet.refs,
-        source=quiet.source,
-    )
+def _gap_item(gap: SourceGap) -> Item:
+    values = {
+        "usual_s": gap.usual_s, "proven_s": inf, "ended": float(gap.ended), "duration_s": gap.end - gap.start,
+    }  # fmt: skip
+    return Item(gap.start, gap.end, values, {}, (gap.ref,), source=gap.source)
 
 
 def _stall_item(stall: Stall) -> Item:
@@ -383,7 +282,7 @@ def _heard_until(events: Sequence[Event], view: View) -> float:
     """The end of the logs that told of these events: what comes later they could not tell."""
     tellers = {ref.source for _, refs in events for ref, _ in refs}
     ends = [
-        (state.last or 0.0) + view.shifts.get(state.index, 0.0)
+        (state.last or 0.0) + view.shift(state.index)
         for state in view.store.sources
         if state.index in tellers and state.last is not None
     ]

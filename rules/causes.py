@@ -67,7 +67,7 @@ def extent(item: Item, view: View) -> Window:
 
 def _told(kind: str, item: Item, view: View) -> list[Item]:
     """The spans that the item's own lines tell of, else those that share its time, or that which a sample speaks of."""
-    own = [span for span in (view.told_by(kind, ref) for ref, _ in item.refs) if span is not None]
+    own = [span for span in (view.span_at_line(kind, ref) for ref, _ in item.refs) if span is not None]
     own = own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
     if own or item.end > item.start or not item.values:
         return own
@@ -163,16 +163,13 @@ def _longest(track: Track, item: Item, view: View) -> float:
 
 def _usual(track: Track, item: Item, view: View) -> float:
     """Seconds that usually lie between samples of a log and group; 0 where there is one."""
-    key = (track.metric, item.source, item.group)
-    if key not in view.intervals:
-        mine = [
-            time
-            for at, time in enumerate(track.times)
-            if (track.source(at), track.group(at)) == (item.source, item.group)
-        ]
-        between = [after - before for before, after in pairwise(mine)]
-        view.intervals[key] = median(between) if between else 0.0
-    return view.intervals[key]
+
+    def interval() -> float:
+        times = track.stream(item.source, item.group).times
+        between = [after - before for before, after in pairwise(times)]
+        return median(between) if between else 0.0
+
+    return view.once((_usual, track.metric, item.source, item.group), interval)
 
 
 def _until(kind: str, track: Track, item: Item, view: View) -> float:

@@ -8,12 +8,12 @@ another one after all, and must not be hidden by one that is well.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from .tracks import EMPTY, Track
+from .tracks import EMPTY, Column, Track
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -35,16 +35,16 @@ _Row = tuple[int, str, int]
 @dataclass(slots=True)
 class _Engine:
     place: Place
-    told: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
-    """Moments and values of each measure."""
+    measures: dict[str, Column]
+    """Its samples of each measure."""
 
     @property
     def first(self) -> float:
-        return min(times[0] for times, _ in self.told.values())
+        return min(column.times[0] for column in self.measures.values())
 
     @property
     def last(self) -> float:
-        return max(times[-1] for times, _ in self.told.values())
+        return max(column.times[-1] for column in self.measures.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class DuplicateEngines:
         return _picked(track, rows)
 
     def _kept(self, track: Track) -> Iterator[_Row]:
-        polled = _values_by_place(track, {twin for twin, _, _ in self.polled.values()})
+        polled = track.streams
         least = _MEASURES.get(track.metric, 0.0)
         for at in range(len(track)):
             place, time = (track.source(at), track.group(at)), track.times[at]
             name, twin = self.named.get(place, place[1]), self.polled.get(place)
             if twin is None or twin[0] not in polled or not twin[1] - _NEAR_S <= time <= twin[2] + _NEAR_S:
                 yield at, name, self.logs.get(place, place[0])
-            elif not _same(time, track.values[at], *polled[twin[0]], least):
+            elif not _same(time, track.values[at], polled[twin[0]], least):
                 yield at, place[1] or name, place[0]
 
 
@@ -104,17 +104,12 @@ def find_duplicate_engines(view: RunView) -> DuplicateEngines | None:
 
 # --- who there is -----------------------------------------------------------------------------------------------
 def _engines(view: RunView) -> list[_Engine]:
-    """Whoever tells how many requests run, by log and group."""
-    made: dict[Place, _Engine] = {}
-    for metric in _MEASURES:
-        track = view.metrics.get(metric, EMPTY)
-        for at in range(len(track)):
-            place = (track.source(at), track.group(at))
-            engine = made.get(place) or made.setdefault(place, _Engine(place))
-            times, values = engine.told.setdefault(metric, ([], []))
-            times.append(track.times[at])
-            values.append(track.values[at])
-    return [engine for engine in made.values() if "running" in engine.told]
+    """Logs and groups that report how many requests run."""
+    tracks = {metric: view.metrics.get(metric, EMPTY).streams for metric in _MEASURES}
+    return [
+        _Engine(place, {metric: streams[place] for metric, streams in tracks.items() if place in streams})
+        for place in tracks["running"]
+    ]
 
 
 def _worth_while(view: RunView) -> bool:
@@ -156,43 +151,42 @@ def _number(group: str) -> str:
 
 def _apart(one: _Engine, other: _Engine, only: bool) -> float:
     """The mean difference of what both tell; of too little to compare: none where there are no others."""
-    found = []
+    found: list[float] = []
     for metric, least in _MEASURES.items():
-        if metric in one.told and metric in other.told:
-            found += list(_differences(one.told[metric], other.told[metric], least))
+        if metric in one.measures and metric in other.measures:
+            found += _differences(one.measures[metric], other.measures[metric], least)
     if len(found) < _FEWEST:
         return 0.0 if only else 1.0
     return sum(found) / len(found)
 
 
-def _differences(
-    mine: tuple[Sequence[float], Sequence[float]], polled: tuple[Sequence[float], Sequence[float]], least: float
-) -> Iterator[float]:
-    stop = bisect_right(mine[0], polled[0][-1] + _NEAR_S)
-    for time, value in zip(mine[0][max(0, stop - _MOST) : stop], mine[1][max(0, stop - _MOST) : stop], strict=True):
-        near = _near(time, *polled)
+def _differences(mine: Column, polled: Column, least: float) -> Iterator[float]:
+    stop = bisect_right(mine.times, polled.times[-1] + _NEAR_S)
+    rows = slice(max(0, stop - _MOST), stop)
+    for time, value in zip(mine.times[rows], mine.values[rows], strict=True):
+        near = _near(time, polled)
         if near is not None:
             yield _difference(value, near, least)
 
 
-def _near(time: float, times: Sequence[float], values: Sequence[float]) -> float | None:
-    """The value that was told nearest to a moment."""
-    at = bisect_left(times, time)
-    around = [index for index in (at - 1, at) if 0 <= index < len(times)]
-    nearest = min(around, key=lambda index: abs(times[index] - time), default=None)
-    return None if nearest is None or abs(times[nearest] - time) > _NEAR_S else values[nearest]
+def _near(time: float, column: Column) -> float | None:
+    """The value that is nearest to a moment."""
+    at = bisect_left(column.times, time)
+    around = [index for index in (at - 1, at) if 0 <= index < len(column)]
+    nearest = min(around, key=lambda index: abs(column.times[index] - time))
+    return None if abs(column.times[nearest] - time) > _NEAR_S else column.values[nearest]
 
 
 def _difference(one: float, other: float, least: float) -> float:
     return abs(one - other) / max(abs(one), abs(other), least, 1e-9)
 
 
-def _same(time: float, value: float, times: Sequence[float], values: Sequence[float], least: float) -> bool:
-    """Whether one of the polls around that moment told about the same; rates and counts of others are not compared."""
+def _same(time: float, value: float, polled: Column, least: float) -> bool:
+    """One of the polls around that moment has about the same value; rates and counts of others are not compared."""
     if not least:
         return True
-    first, stop = bisect_left(times, time - _NEAR_S), bisect_right(times, time + _NEAR_S)
-    return any(_difference(value, near, least) <= _ALIKE for near in values[first:stop]) or first == stop
+    first, stop = bisect_left(polled.times, time - _NEAR_S), bisect_right(polled.times, time + _NEAR_S)
+    return any(_difference(value, near, least) <= _ALIKE for near in polled.values[first:stop]) or first == stop
 
 
 def _named(logged: Sequence[_Engine], view: RunView) -> dict[Place, str]:
@@ -214,16 +208,6 @@ def _with_log(place: Place, view: RunView) -> str:
 
 
 # --- tracks -----------------------------------------------------------------------------------------------------
-def _values_by_place(track: Track, places: Set[Place]) -> dict[Place, tuple[list[float], list[float]]]:
-    found: dict[Place, tuple[list[float], list[float]]] = {}
-    for at in range(len(track)):
-        if (place := (track.source(at), track.group(at))) in places:
-            times, values = found.setdefault(place, ([], []))
-            times.append(track.times[at])
-            values.append(track.values[at])
-    return found
-
-
 def _picked(track: Track, rows: Sequence[_Row]) -> Track:
     return Track(
         track.metric,

@@ -38,7 +38,7 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
     """All findings, strongest cause first."""
     found: list[Found] = []
     for signature in signatures:
-        if all(_has(name, view) for name in signature.requires) and not view.told_of(signature.unless):
+        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless):
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)

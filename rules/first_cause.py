@@ -1,9 +1,9 @@
 """Why a run died: the first cause among all its logs and ranks, and what only echoed it.
 
-A death is the last word of a run. A failure that progress follows, the errors of one request, a worker's retry, what is
-printed behind an orderly end and what an earlier run in the same file failed of are none. In what order causes are
-believed: an order from outside that came first; the record of a kill by the kernel, a driver or a scheduler; the
-earliest failure of its own; a time-out that only says who waited; nothing but echoes ("first cause not in these logs").
+A death is the last failure of a run. A failure that progress follows, the errors of one request, a worker's retry, the
+output after an orderly end and the failure of an earlier run in the same file are none. Causes in order of precedence:
+an external order that came first; the record of a kill by the kernel, a driver or a scheduler; the earliest failure of
+the run itself; a time-out that only names who waited; nothing but echoes ("first cause not in these logs").
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields
@@ -19,36 +20,35 @@ from perfmon.store import Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .activity import activity_of, rhythm_at
 from .death import Death, kind_of_failure, name_ranks, same_failure
-from .runs import WEAK, boundaries, run_began
-from .tracks import START_KINDS
+from .runs import WEAK, boundaries, last_run_line, run_began, work_of
 
 if TYPE_CHECKING:
     from .run_view import RunView
 
 
 KILLS = frozenset(("host-out-of-memory", "shared-memory", "gpu-error", "node-failure"))
-"""What beats a traceback even where it was written later: the record of who did it."""
+"""Causes with precedence over a traceback even where they were written later: they record who did it."""
 RECORDS = frozenset(("process-died", "killed", "crashed"))
 _WINDOW_S = 300.0
-"""So long before the first echo the cause may lie, beside the time-out that the echo tells."""
+"""The cause may lie so long before the first echo, in addition to the time-out that the echo reports."""
 _TOGETHER_S = 5.0
 _LAST_WORDS_S = 180.0
 _LAST_LINES = 400
-"""What may follow the last words of a process that did not say that it is dead."""
+"""Lines that may follow the last words of a process that did not report its death."""
 _BARE = frozenset(("message", "signal"))
 """Fields of a failure that names neither a process nor a place."""
 _FRESH_TIMES, _MOST_FRESH_S = 3.0, 10.0
 _SURVIVED = 3
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
-"""So many lines of progress behind the last words of an end say that it was none: an exception with a traceback counts
-behind few, for a shutdown prints tracebacks, too, but does no work; any other failure behind many."""
+"""Lines of progress after the last words of an end that refute it: few before an exception with a traceback, as a
+shutdown prints tracebacks, too, but does no work; many before any other failure."""
 _UNDER_WAY = 2
-"""So many steps may still end when a watchdog has given its process up."""
+"""Steps that may still end when a watchdog has given up its process."""
 _GRACE_S = 150.0
-"""So long what a scheduler stops may go on: Slurm and Kubernetes give 30 s, clouds that take a machine back 120 s."""
+"""A process that a scheduler stops may continue so long: Slurm and Kubernetes give 30 s, clouds 120 s."""
 _SCHEDULED = frozenset(("time-limit", "preempted", "cancelled", "node-failure"))
 _STOPPED = ("order", "record", "cascade")
-"""Roles of what launchers and processes print of it: a sample that quotes the scheduler stands alone."""
+"""Roles of the lines of launchers and processes about it: a sample that quotes the scheduler stands alone."""
 _PAUSE_S = 30.0
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
@@ -56,11 +56,8 @@ _BETWEEN = 150
 
 def task_of(cause: Failure, view: RunView) -> Fields:
     """The task of Ray whose exception the driver prints, with its pid and host: the head of the same traceback."""
-    heads = [
-        one
-        for one in view.store.progress.failures
-        if one.source == cause.source and "task" in one.fields and 0 <= cause.line - one.last_line <= _BETWEEN
-    ]
+    tasks = [one for one in view.failures(cause.source) if "task" in one.fields]
+    heads = [one for one in tasks if 0 <= cause.line - one.last_line <= _BETWEEN]
     head = max(heads, key=lambda one: one.last_line, default=None)
     if head is None:
         return {}
@@ -69,50 +66,48 @@ def task_of(cause: Failure, view: RunView) -> Fields:
 
 
 def death_of(view: RunView) -> Death | None:
-    """What the last run in the logs died of; None where it goes on, or ended in an orderly way."""
+    """The death of the last run in the logs; None where it continues, or ended in an orderly way."""
     failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]
     return first_of([one for one in failures if _is_last_word(one, view)], view)
 
 
 def first_of(dead: Sequence[Failure], view: RunView) -> Death | None:
-    """What a run died of whose last words these are; None where nothing says that it died."""
+    """The death of a run with these last words; None where none of them proves one."""
     candidates = [one for one in dead if one.role in ("cause", "record", "order", "cascade")]
     if not any(one.role != "cascade" or one.fatal or one.frame for one in candidates):
-        return None  # a peer that went away, which nobody raised an error about
+        return None  # a peer that went away, without an error
     if not any(one.fatal or one.role == "record" for one in candidates):
-        # What is printed without a traceback, as `Error: ...`, was caught: it is the last word of nobody.
+        # An exception without a traceback, as `Error: ...`, was caught: it ended no process.
         candidates = [one for one in candidates if one.cause != "exception" or one.frame]
-    placed = sorted(candidates, key=lambda one: (_time(one, view), one.source, one.line))
-    return _judged(placed, view) if placed else None
+    candidates.sort(key=lambda one: (_time(one, view), one.source, one.line))
+    return _judged(candidates, view) if candidates else None
 
 
 def _time(failure: Failure, view: RunView) -> float:
-    return failure.time + view.shifts.get(failure.source, 0.0)
+    return failure.time + view.shift(failure.source)
 
 
 def _when(failure: Failure, view: RunView) -> float:
-    """When a run died: where the log that tells it has no clock and others do, when they told the last."""
-    if view.store.sources[failure.source].clockless:
-        dated = [state for state in view.store.sources if not state.clockless and not state.polled]
-        lasts = [state.last + view.shifts.get(state.index, 0.0) for state in dated if state.last is not None]
-        return max([_time(failure, view), *lasts])
-    return _time(failure, view)
+    """The time of a death; where its log has no clock and others do, not before their last lines."""
+    if not view.store.sources[failure.source].clockless:
+        return _time(failure, view)
+    lasts = [view.extent(state)[1] for state in view.logs if not state.clockless and state.last is not None]
+    return max([_time(failure, view), *lasts])
 
 
 def _of_last_run(failure: Failure, view: RunView) -> bool:
-    own = [one for one in view.fact(boundaries) if one.source == failure.source]
-    if own:
-        return failure.last_line >= own[-1].line
+    if since := last_run_line(failure.source, view):
+        return failure.last_line >= since
     state = view.store.sources[failure.source]
     return not view.fact(boundaries) or state.clockless or _time(failure, view) >= view.fact(run_began) - _TOGETHER_S
 
 
 def _is_last_word(failure: Failure, view: RunView) -> bool:
-    """Whether nothing of its run went on after it."""
+    """True for a failure after which nothing of its run continued."""
     state = view.store.sources[failure.source]
     if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
         return False
-    own = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
+    own = work_of(state.index, view)
     if any(track.last_line > failure.last_line for track in own) and not _dies_on(failure, own, view):
         return False
     end = _orderly_end(failure, view)
@@ -123,20 +118,20 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
     if goes_on_elsewhere(failure, view):
         return False
     if failure.fields.keys() <= _BARE and _is_fresh(failure, view):
-        return False  # a word that a shell prints, and a sample, too: the log may go on at once
+        return False  # a word that a shell prints, and a sample, too: the log may continue at once
     if failure.fatal:
         return True
     if failure.cause == "exception" and (_is_fresh(failure, view) or _is_survived(failure, view)):
         return False
     if state.idle_silence and failure.cause == "exception":
-        return False  # a server goes on after what one request did
+        return False  # a server continues after the failure of one request
     return failure.last_line >= _last_words_from(state, view)
 
 
 def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> bool:
-    """Whether what went on behind it was a step that was under way: its process tells of its death, too.
+    """True where the progress after it was that of a step under way, and its process reports its death, too.
 
-    Or it is the exception of a task that Ray's driver ended of: what workers printed until then comes behind it.
+    Or it is the exception of a task that ended Ray's driver: the lines that workers printed until then come after it.
     """
     behind = {line for track in own for line in track.all_lines() if line > failure.last_line}
     if len(behind) < _MUCH_BEHIND_END and failure.frame.get("entry") and task_of(failure, view):
@@ -144,34 +139,22 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> b
     if failure.cause in _SCHEDULED and failure.fatal:  # what it stops goes on until it is killed
         late = max(time for track in own for time in track.times) - failure.time
         seconded = any(
-            one.source == failure.source
-            and one.cause != failure.cause
-            and one.role in _STOPPED
-            and 0 < abs(one.line - failure.line) <= _BETWEEN
-            for one in view.store.progress.failures
+            one.cause != failure.cause and one.role in _STOPPED and 0 < abs(one.line - failure.line) <= _BETWEEN
+            for one in view.failures(failure.source)
         )
         return seconded and late <= _GRACE_S and (late > 0 or len(behind) < _MUCH_BEHIND_END)
-    return (
-        failure.fatal
-        and len(behind) <= _UNDER_WAY
-        and any(
-            (one.fatal or one.role == "record") and one.source == failure.source and one.line > max(behind)
-            for one in view.store.progress.failures
-        )
-    )
+    later = [one for one in view.failures(failure.source) if one.line > max(behind)]
+    return failure.fatal and len(behind) <= _UNDER_WAY and any(one.fatal or one.role == "record" for one in later)
 
 
 def _is_fresh(failure: Failure, view: RunView) -> bool:
-    """A run that is watched has had no time yet to go on after it: what is caught is printed like what is not.
+    """True where a run that is monitored had no time yet to continue: a caught exception is printed like any other.
 
-    Where peers report since that they lost a connection it was not caught.
+    Where peers have reported a lost connection since then it was not caught.
     """
     if view.present is None:
         return False
-    if any(
-        one.role == "cascade" and one.source == failure.source and one.line > failure.line
-        for one in view.store.progress.failures
-    ):
+    if any(one.role == "cascade" and one.line > failure.line for one in view.failures(failure.source)):
         return False
     time = _time(failure, view)
     rhythm = rhythm_at(view.fact(activity_of), time, view.present)
@@ -179,10 +162,10 @@ def _is_fresh(failure: Failure, view: RunView) -> bool:
 
 
 def _is_survived(failure: Failure, view: RunView) -> bool:
-    """The same exception, from the same place, was printed by its log again and again, and work went on each time."""
+    """True where its log repeatedly printed the same exception from the same place, and work continued each time."""
     alike = [
-        one for one in view.store.progress.failures
-        if one.source == failure.source and one.cause == failure.cause and one.last_line <= failure.last_line
+        one for one in view.failures(failure.source)
+        if one.cause == failure.cause and one.last_line <= failure.last_line
         and one.fields.get("type") == failure.fields.get("type") and one.frame == failure.frame
         and _of_last_run(one, view)
     ]  # fmt: skip
@@ -194,8 +177,8 @@ def _is_survived(failure: Failure, view: RunView) -> bool:
 
 
 def _last_words_from(state: SourceState, view: RunView) -> int:
-    """The line from which on a log prints nothing but its last words: failures, and what little stands between."""
-    lines = sorted((one.last_line, one.time) for one in view.store.progress.failures if one.source == state.index)
+    """The first line of the last words of a log: failures with few other lines between them."""
+    lines = sorted((one.last_line, one.time) for one in view.failures(state.index))
     begin = state.lines + 1
     until = state.last
     for line, time in reversed(lines):
@@ -207,17 +190,12 @@ def _last_words_from(state: SourceState, view: RunView) -> int:
 
 
 def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
-    """The last words of an orderly end before a failure in its log: what comes behind them is noise of the shutdown.
+    """The last words of an orderly end before a failure in its log, which then is noise of the shutdown.
 
-    Unless work went on behind them: a script trains one model after the other, or serves what it has trained.
+    None where work continued after them: a script trains several models, or serves what it has trained.
     """
-    own = [one.line for one in view.fact(boundaries) if one.source == failure.source]
-    since = own[-1] if own else 0
-    ends = [
-        mark
-        for mark in view.store.progress.marks
-        if mark.kind == "end" and mark.source == failure.source and since <= mark.line < failure.line
-    ]
+    since = last_run_line(failure.source, view)
+    ends = [mark for mark in view.run_marks(failure.source, "end") if since <= mark.line < failure.line]
     if not ends:
         return None
     tracks = view.store.progress.of(failure.source)
@@ -227,24 +205,21 @@ def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
 
 
 def _has_made_all_steps(state: SourceState, view: RunView) -> bool:
-    """The counter of steps of a log reached its total: what is killed behind that is no loss."""
-    counters = [
-        one for one in view.store.progress.counters.values()
-        if one.source == state.index and one.kind == "step" and one.total
-    ]  # fmt: skip
+    """True where the counter of steps of a log reached its total: a kill after that costs nothing."""
+    counters = [one for one in view.counters(state.index) if one.kind == "step" and one.total]
     biggest = max(counters, key=lambda one: one.total or 0.0, default=None)
     return biggest is not None and biggest.amount >= (biggest.total or 0.0)
 
 
 def goes_on_elsewhere(failure: Failure, view: RunView) -> bool:
-    """Whether the run's own work went on long after it, by other logs: then it cost a part, not the run."""
+    """True where the work of the run continued long after it, by other logs: it cost a part, not the run."""
     state = view.store.sources[failure.source]
     if state.clockless and any(not other.clockless for other in view.store.sources):
-        return False  # nobody knows when; that nothing proves more progress is judged by the other logs' ends
+        return False  # its time is unknown; the ends of the other logs decide
     time = _time(failure, view)
-    others = [track for track in view.fact(activity_of).tracks if track.source != failure.source]
+    others = [track for track in view.fact(activity_of).work if track.source != failure.source]
     steps = [t for track in others if track.is_step for t in track.times]
-    events = [t for track in others if track.kind not in START_KINDS for t in track.times]
+    events = [t for track in others for t in track.times]
     later = sorted(t for t in (steps or events) if t > time)
     if not later:
         return False
@@ -263,22 +238,21 @@ def _judged(failures: Sequence[Failure], view: RunView) -> Death | None:
     death = Death(first, _when(first, view), known, echoes, same_failure(first, failures))
     timeouts = [one for one in failures if one.cause == "collective-timeout"]
     if timeouts:
-        name_ranks(death, timeouts, view)
+        name_ranks(death, timeouts)
     if first.role == "order":
         death.hung_s = _hung_before(death.time, view)
     return death
 
 
 def _follows_a_death(order: Failure, failures: Sequence[Failure], view: RunView) -> bool:
-    """A launcher cancels the rest of a step because one of its tasks died: nobody asked for that."""
+    """A launcher cancels the rest of a job step because one of its tasks died."""
     records = [one for one in failures if one.role == "record" and one.cause in RECORDS]
     return order.cause == "cancelled" and any(_before(one, order, view) for one in records)
 
 
 def _ends_in_order(order: Failure, view: RunView) -> bool:
-    """Somebody stopped a process, and it said goodbye, before its parts told of the signal or after: no failure."""
-    marks = view.store.progress.marks
-    if any(mark.kind == "end" and mark.source == order.source and mark.line > order.line for mark in marks):
+    """A process that was stopped announced its end, before its parts reported the signal or after: no failure."""
+    if any(mark.line > order.line for mark in view.run_marks(order.source, "end")):
         return True
     end = _orderly_end(order, view)
     tracks = view.store.progress.of(order.source)
@@ -286,39 +260,40 @@ def _ends_in_order(order: Failure, view: RunView) -> bool:
 
 
 def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
-    """None where somebody stopped the run and it ended in an orderly way."""
+    """The first cause among failures in order of time; None where the run was stopped and ended in an orderly way."""
     causes = [one for one in failures if one.role == "cause"]
     orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
     kills = [one for one in failures if one.cause in KILLS and one.role in ("cause", "record")]
     strong = [one for one in causes if one.cause not in WEAK]
     begin = _time(failures[0], view)
     if orders:
-        order = min(orders, key=lambda one: _order_key(one, view))
+        order = orders[0]
         earlier = [one for one in strong if _before(one, order, view)]
         if order.cause == "interrupted" and not earlier and _ends_in_order(order, view):
             return None
-        if not earlier or (order.cause in ("time-limit", "preempted") and _far_before(earlier, order, view)):
+        since = max((_time(one, view) for one in earlier), default=-inf)
+        if not earlier or (order.cause in ("time-limit", "preempted") and _time(order, view) - since > _WINDOW_S):
             return order
     if kills:
-        return min(kills, key=lambda one: _order_key(one, view))
+        return kills[0]
     if strong:
-        # A message of one rank that differs from that of most others is the reason why those failed, too.
+        # A message of one rank that differs from that of most others is the reason why these failed, too.
         alike = Counter(kind_of_failure(one) for one in strong)
         most = max(alike.values())
         told_apart = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
         rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and told_apart else []
         near = [one for one in rare if _time(one, view) - begin <= _WINDOW_S]
-        return min(near or strong, key=lambda one: _order_key(one, view))
+        return (near or strong)[0]
     if causes:
-        return min(causes, key=lambda one: (one.cause == "network", *_order_key(one, view)))
+        return min(causes, key=lambda one: one.cause == "network")
     records = [one for one in failures if one.role == "record"]
-    return min(records or failures, key=lambda one: _order_key(one, view))
+    return (records or failures)[0]
 
 
 def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure]:
-    """Without what an earlier process failed of: a dead one prints no dated line half a minute later.
+    """The failures without those of an earlier process: a dead one prints no dated line half a minute later.
 
-    Of logs that name several ranks or processes nothing is left out: one may go on when another one is dead.
+    Of logs that name several ranks or processes nothing is left out: one may continue when another one is dead.
     """
     causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
     if len(causes) < 2 or len({place_of(one.fields) for one in causes} - {""}) > 1:
@@ -335,24 +310,14 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
     ]  # fmt: skip
 
 
-def _order_key(failure: Failure, view: RunView) -> tuple[float, int, int]:
-    return (_time(failure, view), failure.source, failure.line)
-
-
 def _before(one: Failure, other: Failure, view: RunView) -> bool:
     if one.source == other.source:
         return one.line < other.line
     return _time(one, view) < _time(other, view) - _TOGETHER_S / 5
 
 
-def _far_before(earlier: Sequence[Failure], order: Failure, view: RunView) -> bool:
-    return all(_time(order, view) - _time(one, view) > _WINDOW_S for one in earlier)
-
-
 def _hung_before(time: float, view: RunView) -> float:
-    """How long there had been no progress when an order from outside came, where that was longer than usual."""
-    from .activity import rhythm_at
-
+    """Seconds without progress before an external order, where they were more than usual."""
     before = [event for event in view.fact(activity_of).events if event <= time]
     if not before:
         return 0.0

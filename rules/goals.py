@@ -1,4 +1,4 @@
-"""Goals of a run: how far it is, how long it may take, which time was productive."""
+"""Goals of a run: its progress towards its end, its time limit, and its productive time."""
 
 from __future__ import annotations
 
@@ -21,45 +21,43 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 
-# --- How far a run is, how long it takes still, and how long it may: the limit that a scheduler or the user has set ---
+# --- The progress of a run towards its end, and the time limit that a scheduler or the user has set ---
 
 LIMIT, DEADLINE = "time_limit_s", "deadline_at"
-"""Metrics: how long a run may last from its begin, and until when, on the clock of the log that tells it."""
+"""Metrics: seconds that a run may last from its start, and until when, on the clock of the log that reports it."""
 LIMIT_VALUES = ("needs_s", "left_s", "short_s")
 _LEAST_MADE, _LEAST_TOOK_S = 10.0, 120.0
-"""The first steps compile and fill caches: what they took says nothing of the others."""
+"""The first steps compile and fill caches: their time says nothing about the others."""
 _CLOSE = 1.1
 """An estimate that is a tenth too long is no news."""
 _BEFORE_S = 600.0
-"""A script tells its limit, or a scheduler the job, before the run prints its own first line."""
+"""A script or a scheduler reports the limit before the run prints its own first line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How far a counter is, and how long it takes still at its usual speed, or as its own line says."""
+    """A counter, and the seconds that it still takes at its usual speed, or by its own line."""
 
     counter: WorkCounter
     remaining_s: float | None
     proven: bool
-    """It has gone far enough for the time that remains to be believed."""
+    """It has advanced enough for the remaining time to be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How long a run may last."""
+    """The time limit of a run."""
 
     left_s: float
     """From the end of what is observed; below 0: it is over."""
-    source: int
-    line: int
-    offset: int
+    ref: Ref
     text: str
 
 
 def way_of(view: RunView) -> Way | None:
-    """How far the run is, by the counter of its steps that goes furthest.
+    """The progress of the run, by the counter of its steps with the highest total.
 
-    One that began anew within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
+    One that restarted within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
     within another.
     """
     begun = Counter(boundary.source for boundary in view.fact(boundaries))
@@ -87,7 +85,7 @@ def way_of(view: RunView) -> Way | None:
 
 
 def limit_of(view: RunView) -> TimeLimit | None:
-    """The limit of the last run, where a line tells one; of several the first that is reached."""
+    """The limit of the last run, where a line reports one; of several the first that is reached."""
     now, began = view.whole[1], view.fact(run_began)
     found: list[TimeLimit] = []
     for (metric, _), series in view.store.series.items():
@@ -95,18 +93,17 @@ def limit_of(view: RunView) -> TimeLimit | None:
             continue
         for at in range(len(series)):
             source = series.sources[at]
-            shift = view.shifts.get(source, 0.0)
+            shift = view.shift(source)
             if series.times[at] + shift < began - _BEFORE_S:
                 continue  # an earlier run's
             until = began + series.values[at] if metric == LIMIT else series.values[at] + shift
             if until > began and (metric == LIMIT or view.timed):
-                ref = series.ref(at)
-                found.append(TimeLimit(until - now, ref.source, ref.line, ref.offset, series.text(at)))
+                found.append(TimeLimit(until - now, series.ref(at), series.text(at)))
     return min(found, key=lambda limit: limit.left_s, default=None)
 
 
 def limit_items(view: RunView) -> list[Item]:
-    """Where the run needs longer than it may last."""
+    """An item where the run needs longer than it may last."""
     way, limit = view.fact(way_of), view.fact(limit_of)
     if way is None or limit is None or not way.proven or not way.remaining_s or view.fact(over_at) is not None:
         return []
@@ -119,25 +116,24 @@ def limit_items(view: RunView) -> list[Item]:
         "left": format_seconds(max(0.0, limit.left_s)),
         "reached": f"{counter.amount:,.0f} of {counter.total or 0.0:,.0f}",
     }
-    refs = [(Ref(limit.source, limit.line, limit.offset), limit.text)]
+    refs = [(limit.ref, limit.text)]
     if counter.text:
         refs.append((Ref(counter.source, counter.line, 0), counter.text))
-    return [Item(now, now, values, fields, refs, source=limit.source)]
+    return [Item(now, now, values, fields, refs, source=limit.ref.source)]
 
 
-# --- The time that evidence shows was spent on work, and that in which an evaluation or a checkpoint held the work up
-# ---
+# --- Productive time, and the time in which an evaluation or a checkpoint held up the work ---
 
 _PRODUCTIVE = 2.0
 """Times the usual interval that is proven by two events."""
 _EDGE_S = 1e-3
 HOLDING = frozenset(("checkpoint-write", "evaluation"))
-"""Kinds of phases in which a trainer makes no steps, unless they go on beside them."""
+"""Kinds of phases in which a trainer makes no steps, unless it makes them at the same time."""
 
 
 def productive_of(view: RunView) -> list[Window]:
-    """The time that evidence shows was spent on progress: between two events of a kind their usual interval, up to
-    twice of it, and whatever a line says that work took."""
+    """The time that was spent on progress, by evidence: between two events of a kind up to twice their usual interval,
+    and what work took by its lines."""
     everywhere = {state.index for state in view.store.sources}
     low, high = view.window
     proven = [*_by_tracks(view, everywhere), *_by_spans(view, everywhere), *_before_the_logs(view)]
@@ -145,40 +141,35 @@ def productive_of(view: RunView) -> list[Window]:
 
 
 def held_up(kind: str, view: RunView) -> list[Window]:
-    """When phases of a kind held up the work: no step ended meanwhile, and no other component was at work."""
+    """The time in which phases of a kind held up the work: no step ended, and no other component was at work."""
     spans = view.spans(kind)
     if not spans:
         return []
-    steps = sorted(time for track in view.fact(activity_of).tracks if track.is_step for time in track.times)
-    beside: dict[int, list[Window]] = {}
+    steps = view.fact(activity_of).step_times
+    work_of_others: dict[int, list[Window]] = {}
     found: list[Window] = []
     for item in spans:
         if bisect_left(steps, item.end - _EDGE_S) > bisect_right(steps, item.start + _EDGE_S):
             continue  # it is written while the work goes on
-        if item.source not in beside:
+        if item.source not in work_of_others:
             others = _others(item, view)
-            beside[item.source] = union([*_by_tracks(view, others), *_by_spans(view, others)]) if others else []
-        found += without([(item.start, item.end)], beside[item.source])
+            work = union([*_by_tracks(view, others), *_by_spans(view, others)]) if others else []
+            work_of_others[item.source] = work
+        found += without([(item.start, item.end)], work_of_others[item.source])
     return union(found)
 
 
 def _others(item: Item, view: RunView) -> set[int]:
-    """Logs of other components than the one that tells of a phase."""
+    """Logs of other components than the one that reports a phase."""
     own = view.store.sources[item.source].components
-    return {
-        state.index
-        for state in view.store.sources
-        if not state.polled and state.components and own and own.isdisjoint(state.components)
-    }
+    return {one.index for one in view.logs if one.components and own and own.isdisjoint(one.components)}
 
 
 def _by_tracks(view: RunView, sources: Collection[int]) -> Iterable[Window]:
-    tracks = [
-        track for track in view.fact(activity_of).tracks if track.source in sources and track.kind not in START_KINDS
-    ]
+    tracks = [track for track in view.fact(activity_of).work if track.source in sources]
     steady = [track for track in tracks if track.kind not in PHASE_KINDS]
     if any(len(track.times) >= FEW for track in steady):
-        tracks = steady  # what comes now and then says nothing of the time between
+        tracks = steady  # occasional progress says nothing about the time between
     for track in tracks:
         yield from _of_track(track, view)
 
@@ -205,10 +196,10 @@ def _of_track(track: Track, view: RunView) -> Iterable[Window]:
 
 
 def _before_the_logs(view: RunView) -> Iterable[Window]:
-    """What bars say of the time before they are seen first: a log may begin, or be cut, within one."""
+    """The time before a progress bar is first seen, by its line: a log may start, or be cut, within one."""
     for counter in view.store.progress.counters.values():
         if counter.before is not None and counter.kind not in START_KINDS:
-            shift = view.shifts.get(counter.source, 0.0)
+            shift = view.shift(counter.source)
             yield (counter.before[0] + shift, counter.before[1] + shift)
 
 

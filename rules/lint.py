@@ -1,14 +1,12 @@
-"""Finds mistakes in signature and band files that their loaders cannot see: lints, one small class each."""
+"""Finds mistakes in signature and threshold files that their loaders cannot see."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar
 
 from perfmon.core import DataFileError, read_toml
 
@@ -24,22 +22,26 @@ from .sentences import KNOWN, OPTIONAL_KNOWN, STATS, slots
 from .signatures import Signature, Subject, load_signature, load_signatures
 from .tracks import SPAN_METRICS, UPDATE, UPDATE_METRICS
 
-# --- The names that signatures speak of, and those that there are: metrics, spans, marks ---
+# --- The names that signatures use, and those that there are: metrics, spans, marks ---
 
-_DEATH_VALUES = ("duration_s", "known")
-_QUIET_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
+_GAP_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
+_VALUES = {
+    "quiet": _GAP_VALUES, "absence": _GAP_VALUES, "failure": ("duration_s", "known"), "limit": LIMIT_VALUES,
+    "open": OPEN_VALUES, "span": UPDATE_METRICS,
+}  # fmt: skip
+"""Values of an item by kind of subject; of spans those of weight updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What the format packs can tell of."""
+    """Names of what the format packs read."""
 
     metrics: frozenset[str]
     spans: frozenset[str]
     marks: frozenset[str]
 
     def tells(self, metric: str) -> bool:
-        """Whether there is such a metric; one of an operation (`rpc_ms.load`) is known by what it is one of."""
+        """True for a known metric; one of an operation (`rpc_ms.load`) is known by what it is one of."""
         return metric in self.metrics or metric.partition(".")[0] in self.metrics
 
     def near(self, name: str) -> str:
@@ -62,17 +64,11 @@ def metrics_of(signature: Signature) -> list[str]:
 
 def own_values(subject: Subject) -> tuple[str, ...]:
     """The values that an item of a subject carries itself."""
-    if subject.kind in ("quiet", "absence"):
-        return _QUIET_VALUES
-    if subject.kind == "failure":
-        return _DEATH_VALUES
-    if subject.kind == "limit":
-        return LIMIT_VALUES
-    if subject.kind == "open":
-        return OPEN_VALUES
-    if subject.kind != "span":
+    if subject.kind in ("metric", "mark"):
         return (subject.name,)
-    return UPDATE_METRICS if subject.name == UPDATE else (SPAN_METRICS.get(subject.name, ("duration_s", 1.0))[0],)
+    if subject.kind == "span" and subject.name != UPDATE:
+        return (SPAN_METRICS.get(subject.name, ("duration_s", 1.0))[0],)
+    return _VALUES[subject.kind]
 
 
 def sentence_slots(signature: Signature) -> Iterator[tuple[str, str, bool]]:
@@ -92,7 +88,7 @@ _CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms", "i
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a signature may speak of."""
+    """Names that a signature may use."""
 
     ids: frozenset[str]
     bands: Bands
@@ -113,33 +109,27 @@ class Known:
         return self.words is not None and self.word(name) and name not in self.words.spans
 
     def near(self, name: str) -> str:
-        """What was perhaps meant, to be added to a mistake."""
+        """The name that was perhaps meant, to be added to a mistake."""
         return "" if self.words is None else self.words.near(name)
 
 
-class Lint(ABC):
-    """One kind of mistake."""
-
-    @abstractmethod
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """(key, what is wrong and what was expected) of each."""
+Mistakes = Iterator[tuple[str, str]]
+"""(key, what is wrong and what was expected) of each."""
 
 
-class NoExample(Lint):
-    """Nobody can tell whether it works."""
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """Both kinds must be there."""
-        fires = {example.fires for example in signature.examples}
-        if True not in fires:
-            yield "example", "no positive example, expected one with fires = true"
-        if False not in fires:
-            yield "example", "no negative example, expected one with fires = false"
-        for at, example in enumerate(signature.examples):
-            if example.verdict and not example.fires:
-                yield f"example[{at}].verdict", "the verdict must fire, expected fires = true"
+def _without_examples(signature: Signature, known: Known) -> Mistakes:
+    """Examples of both kinds must be there."""
+    fires = {example.fires for example in signature.examples}
+    if True not in fires:
+        yield "example", "no positive example, expected one with fires = true"
+    if False not in fires:
+        yield "example", "no negative example, expected one with fires = false"
+    for at, example in enumerate(signature.examples):
+        if example.verdict and not example.fires:
+            yield f"example[{at}].verdict", "the verdict must fire, expected fires = true"
 
 
+_SIGNATURE_ID = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)(?::|$)")
 _FAILURE_SLOTS = frozenset(
     (
         "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "tries", "anew",
@@ -150,156 +140,133 @@ _FAILURE_SLOTS = frozenset(
 """Fields that lines of failures may have."""
 
 
-class UnknownNames(Lint):
-    """A metric, span or mark that no format tells of: the condition would never hold."""
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """In subjects, conditions, requirements and lost time."""
-        for at, subject in enumerate(signature.subjects):
-            if subject.kind in ("quiet",):
-                if subject.name not in ("all", "one"):
-                    yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
-            elif subject.kind == "failure":
-                odd = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
-                yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in odd)
-            elif subject.kind == "limit":
-                if subject.name != "time":
-                    yield f"on[{at}].limit", f"{subject.name}: expected time"
-            elif subject.kind == "absence" and known.no_span(subject.name):
-                yield (
-                    f"on[{at}].absence",
-                    f"{subject.name}: expected a span (weight-update, …)",
-                )
-            elif not known.word(subject.name):
-                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format reads it{known.near(subject.name)}"
-        for at, condition in enumerate(signature.conditions):
-            for part in every_condition([condition]):
-                names = [name for name in (*part.metric_names(), *part.other_names()) if not known.word(name)]
-                yield from ((f"condition[{at}]", f"{name}: no format reads it{known.near(name)}") for name in names)
-        for key, words in (("requires", signature.requires), ("unless", signature.unless)):
-            yield from ((key, f"{n}: no format reads it{known.near(n)}") for n in words if not known.word(n))
-        missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
-        yield from (("unseen", f"{name}: no format reads it") for name in missing)
+def _unknown_names(signature: Signature, known: Known) -> Mistakes:
+    """A metric, span or mark that no format reads: the condition would never hold."""
+    for at, subject in enumerate(signature.subjects):
+        if subject.kind == "quiet":
+            if subject.name not in ("all", "one"):
+                yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
+        elif subject.kind == "failure":
+            odd = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
+            yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in odd)
+        elif subject.kind == "limit":
+            if subject.name != "time":
+                yield f"on[{at}].limit", f"{subject.name}: expected time"
+        elif subject.kind == "absence" and known.no_span(subject.name):
+            yield f"on[{at}].absence", f"{subject.name}: expected a span (weight-update, …)"
+        elif not known.word(subject.name):
+            yield f"on[{at}].{subject.kind}", f"{subject.name}: no format reads it{known.near(subject.name)}"
+    for at, condition in enumerate(signature.conditions):
+        for part in every_condition([condition]):
+            names = [name for name in (*part.metric_names(), *part.other_names()) if not known.word(name)]
+            yield from ((f"condition[{at}]", f"{name}: no format reads it{known.near(name)}") for name in names)
+    for key, words in (("requires", signature.requires), ("unless", signature.unless)):
+        yield from ((key, f"{n}: no format reads it{known.near(n)}") for n in words if not known.word(n))
+    missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
+    yield from (("unseen", f"{name}: no format reads it") for name in missing)
 
 
-class UnknownLost(Lint):
-    """Lost time that cannot be worked out."""
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """Its metrics must be known, its limit must have a band."""
-        lost = signature.lost
-        if lost is None:
-            return
-        if lost.beyond and known.bands.get(lost.beyond) is None:
-            yield "lost.beyond", f"{lost.beyond}: has no thresholds"
-        for key, kind in (("spans", lost.spans), ("until", lost.until)):
-            if kind and not known.word(kind):
-                yield f"lost.{key}", f"{kind}: no format reads it"
-        for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction):
-            if not known.metric(name):
-                yield "lost", f"{name}: no format reads it"
-        if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.short):
-            yield "lost", "missing, expected leg, spans, share, rest, fraction or short"
+def _unknown_lost(signature: Signature, known: Known) -> Mistakes:
+    """Lost time that cannot be calculated: its metrics must be known, its limit must have thresholds."""
+    lost = signature.lost
+    if lost is None:
+        return
+    if lost.beyond and known.bands.get(lost.beyond) is None:
+        yield "lost.beyond", f"{lost.beyond}: has no thresholds"
+    for key, kind in (("spans", lost.spans), ("until", lost.until)):
+        if kind and not known.word(kind):
+            yield f"lost.{key}", f"{kind}: no format reads it"
+    for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction):
+        if not known.metric(name):
+            yield "lost", f"{name}: no format reads it"
+    if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.short):
+        yield "lost", "missing, expected leg, spans, share, rest, fraction or short"
 
 
-class UnknownBand(Lint):
+def _unknown_bands(signature: Signature, known: Known) -> Mistakes:
     """A condition on the band of a metric that has none: it stays unknown for ever."""
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """Of thresholds, aggregates and coincidences."""
-        for at, condition in enumerate(signature.conditions):
-            for part in every_condition([condition]):
-                limits = getattr(part, "limits", None)
-                if not isinstance(limits, Limits) or not limits.band:
-                    continue
-                for name in part.metric_names():
-                    if known.bands.get(name) is None:
-                        yield f"condition[{at}].band", f"{name}: has no thresholds, expected above or below"
-
-
-class UnknownSignatures(Lint):
-    """A cause, or something it is confused with, that is no signature."""
-
-    _ID: ClassVar[re.Pattern[str]] = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)(?::|$)")
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """`confused_with` begins with an id, or has blanks before its colon."""
-        for at, cause in enumerate(signature.causes):
-            if cause.signature not in known.ids:
-                yield f"cause[{at}].signature", f"{cause.signature}: no such signature"
-            elif cause.signature == signature.id:
-                yield f"cause[{at}].signature", "a signature cannot explain itself, expected another one"
-        for at, said in enumerate(signature.confused_with):
-            named = self._ID.match(said)
-            if named and named[1] not in known.ids:
-                yield f"confused_with[{at}]", f"{named[1]}: no such signature"
-
-
-class Sentences(Lint):
-    """A slot that stays empty."""
-
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """A figure outside of `[...]` must be one that every occurrence has."""
-        own = [own_values(subject) for subject in signature.subjects]
-        figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
-        for key, slot, required in sentence_slots(signature):
-            if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet", "limit") for s in signature.subjects):
-                continue  # fields of the lines, as far as they have them
-            if slot in signature.identity or slot in KNOWN:
-                if required and ((slot in OPTIONAL_KNOWN and slot != "level") or slot in signature.identity):
-                    yield key, f"{{{slot}}} may be empty, expected it in [...]"
+    for at, condition in enumerate(signature.conditions):
+        for part in every_condition([condition]):
+            limits = getattr(part, "limits", None)
+            if not isinstance(limits, Limits) or not limits.band:
                 continue
-            if slot in figures:
-                if required:
-                    yield key, f"{{{slot}}} may be empty, expected it in [...]"
-                continue
-            metric, _, stat = slot.rpartition(".")
-            if stat not in STATS or not known.word(metric):
-                yield key, f"{{{slot}}} can never be filled, expected METRIC.STAT (stat: {', '.join(STATS)})"
-            elif required and not self._sure(key, metric, own):
-                yield key, f"{{{slot}}} may be empty, expected it in [...]"
-
-    @staticmethod
-    def _sure(key: str, metric: str, own: Sequence[tuple[str, ...]]) -> bool:
-        at = re.match(r"on\[(\d+)\]", key)
-        return metric in own[int(at[1])] if at else all(metric in values for values in own[:1])
+            for name in part.metric_names():
+                if known.bands.get(name) is None:
+                    yield f"condition[{at}].band", f"{name}: has no thresholds, expected above or below"
 
 
-class Unreachable(Lint):
-    """A condition that no value can meet."""
+def _unknown_signatures(signature: Signature, known: Known) -> Mistakes:
+    """A cause, or the id that an entry of `confused_with` starts with, that is no signature."""
+    for at, cause in enumerate(signature.causes):
+        if cause.signature not in known.ids:
+            yield f"cause[{at}].signature", f"{cause.signature}: no such signature"
+        elif cause.signature == signature.id:
+            yield f"cause[{at}].signature", "a signature cannot explain itself, expected another one"
+    for at, text in enumerate(signature.confused_with):
+        named = _SIGNATURE_ID.match(text)
+        if named and named[1] not in known.ids:
+            yield f"confused_with[{at}]", f"{named[1]}: no such signature"
 
-    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
-        """By its limits, its window, or because no item carries the value."""
-        own = {name for subject in signature.subjects for name in own_values(subject)}
-        for at, condition in enumerate(signature.conditions):
-            for part in every_condition([condition]):
-                for text in self._faults(part, own):
-                    yield f"condition[{at}]", f"can never be met: {text}"
-        if all(condition.role != "required" for condition in signature.conditions):
-            yield "condition", "none is required, expected at least one that must be met"
-        if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
-            yield "skip_first", "skips samples, but has no sample subject"
 
-    def _faults(self, part: object, own: set[str]) -> Iterator[str]:
-        limits = getattr(part, "limits", None)
-        if isinstance(limits, Limits):
-            if limits.above is not None and limits.below is not None and limits.above >= limits.below:
-                yield "above is not smaller than below"
-            yield from self._percent(part, limits)
-        if isinstance(part, Threshold) and part.within_s <= 0 and part.metric not in own:
-            yield f"no subject has {part.metric}, expected within_s above 0"
-        if isinstance(part, Aggregate) and part.window_n and part.least > part.window_n:
-            yield "least is more than window_n"
+def _empty_slots(signature: Signature, known: Known) -> Mistakes:
+    """A slot that stays empty: a figure outside of `[...]` must be one that every occurrence has."""
+    own = [own_values(subject) for subject in signature.subjects]
+    figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
+    for key, slot, required in sentence_slots(signature):
+        if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet", "limit") for s in signature.subjects):
+            continue  # fields of the lines, as far as they have them
+        metric, _, stat = slot.rpartition(".")
+        if slot in signature.identity or (slot in figures and slot not in KNOWN):
+            sure = False
+        elif slot in KNOWN:
+            sure = slot not in OPTIONAL_KNOWN or slot == "level"
+        elif stat in STATS and known.word(metric):
+            sure = _is_sure(key, metric, own)
+        else:
+            yield key, f"{{{slot}}} can never be filled, expected METRIC.STAT (stat: {', '.join(STATS)})"
+            continue
+        if required and not sure:
+            yield key, f"{{{slot}}} may be empty, expected it in [...]"
 
-    @staticmethod
-    def _percent(part: object, limits: Limits) -> Iterator[str]:
-        share = isinstance(part, Aggregate) and part.stat.startswith("share")
-        plain = isinstance(part, Threshold) or (isinstance(part, Aggregate) and part.stat in AMONG_VALUES)
-        metric = getattr(part, "metric", "").partition(".")[0]
-        if isinstance(part, Ratio) or not (share or (plain and metric.endswith(_PERCENT))):
-            return
-        if (limits.above is not None and limits.above >= 100) or (limits.below is not None and limits.below <= 0):
-            yield "a percentage lies between 0 and 100"
+
+def _is_sure(key: str, metric: str, own: Sequence[tuple[str, ...]]) -> bool:
+    at = re.match(r"on\[(\d+)\]", key)
+    return metric in own[int(at[1])] if at else all(metric in values for values in own[:1])
+
+
+def _unreachable(signature: Signature, known: Known) -> Mistakes:
+    """A condition that no value can meet: by its limits, its window, or because no item has the value."""
+    own = {name for subject in signature.subjects for name in own_values(subject)}
+    for at, condition in enumerate(signature.conditions):
+        for part in every_condition([condition]):
+            for text in _faults(part, own):
+                yield f"condition[{at}]", f"can never be met: {text}"
+    if all(condition.role != "required" for condition in signature.conditions):
+        yield "condition", "none is required, expected at least one that must be met"
+    if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
+        yield "skip_first", "skips samples, but has no sample subject"
+
+
+def _faults(part: object, own: set[str]) -> Iterator[str]:
+    limits = getattr(part, "limits", None)
+    if isinstance(limits, Limits):
+        if limits.above is not None and limits.below is not None and limits.above >= limits.below:
+            yield "above is not smaller than below"
+        yield from _percent(part, limits)
+    if isinstance(part, Threshold) and part.within_s <= 0 and part.metric not in own:
+        yield f"no subject has {part.metric}, expected within_s above 0"
+    if isinstance(part, Aggregate) and part.window_n and part.least > part.window_n:
+        yield "least is more than window_n"
+
+
+def _percent(part: object, limits: Limits) -> Iterator[str]:
+    share = isinstance(part, Aggregate) and part.stat.startswith("share")
+    plain = isinstance(part, Threshold) or (isinstance(part, Aggregate) and part.stat in AMONG_VALUES)
+    metric = getattr(part, "metric", "").partition(".")[0]
+    if isinstance(part, Ratio) or not (share or (plain and metric.endswith(_PERCENT))):
+        return
+    if (limits.above is not None and limits.above >= 100) or (limits.below is not None and limits.below <= 0):
+        yield "a percentage lies between 0 and 100"
 
 
 def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
@@ -307,8 +274,8 @@ def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
     for metric, place in bands.files.items():
         band = bands.get(metric)
         if not words.tells(metric):
-            said = "" if band is not None else f"{metric}: "
-            yield f"{place}: {said}no format reads it{words.near(metric)}"
+            name = "" if band is not None else f"{metric}: "
+            yield f"{place}: {name}no format reads it{words.near(metric)}"
         for name in band.unless if band is not None else ():
             if name not in words.every:
                 yield f"{place}.unless: {name}: no format reads it{words.near(name)}"
@@ -318,12 +285,12 @@ def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) 
     """One line for each name in these signatures that no format tells of, and no band judges."""
     known = Known(frozenset(), bands, words)
     for signature in signatures:
-        found = (f"{signature.file}: {key}: {text}" for key, text in UnknownNames().check(signature, known))
+        found = (f"{signature.file}: {key}: {text}" for key, text in _unknown_names(signature, known))
         yield from dict.fromkeys(found)
 
 
-LINTS: tuple[Lint, ...] = (
-    NoExample(), UnknownNames(), UnknownLost(), UnknownBand(), UnknownSignatures(), Sentences(), Unreachable(),
+LINTS = (
+    _without_examples, _unknown_names, _unknown_lost, _unknown_bands, _unknown_signatures, _empty_slots, _unreachable,
 )  # fmt: skip
 
 
@@ -352,7 +319,7 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
 
 
 def _holds_bands(path: Path) -> bool:
-    """Whether a file is one of bands, not a signature, by its content; DataFileError when it is neither."""
+    """True for a file of thresholds, not a signature, by its content; DataFileError when it is neither."""
     root = read_toml(path)
     data = root.data
     if "pattern" in data or "header" in data:
@@ -372,5 +339,5 @@ def _holds_bands(path: Path) -> bool:
 
 def _linted(signature: Signature, known: Known) -> list[str]:
     known = replace(known, ids=known.ids | {signature.id})
-    found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint.check(signature, known))
+    found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, known))
     return list(dict.fromkeys(found))

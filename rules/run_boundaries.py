@@ -10,12 +10,13 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, LEGS, UNDER_WAY, Gap, Span, Update, union, without
+from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Gap, Span, Update, union, without
 from perfmon.store import Series, SourceState
 
 from .activity import activity_of
 from .runs import pauses_of
-from .silence import FAREWELL, dated, is_set_forward, silences, span_of
+from .silence import FAREWELL, dated, is_set_forward, silences
+from .tracks import DONE, SENT
 
 if TYPE_CHECKING:
     from perfmon.core import Window
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 # was one.
 
 _CRASH = "crash"
-_SENT, _DONE = (1 << LEGS.index(leg) for leg in ("client.send", "client.done"))
 _FAILED = re.compile(
     r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Z]\w*(?:Error|Exception)|SIG(?:TERM|KILL|INT|ABRT|SEGV)|[Kk]illed|[Aa]borted)\b"
 )
@@ -105,7 +105,7 @@ def _was_open(span: Span, within: dict[int, Lines]) -> bool:
     if not step < span.refs[0][0].line <= last:
         return False
     if isinstance(span, Update):
-        return span.legs & (_SENT | _DONE) == _SENT
+        return span.legs & (SENT | DONE) == SENT
     return span.end is None or span.refs[-1][0].line > last
 
 
@@ -151,7 +151,7 @@ def restarts(view: RunView, silences: Sequence[Window]) -> list[Restart]:
 def _counter(series: Series, view: RunView) -> list[Step]:
     """All that a component told of its steps, whatever part of the run is looked at."""
     told = zip(series.times, series.values, series.sources, strict=True)
-    return sorted((time + view.shifts.get(source, 0.0), step) for time, step, source in told)
+    return sorted((time + view.shift(source), step) for time, step, source in told)
 
 
 def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Window, float]]:
@@ -191,7 +191,7 @@ def apart(view: RunView) -> list[Window]:
     if not view.timed:
         return []
     groups: list[Window] = []
-    for low, high in sorted(span_of(state, view) for state in dated(view)):
+    for low, high in sorted(view.extent(state) for state in dated(view)):
         if groups and not _far(groups[-1], (low, high)):
             groups[-1] = (groups[-1][0], max(groups[-1][1], high))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, compress, islice, repeat
@@ -11,10 +11,10 @@ from operator import attrgetter, ge
 from typing import TypeVar, cast
 
 from perfmon.core import Ref, Span, Window
-from perfmon.store import Recent, Series, SourceState, Store, on_own_axes
+from perfmon.store import Failure, Recent, RunMark, Series, SourceState, Store, WorkCounter, on_own_axes
 
 from .bands import Bands
-from .tracks import EMPTY, UPDATE, UPDATE_METRICS, Item, Streams, Track, merged, value_of
+from .tracks import EMPTY, UPDATE, UPDATE_METRICS, Item, Track, merged
 
 BY_START = attrgetter("start", "end", "key")
 _END = attrgetter("end")
@@ -40,36 +40,69 @@ class RunView:
     recent: Recent | None = None
     """Knows which spans may lie within `clip`; None: all are looked at."""
 
-    def fact(self, find: Callable[[RunView], _T]) -> _T:
-        """What a function finds out about the run; it is asked once."""
-        if find not in self._facts:
-            self._facts[find] = find(self)
-        return cast(_T, self._facts[find])
+    def once(self, key: Hashable, derive: Callable[[], _T]) -> _T:
+        """What `derive` returns, which is called when the key is first used."""
+        if key not in self._derived:
+            self._derived[key] = derive()
+        return cast(_T, self._derived[key])
 
     @cached_property
-    def _facts(self) -> dict[Callable[[RunView], object], object]:
+    def _derived(self) -> dict[Hashable, object]:
         return {}
+
+    def fact(self, find: Callable[[RunView], _T]) -> _T:
+        """What a function derives from the run, once."""
+        return self.once(find, lambda: find(self))
+
+    def shift(self, source: int) -> float:
+        """Seconds to add to the axis of a log."""
+        return self.shifts.get(source, 0.0)
+
+    @cached_property
+    def logs(self) -> list[SourceState]:
+        """The logs of the run itself, without those of pollers."""
+        return [state for state in self.store.sources if not state.polled]
+
+    def extent(self, state: SourceState) -> Window:
+        """First and last moment of a log."""
+        shift = self.shift(state.index)
+        return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
+
+    def counters(self, source: int) -> list[WorkCounter]:
+        """The counters of a log."""
+        return [one for one in self.store.progress.counters.values() if one.source == source]
+
+    def failures(self, source: int) -> list[Failure]:
+        """The failures that a log reports."""
+        return [one for one in self.store.progress.failures if one.source == source]
+
+    def run_marks(self, source: int, kind: str) -> list[RunMark]:
+        """The first (`begin`) or last (`end`) words of runs in a log."""
+        return [mark for mark in self.store.progress.marks if mark.source == source and mark.kind == kind]
+
+    def marked(self, name: str) -> Iterator[Series]:
+        """The marks of a name by group, whatever part of the run is evaluated."""
+        return (series for (marked, _), series in self.store.marks.items() if marked == name)
 
     @cached_property
     def whole(self) -> Window:
-        """First and last moment that is observed, whatever part of it is looked at."""
+        """First and last moment that is observed, whatever part of it is evaluated."""
         low, high = self.told
         return (low, high if self.present is None else max(high, self.present))
 
     @cached_property
     def told(self) -> Window:
-        """First and last moment that the logs tell of."""
-        starts: list[float] = []
-        ends: list[float] = []
-        for state in logs_of(self.store.sources):
-            if state.first is not None and state.last is not None:
-                shift = self.shifts.get(state.index, 0.0)
-                starts.append(state.first + shift)
-                ends.append(state.last + shift)
+        """First and last moment that the logs report."""
+        extents = [
+            self.extent(state)
+            for state in logs_of(self.store.sources)
+            if state.first is not None and state.last is not None
+        ]
         for state in self.store.sources:
             if not self.timed and state.clockless and state.pseudo > 0:  # by what its lines say that work took
-                starts.append(self.shifts.get(state.index, 0.0))
-                ends.append(state.pseudo + self.shifts.get(state.index, 0.0))
+                shift = self.shift(state.index)
+                extents.append((shift, state.pseudo + shift))
+        starts, ends = [low for low, _ in extents], [high for _, high in extents]
         for kind, spans in self._spans.items():
             starts += [span.start for span in spans[:1]]
             ends += self._ends[kind][-1:]
@@ -123,7 +156,7 @@ class RunView:
         ]
         if self.shifts:
             for item in items:
-                shift = self.shifts.get(item.source, 0.0)
+                shift = self.shift(item.source)
                 item.start, item.end = item.start + shift, item.end + shift
         if self.clip is not None:
             low, high = self.clip
@@ -160,67 +193,22 @@ class RunView:
         begun = map(bisect_left, repeat(self._starts[other]), map(_END, items))
         return list(compress(items, map(ge, over, begun)))
 
-    def told_of(self, names: Sequence[str]) -> bool:
-        """Whether the run tells of any span, metric or mark of these names, inside of the window or not."""
+    def has_any(self, names: Sequence[str]) -> bool:
+        """Some span, metric or mark of these names is in the run, inside of the window or not."""
         return tells_of(self.store, names)
 
-    def told_by(self, kind: str, ref: Ref) -> Item | None:
-        """The span of a kind that a line tells of."""
-        lines = self._told.get(kind)
-        if lines is None:
-            lines = self._told[kind] = {held: item for item in self.spans(kind) for held, _ in item.refs}
+    def span_at_line(self, kind: str, ref: Ref) -> Item | None:
+        """The span of a kind that a line reports."""
+        lines = self.once(("lines", kind), lambda: {held: item for item in self.spans(kind) for held, _ in item.refs})
         return lines.get(ref)
-
-    @cached_property
-    def _told(self) -> dict[str, dict[Ref, Item]]:
-        return {}
-
-    def column(self, kind: str, metric: str) -> list[float | None]:
-        """A value of all spans of a kind, as they stand in `spans`."""
-        known = self._columns.get((kind, metric))
-        if known is None:
-            read = value_of(kind, metric)
-            known = self._columns[kind, metric] = [
-                read(item.span) if item.told is None and item.span is not None else item.values.get(metric)
-                for item in self.spans(kind)
-            ]
-        return known
-
-    @cached_property
-    def _columns(self) -> dict[tuple[str, str], list[float | None]]:
-        return {}
-
-    @cached_property
-    def figures(self) -> dict[tuple[str, str, int, int], str | None]:
-        """Likewise for statistics of stretches of tracks: see `perfmon.rules.sentences`."""
-        return {}
-
-    @cached_property
-    def intervals(self) -> dict[tuple[str, int, str], float]:
-        """Likewise for the seconds between samples of a metric, log and group: see `perfmon.rules.causes`."""
-        return {}
-
-    @cached_property
-    def worked_out(self) -> dict[tuple[object, ...], object]:
-        """Likewise for what conditions find out about all samples of a metric at once, by condition and group."""
-        return {}
-
-    @cached_property
-    def streams(self) -> dict[tuple[str, Sequence[str]], Streams]:
-        """Likewise for what they are one of."""
-        return {}
 
     @cached_property
     def metrics(self) -> dict[str, Track]:
         """Every metric's track."""
-        grouped: dict[str, list[Series]] = {}
-        for (metric, _), series in self.store.series.items():
-            grouped.setdefault(metric, []).append(series)
-        tracks = {metric: merged(metric, held, self.shifts, self.clip) for metric, held in grouped.items()}
-        for metric in UPDATE_METRICS:
-            track = self._update_track(metric)
-            if len(track):
-                tracks[metric] = track
+        tracks = self._merged(self.store.series)
+        # By their ends, which is when a line reported their durations; of those that end together in order of start.
+        ended = sorted(self.spans(UPDATE), key=_END)
+        tracks |= {metric: _update_track(metric, ended) for metric in UPDATE_METRICS}
         return {metric: track for metric, track in tracks.items() if len(track)}
 
     def track(self, metric: str) -> Track:
@@ -231,20 +219,20 @@ class RunView:
     def _judged(self) -> Mapping[str, Track]:
         return self.metrics
 
-    def tells_apart(self, metric: str, group: str) -> bool:
-        """Whether a metric is told of this group."""
+    def has_group(self, metric: str, group: str) -> bool:
+        """Some samples of a metric are of this group."""
         return (metric, group) in self.store.series
 
     @cached_property
-    def marks(self) -> dict[str, Track]:
-        """Every mark's track; the values are counts."""
-        return self._all_marks()
+    def marks(self) -> Mapping[str, Track]:
+        """The track of every mark; the values are counts."""
+        return self._merged(self.store.marks)
 
-    def _all_marks(self) -> dict[str, Track]:
+    def _merged(self, held: Mapping[tuple[str, str], Series]) -> dict[str, Track]:
         grouped: dict[str, list[Series]] = {}
-        for (name, _), series in self.store.marks.items():
+        for (name, _), series in held.items():
             grouped.setdefault(name, []).append(series)
-        return {name: merged(name, held, self.shifts, self.clip) for name, held in grouped.items()}
+        return {name: merged(name, several, self.shifts, self.clip) for name, several in grouped.items()}
 
     @cached_property
     def steps(self) -> dict[str, Track]:
@@ -254,29 +242,18 @@ class RunView:
             for component, series in self.store.steps.items()
         }
 
-    @cached_property
-    def _ended(self) -> tuple[list[int], list[Item], list[float]]:
-        """Places of the weight updates by their ends, which is when a line told their durations; they, and the ends."""
-        spans = self.spans(UPDATE)
-        ends = list(map(_END, spans))
-        order = sorted(range(len(spans)), key=ends.__getitem__)  # of those that end together the first begun is first
-        return order, [spans[at] for at in order], [ends[at] for at in order]
 
-    def _update_track(self, metric: str) -> Track:
-        order, items, ends = self._ended
-        column = self.column(UPDATE, metric)
-        values = [column[at] for at in order]
-        if None in values:
-            held = [at for at, value in enumerate(values) if value is not None]
-            items, ends = [items[at] for at in held], [ends[at] for at in held]
-        return Track(
-            metric,
-            ends,
-            [value for value in values if value is not None],
-            lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
-            lambda _: "",
-            lambda at: items[at].source,
-        )
+def _update_track(metric: str, ended: Sequence[Item]) -> Track:
+    """A metric of weight updates, which are in the order of their ends."""
+    items = [item for item in ended if metric in item.values]
+    return Track(
+        metric,
+        [item.end for item in items],
+        [item.values[metric] for item in items],
+        lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
+        lambda _: "",
+        lambda at: items[at].source,
+    )
 
 
 def logs_of(states: Sequence[SourceState]) -> Sequence[SourceState]:

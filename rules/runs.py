@@ -1,12 +1,12 @@
-"""Runs that follow one another in the same logs, and whether a later one resumes an earlier one.
+"""Successive runs in the same logs, and which of them resume an earlier one.
 
-A run begins where a launcher, a scheduler or a server says so, after the one before it made progress, failed or ended.
-Behind a failure a counter that falls back is enough. Where no line says anything of the kind, only a long silence with
-steps that begin anew divides two runs: see `perfmon.rules.run_boundaries`. What a banner in the middle of a run prints
-(a server that is started for an evaluation) divides nothing: the steps go on.
+A run starts where a line of a launcher, a scheduler or a server states it, after the one before it made progress,
+failed or ended. After a failure a counter that falls back is enough. Without such lines only a long silence with steps
+that restart divides two runs: see `perfmon.rules.run_boundaries`. A banner in the middle of a run (a server that is
+started for an evaluation) divides nothing: the steps continue.
 
-A start that failed is tried once more where its banner comes again soon, as whoever keeps a container or a service
-alive does it: such tries are one start, with downtime between them, until one gets under way.
+A failed start is retried where its banner comes again soon, as supervisors of containers and services do: such tries
+are one start, with downtime between them, until one gets under way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from perfmon.core import Window
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 _ENDS = frozenset(("cause", "record", "order"))
 """Roles of failures that may have ended a run."""
 WEAK = frozenset(("collective-timeout", "network"))
-"""Causes that say who waited or lost a peer, not why: any other cause comes before them."""
+"""Causes that name who waited or lost a peer, not why: any other cause comes before them."""
 _NEAR_LINES = 3
 _SAME_START_S = 120.0
 """Logs of one run begin within so many seconds."""
 _FROM_START = 1.0
 """A run whose first step is at most this began from its start."""
 _TRIED_AGAIN_S = 600.0
-"""Supervisors start anew what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
-after twice of that somebody has been at work."""
+"""Supervisors restart what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
+after twice of that a person has done it."""
 _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
-"""So many pauses tell what is usual, and times of that are a pause between runs."""
+"""Pauses that define what is usual, and times of that which are a pause between runs."""
 _BANNER = 64
-"""So many characters of a first line tell it from others; its end may hold what was set."""
+"""Characters of a first line that identify it; its end may hold settings."""
 _REFUSED = "startup-refused"
 _LINE = attrgetter("line")
 READY = "server-ready"
@@ -59,9 +59,9 @@ class Boundary:
     time: float
     """When it begins, on the run's axis."""
     ended: float
-    """When the one before it was heard of last."""
+    """The last sign of the one before it."""
     failure: Failure | None
-    """What the one before it failed of, if a line says so."""
+    """The failure of the one before it, if a line reports one."""
     last_step: float | None
     first_step: float | None
     """The highest step of the run before, and the first of this one."""
@@ -80,21 +80,19 @@ class Boundary:
 
 
 def boundaries(view: RunView) -> list[Boundary]:
-    """Where later runs begin, by time; of logs that begin anew together each has its own."""
-    found = [one for state in view.store.sources if not state.polled for one in _of_log(state, view)]
+    """The starts of later runs, by time; of logs that restart together each has its own."""
+    found = [one for state in view.logs for one in _of_log(state, view)]
     return sorted(found, key=lambda one: (one.time, one.source))
 
 
 def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
-    log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
-    work = [track for track in log.of(state.index) if track.kind not in START_KINDS]
-    marks = [mark for mark in log.marks if mark.source == state.index]
-    ends = sorted(
-        [(mark.line, mark.time, None) for mark in marks if mark.kind == "end"]
-        + [(one.line, one.time, one) for one in log.failures if one.source == state.index and one.role in _ENDS],
-        key=lambda row: row[0],
-    )
-    openings = sorted((mark for mark in marks if mark.kind == "begin"), key=_LINE)
+    shift, work = view.shift(state.index), work_of(state.index, view)
+    ends: list[tuple[int, float, Failure | None]] = [
+        (mark.line, mark.time, None) for mark in view.run_marks(state.index, "end")
+    ]
+    ends += [(one.line, one.time, one) for one in view.failures(state.index) if one.role in _ENDS]
+    ends.sort(key=itemgetter(0))
+    openings = sorted(view.run_marks(state.index, "begin"), key=_LINE)
     begins = [(mark.line, mark.time) for mark in openings]
     steps = _steps(state.index, view)
     found: list[Boundary] = []
@@ -109,7 +107,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         if not over and not falls:
             continue
         goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
-        if goes_on and not _begins_at(begins, line):
+        if goes_on and not any(begin == line for begin, _ in begins):
             continue  # a failure that the run survived
         failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
         failure = failure or next((row[2] for row in over if row[2] is not None), None)
@@ -124,7 +122,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
 def _tries_again(
     state: SourceState, view: RunView, begins: Sequence[RunMark], lines: tuple[int, int], failure: Failure, time: float
 ) -> bool:
-    """Whether a start failed between two lines, and the second of them begins the same start once more.
+    """True where a start failed between two lines, and the second of them repeats the same start.
 
     A failure that a start survives is followed by banners of other parts, if by any.
     """
@@ -139,21 +137,22 @@ def _tries_again(
 
 
 def banner(mark: RunMark) -> str:
-    """What the first line of a run and those of its like have in common."""
+    """The common part of the first lines of runs that start alike."""
     return NUMBERS.sub("#", mark.text)[:_BANNER]
 
 
 def under_way(state: SourceState, view: RunView, low: int, high: int) -> bool:
-    """Whether a log told between two lines of work, or that its server is ready."""
-    work = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
-    if _worked(work, low, high):
-        return True
-    ready = (series for (name, _), series in view.store.marks.items() if name == READY)
-    return any(
+    """Some line of a log between two others reports work, or that its server is ready."""
+    return _worked(work_of(state.index, view), low, high) or any(
         source == state.index and low < line < high
-        for series in ready
+        for series in view.marked(READY)
         for source, line in zip(series.sources, series.lines, strict=True)
     )
+
+
+def work_of(source: int, view: RunView) -> list[ProgressTrack]:
+    """The progress of a log without that of its start."""
+    return [track for track in view.store.progress.of(source) if track.kind not in START_KINDS]
 
 
 def _after_failures(
@@ -197,18 +196,12 @@ def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float
 
 
 def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, float]]:
-    """Where one script had died of an exception before another one did: nobody else writes to the log.
+    """Lines after which one script had died of an exception before another one did: no one else writes to the log.
 
-    What was lost meanwhile, a peer, may have been the first one.
+    A peer that was lost in between may have been the first one.
     """
-    died = sorted(
-        (
-            one
-            for one in view.store.progress.failures
-            if one.source == state.index and one.role == "cause" and (one.frame.get("entry") or one.fields.get("usage"))
-        ),
-        key=_LINE,
-    )
+    causes = [one for one in view.failures(state.index) if one.role == "cause"]
+    died = sorted((one for one in causes if one.frame.get("entry") or one.fields.get("usage")), key=_LINE)
     if any(place_of(one.fields) for one in died):
         return
     for before, after in pairwise(died):
@@ -219,17 +212,12 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
             yield (before.last_line + 1, before.time)
 
 
-def _begins_at(begins: Iterable[tuple[int, float]], line: int) -> bool:
-    return any(begin == line for begin, _ in begins)
-
-
 def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
-    """Whether there was progress between two lines."""
     return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
 
 def _steps(source: int, view: RunView) -> list[tuple[int, float]]:
-    """(line, step) of the counter that a log tells most of."""
+    """(line, step) of the most frequent counter of a log."""
     counters = [
         [
             (line, value)
@@ -251,7 +239,7 @@ def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[f
 def _last_words(
     state: SourceState, line: int, over: Sequence[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack]
 ) -> float:
-    """When a log was heard of last before a line, on its own axis."""
+    """The last sign of a log before a line, on its own axis."""
     within = [gap for gap in state.gaps if gap.upto and gap.line < line <= gap.upto + _NEAR_LINES]
     gap = max(within, key=lambda gap: gap.end - gap.start, default=None)
     if gap is not None:
@@ -261,14 +249,19 @@ def _last_words(
     return max(times, default=state.first or 0.0)
 
 
+def last_run_line(source: int, view: RunView) -> int:
+    """The line with which the last run in a log starts; 0 where it holds one run."""
+    return next((one.line for one in reversed(view.fact(boundaries)) if one.source == source), 0)
+
+
 def run_began(view: RunView) -> float:
-    """When the run that is judged began: the last one in the logs."""
+    """The start of the run that is evaluated, the last one in the logs."""
     found = view.fact(boundaries)
     return found[-1].time if found else view.told[0]
 
 
 def started(view: RunView) -> float:
-    """When the start of the run that is judged began: of tries that follow one another, the first."""
+    """The first try of the start of the run that is evaluated."""
     for one in reversed(view.fact(boundaries)):
         if not one.again:
             return one.time
@@ -283,7 +276,7 @@ def downtime_of(view: RunView) -> list[Window]:
 
 
 def pauses_of(view: RunView) -> list[Window]:
-    """The time between runs that have nothing to do with each other, as far as no log goes on."""
+    """The time between unrelated runs, as far as no log continues."""
     return [
         (one.ended, one.time)
         for one in view.fact(boundaries)
@@ -297,7 +290,7 @@ def wasted_of(view: RunView) -> list[Window]:
     for one in view.fact(boundaries):
         if not one.resumed or one.last_step is None:
             continue
-        shift = view.shifts.get(one.source, 0.0)
+        shift = view.shift(one.source)
         for series in view.store.steps.values():
             again = [
                 time + shift

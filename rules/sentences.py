@@ -66,13 +66,14 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
     group = _group(items, metric, view)
     if group is None:
         return None
-    key = (f"{metric}{{{group}}}", stat, first, stop)
-    if key not in view.figures:  # findings of many servers tell of the same time
-        meanwhile = track.values[first:stop]
+
+    def figure() -> str | None:
+        values = track.values[first:stop]
         if group:
-            meanwhile = [value for at, value in enumerate(meanwhile, first) if track.group(at) == group]
-        view.figures[key] = _told(meanwhile, metric, stat)
-    return view.figures[key]
+            values = [value for at, value in enumerate(values, first) if track.group(at) == group]
+        return _told(values, metric, stat)
+
+    return view.once((_figure, metric, group, stat, first, stop), figure)  # many servers' findings share their time
 
 
 def _group(items: Sequence[Item], metric: str, view: View) -> str | None:
@@ -83,7 +84,7 @@ def _group(items: Sequence[Item], metric: str, view: View) -> str | None:
     group = items[0].group
     if not group or any(item.group != group for item in items):
         return ""
-    if view.tells_apart(metric, group):
+    if view.has_group(metric, group):
         return group
     like = {name for own in items[0].values for name in _groups(own, view)}
     return None if _groups(metric, view) & like else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +12,8 @@ from typing import Any, Literal
 from perfmon.core import DataFileError, Severity, Table, plain, read_toml
 
 from .conditions import read_condition
-from .conditions.base import Condition
+from .conditions.base import Condition, read_fields
 from .sentences import unclosed
-
-# --- What a signature holds once its TOML file was read and checked ---
 
 Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]
 """failure: the run ended of it, always the verdict; bottleneck: costs time; fault: something does not happen;
@@ -26,7 +24,7 @@ KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a signature looks at, one by one: spans of a kind, samples of a metric, or stretches of silence."""
+    """The items that a signature evaluates, one by one: spans of a kind, samples of a metric, gaps and others."""
 
     kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit"]
     name: str
@@ -34,7 +32,7 @@ class Subject:
     failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended; for limit what
     is short: time."""
     also: bool = False
-    """Looked at too when an earlier subject has data but gives no finding."""
+    """Evaluated too when an earlier subject has data but gives no finding."""
     sentence: str = ""
     """Its own sentence; empty: the signature's."""
     critical_count: tuple[int, int] | None = None
@@ -53,7 +51,7 @@ class Lost:
     `fraction[0] / sum(fraction)`. What lasts uses `leg` where a run has nothing of the others.
     """
 
-    leg: Literal["", "queue", "rpc", "whole", "between"] = ""
+    leg: str = ""
     beyond: str = ""
     baseline: bool = False
     """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
@@ -76,12 +74,13 @@ class Cause:
     """Another signature that, when it fires on the same key or at the same time, explains this one."""
 
     signature: str
-    match: Literal["key", "time", "lost"]
+    match: str = "time"
+    """`key`, `time` or `lost` (the time that both cost)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceFor:
-    """What to do where the lines are those of one format pack, in place of the general advice."""
+    """The advice where the lines are those of one format pack, in place of the general one."""
 
     pack: str
     advice: tuple[str, ...]
@@ -129,7 +128,7 @@ class Signature:
     critical_count: tuple[int, int]
     """The same for the critical band: (1, 1) fires at once."""
     for_s: float
-    """How long occurrences must go on before the finding fires."""
+    """Seconds for which occurrences must continue before the finding fires."""
     keep_firing_for_s: float
     """Occurrences that are further apart belong to different episodes; so long after the last one it is resolved."""
     brief_s: float
@@ -143,14 +142,14 @@ class Signature:
     requires: tuple[str, ...] = ()
     """Span kinds or metrics, all of which the run must have for the signature to be judged."""
     unless: tuple[str, ...] = ()
-    """Likewise, none of which it may ever have told: what the signature says is not true of such runs."""
+    """Span kinds or metrics, none of which the run may ever have had: the signature does not apply to such runs."""
     advice_for: tuple[AdviceFor, ...] = ()
     """The first whose pack the finding's lines are of replaces `advice`."""
     every_s: float = 0.0
     """Samples of a stream that come more often are judged once in this time: what is polled every second."""
 
 
-# --- Reads signatures from TOML; a mistake is told with file, key and what was expected ---
+# --- Reads signatures from TOML; an error names file, key and what was expected ---
 
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
@@ -173,14 +172,18 @@ def _subjects(table: Table) -> tuple[Subject, ...]:
         count = _count(entry, "critical_count", (1, 1)) if "critical_count" in entry.data else None
         name, sentence = entry.text(kinds[0]), _sentence(entry, "")
         kind: Any = kinds[0]
-        severity = entry.text("severity", "")
-        if severity and severity not in tuple(Severity):
-            raise entry.wrong("severity", f"expected one of {', '.join(Severity)}")
-        least = Severity(severity) if severity else None
-        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count, least))
+        severity = _severity(entry) if "severity" in entry.data else None
+        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count, severity))
     if not subjects:
         raise table.wrong("on", "missing, expected a subject ([[on]])")
     return tuple(subjects)
+
+
+def _severity(table: Table) -> Severity:
+    severity = table.text("severity", "critical")
+    if severity not in tuple(Severity):
+        raise table.wrong("severity", f"expected one of {', '.join(Severity)}")
+    return Severity(severity)
 
 
 def _sentence(table: Table, default: str | None = None) -> str:
@@ -197,24 +200,11 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    known = ("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until", "short")
-    entry.only((*known, "critical_share"))
-    leg = entry.text("leg", "")
-    if leg not in ("", "queue", "rpc", "whole", "between"):
+    entry.only(field.name for field in fields(Lost))
+    lost = read_fields(Lost, entry)
+    if lost.leg not in ("", "queue", "rpc", "whole", "between"):
         raise entry.wrong("leg", "expected queue, rpc, whole or between")
-    return Lost(
-        leg=leg,  # type: ignore[arg-type]  # checked above
-        beyond=entry.text("beyond", ""),
-        baseline=entry.flag("baseline"),
-        spans=entry.text("spans", ""),
-        share=entry.texts("share"),
-        rest=entry.text("rest", ""),
-        fraction=entry.texts("fraction"),
-        back=max(1, int(entry.number("back", 1))),
-        until=entry.text("until", ""),
-        short=entry.flag("short"),
-        critical_share=entry.number("critical_share", 1.0),
-    )
+    return replace(lost, back=max(1, lost.back))
 
 
 def _advice_by_cause(table: Table) -> dict[str, tuple[str, ...]]:
@@ -228,19 +218,17 @@ def _causes(table: Table) -> tuple[Cause, ...]:
     causes = []
     for entry in table.tables("cause"):
         entry.only(("signature", "match"))
-        match = entry.text("match", "time")
-        if match not in ("key", "time", "lost"):
+        causes.append(read_fields(Cause, entry))
+        if causes[-1].match not in ("key", "time", "lost"):
             raise entry.wrong("match", "expected key, time or lost")
-        causes.append(Cause(entry.text("signature"), match))  # type: ignore[arg-type]  # checked above
     return tuple(causes)
 
 
 def _advice_for(table: Table) -> tuple[AdviceFor, ...]:
-    packs = []
-    for entry in table.tables("advice_for"):
+    entries = table.tables("advice_for")
+    for entry in entries:
         entry.only(("pack", "advice"))
-        packs.append(AdviceFor(entry.word("pack"), entry.texts("advice", required=True)))
-    return tuple(packs)
+    return tuple(AdviceFor(entry.word("pack"), entry.texts("advice", required=True)) for entry in entries)
 
 
 def _count(table: Table, name: str, default: tuple[int, int]) -> tuple[int, int]:
@@ -282,9 +270,6 @@ def load_signature(path: Path) -> Signature:
     kind = table.text("kind")
     if kind not in KINDS:
         raise table.wrong("kind", f"expected one of {', '.join(KINDS)}")
-    severity = table.text("severity", "critical")
-    if severity not in tuple(Severity):
-        raise table.wrong("severity", f"expected one of {', '.join(Severity)}")
     conditions = tuple(read_condition(entry) for entry in table.tables("condition"))
     if not conditions:
         raise table.wrong("condition", "missing, expected at least one [[condition]]")
@@ -294,7 +279,7 @@ def load_signature(path: Path) -> Signature:
         title=table.line("title"),
         kind=kind,
         rank=int(table.required_number("rank")),
-        severity=Severity(severity),
+        severity=_severity(table),
         meaning=table.text("meaning"),
         sentence=_sentence(table),
         advice=table.texts("advice", required=True),

@@ -1,4 +1,4 @@
-"""Gaps without a line: of one log while others go on, and of all logs at once."""
+"""Gaps without a line: of one log while others continue, and of all logs at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from perfmon.core import EPOCH, Gap, Ref, intersection, median, percentile
@@ -21,32 +22,32 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 
-# --- Lines without a clock that always follow a dated one, as timers follow an iteration: they fill no silence ---
+# --- Lines without a clock that always follow a dated one, as timers follow an iteration: they fill no gap ---
 #
-# When they were printed is not known, only that as many have come within a short time before, and often.
+# Their time is not known, only that as many have often come within a short time before.
 
 _OFTEN = 5
 _LOOKED_AT = 64
 """Samples of each series before the silence."""
 _QUICK = 1 / 3
 """Of the silence: within this time as many lines came before."""
-Told = tuple[float, int]
+Sample = tuple[float, int]
 """Time and line."""
 
 
 def is_filled(held: Iterable[Series], source: int, gap: Gap) -> bool:
-    """More lines without a clock told something within a gap of a log than usually follow a dated one."""
-    within: dict[int, int] = {}
+    """More recognised lines without a clock are within a gap of a log than usually follow a dated one."""
     series = list(held)
-    for at, one in enumerate(series):
-        count = _within(one, source, gap)
-        if count:
-            within[at] = count
+    within = {at: count for at, one in enumerate(series) if (count := _within(one, source, gap))}
     if not within:
         return False
     before = [_before(one, source, gap) for one in series]
-    dated = _dated_counts(told for one in before for told in one)
-    quick = _quick(dated, gap)
+    # By their time the first lines that have it: those may be dated.
+    dated: dict[float, int] = {}
+    for time, line in (sample for samples in before for sample in samples):
+        dated[time] = min(line, dated.get(time, line))
+    length = gap.end - gap.start
+    quick = {time for time, after in pairwise([*sorted(dated), gap.start]) if after - time <= _QUICK * length}
     return any(not _usual(before[at], count, dated, quick) for at, count in within.items())
 
 
@@ -63,8 +64,8 @@ def _within(series: Series, source: int, gap: Gap) -> int:
     )
 
 
-def _before(series: Series, source: int, gap: Gap) -> list[Told]:
-    """The last samples that a log told before the gap's first line."""
+def _before(series: Series, source: int, gap: Gap) -> list[Sample]:
+    """The last samples of a log before the first line of the gap."""
     if series.steady():
         if not len(series) or series.sources[0] != source:
             return []
@@ -73,38 +74,19 @@ def _before(series: Series, source: int, gap: Gap) -> list[Told]:
         return [(series.times[at], series.lines[at]) for at in places]
     mine = [
         (time, line)
-        for time, line, told_by in zip(series.times, series.lines, series.sources, strict=True)
-        if told_by == source and time < gap.start
+        for time, line, log in zip(series.times, series.lines, series.sources, strict=True)
+        if log == source and time < gap.start
     ]
     return sorted(mine)[-_LOOKED_AT:]
 
 
-def _dated_counts(told: Iterable[Told]) -> dict[float, int]:
-    """By their time the first lines that have it: those may be dated."""
-    first: dict[float, int] = {}
-    for time, line in told:
-        first[time] = min(line, first.get(time, line))
-    return first
-
-
-def _quick(times: Iterable[float], gap: Gap) -> set[float]:
-    """Times after which the next one came soon."""
-    return {
-        before for before, after in pairwise([*sorted(times), gap.start]) if after - before <= _QUICK * _length(gap)
-    }
-
-
-def _length(gap: Gap) -> float:
-    return gap.end - gap.start
-
-
-def _usual(before: Iterable[Told], count: int, dated: dict[float, int], quick: set[float]) -> bool:
-    """So many samples of a series, and more, have often followed a dated line soon."""
+def _usual(before: Iterable[Sample], count: int, dated: dict[float, int], quick: set[float]) -> bool:
+    """At least `count` samples of a series have often followed a dated line soon."""
     followed = Counter(time for time, line in before if line > dated[time] and time in quick)
     return sum(came >= count for came in followed.values()) >= _OFTEN
 
 
-# --- What a log says when it, or the run, ends ---
+# --- Lines that announce the end of a log, or of the run ---
 
 _WORDS = (
     r"(?<![.\w])(?:finished|completed?|shut(?:ting)? ?down|exit(?:ed|ing)?|stopp(?:ed|ing)|terminat(?:ed|ing)|"
@@ -113,7 +95,7 @@ _WORDS = (
 _GOES_ON = (
     r"(?<!\bto )(?<!\bbe )(?<!\bnot )(?<!\bcollection )(?<!\bevaluation )(?<!\bcheckpoint )(?<!\bstep )(?<!\bbatch )"
 )
-"""What stands before these words in lines of a run that goes on: it waits for something to complete, or a part has."""
+"""Text before these words in lines of a run that continues: it waits for something to complete, or a part has."""
 FAREWELL = re.compile(rf"(?i){_GOES_ON}{_WORDS}(?! [a-z]+ing\b)")
 RUN_OVER = re.compile(
     r"(?i)\b(?:orchestrator|train(?:er|ing)|run|job|experiment)\b(?! (?:step|epoch|batch))[^.,;:\d]{0,24}\b"
@@ -125,20 +107,20 @@ RUN_OVER = re.compile(
 )
 
 
-# --- Logs of a run that is over, beside those of one that began after it: their silence means nothing ---
+# --- Logs of a run that is over, next to those of a later run: their gaps mean nothing ---
 #
-# A run is over where all of its logs have ended before the first of the others begins. Where a log goes on through both
-# (a server's), a log is over when another one of its kind has begun after its last line.
+# A run is over where all of its logs have ended before the first of the others starts. Where a log continues through
+# both (a server's), a log is over when another one of its kind has started after its last line.
 
 _NUMBERS = re.compile(r"[\d._-]+")
 _ALIKE = 0.5
-"""Share of the patterns of the log that tells less."""
+"""Share of the patterns of the log that has fewer."""
 Extent = tuple[float, float, SourceState]
 
 
-def bygone(states: Sequence[SourceState], shifts: Mapping[int, float]) -> dict[int, float]:
-    """Logs whose run is over, by index, with the moment at which it was: nobody waited for their lines any more."""
-    extents = _extents(states, shifts)
+def ended_sources(view: RunView) -> Mapping[int, float]:
+    """Logs whose run is over, by index, with the time at which it ended: no more lines of theirs were expected."""
+    extents: list[Extent] = sorted(((*view.extent(state), state) for state in dated(view)), key=itemgetter(0))
     if not extents or extents[-1][0] <= min(last for _, last, _ in extents):
         return {}  # all were there at the same time
     gone: dict[int, float] = {}
@@ -151,18 +133,8 @@ def bygone(states: Sequence[SourceState], shifts: Mapping[int, float]) -> dict[i
     return gone
 
 
-def _extents(states: Sequence[SourceState], shifts: Mapping[int, float]) -> list[Extent]:
-    """First and last moment of each log, by the first."""
-    moved = [
-        (state.first + shifts.get(state.index, 0.0), state.last + shifts.get(state.index, 0.0), state)
-        for state in states
-        if state.first is not None and state.last is not None and not state.polled
-    ]
-    return sorted(moved, key=lambda extent: extent[0])
-
-
 def _runs(extents: Sequence[Extent]) -> list[tuple[float, float]]:
-    """Stretches between which no log goes on."""
+    """Ranges between which no log continues."""
     runs: list[tuple[float, float]] = []
     for first, last, _ in extents:
         if runs and first <= runs[-1][1]:
@@ -173,7 +145,7 @@ def _runs(extents: Sequence[Extent]) -> list[tuple[float, float]]:
 
 
 def _alike(state: SourceState, other: SourceState) -> bool:
-    """They tell the same things, or bear the same name but for its numbers."""
+    """They have the same patterns, or the same name but for its numbers."""
     if state.spec != other.spec and _bare(state.spec) == _bare(other.spec):
         return True
     mine, theirs = state.patterns.keys(), other.patterns.keys()
@@ -184,21 +156,14 @@ def _bare(spec: str) -> str:
     return _NUMBERS.sub(" ", spec.rpartition("/")[2])
 
 
-def bygone_of(view: RunView) -> Mapping[int, float]:
-    """The same of all logs of a run."""
-    return bygone(view.store.sources, view.shifts)
-
-
-# --- Stretches without a line: of one log while others go on, and of all logs at once ---
+# --- Gaps without a line: of one log while others continue, and of all logs at once ---
 #
-# A log tells when it is silent only by lines that have a clock. One stamped line followed by lines without any (a
-# progress table, dict lines of a trainer) tells nothing, and the end of a log that said farewell is no silence.
+# Only lines with a clock show when a log is silent. One stamped line followed by lines without any (a progress table,
+# dict lines of a trainer) shows nothing, and the end of a log that announced its shutdown is no gap.
 
 LEAST_S = 10.0
 """Shorter gaps are not told apart."""
-_BUSY_LINES = 20
 _UNDATED_LINES = 5
-_LONG_S = 60.0
 _SET_BACK_S = 60.0
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _NIGHT_S = 4 * _HOUR_S
@@ -208,28 +173,25 @@ _TAIL_SHARE = 0.4
 
 
 @dataclass(slots=True)
-class Quiet:
-    """A stretch in which a log, or all of them, printed nothing."""
+class SourceGap:
+    """A time range in which a log printed nothing."""
 
     start: float
     end: float
     source: int
-    """-1: all logs."""
     usual_s: float
-    """The usual time between lines of that log (the largest of all logs for `all`)."""
+    """The usual time between lines of that log."""
     ended: bool
-    """The log has no further line, others go on."""
-    refs: tuple[tuple[Ref, str], ...] = ()
-    """The last line before the silence, of each log."""
-    proven_s: float = inf
-    """Of all logs: seconds from which on, by the run's own rhythm, it is no pause."""
+    """The log has no further line, others continue."""
+    ref: tuple[Ref, str]
+    """The last line before it."""
 
 
 def usual_gap(state: SourceState) -> float:
-    """Seconds that usually pass between two lines of a log: below 10 s it is not told apart.
+    """The usual seconds between two lines of a log, at least 10.
 
-    A log that is silent for most of its time is a sparse one; then its silences are what is usual. Three of its
-    longest gaps in four are not longer than what is said here.
+    A log that is silent for most of its time is a sparse one; then its gaps are what is usual: three in four of its
+    longest gaps are not longer than the result.
     """
     gaps = sorted(gap.end - gap.start for gap in state.gaps)
     observed = (state.last or 0.0) - (state.first or 0.0)
@@ -239,88 +201,85 @@ def usual_gap(state: SourceState) -> float:
 
 
 def announced_shutdown(state: SourceState) -> bool:
-    """Its last dated line says that it ends."""
+    """The last dated line of a log announces its end."""
     return _is_farewell(state.last_line[1])
 
 
-@lru_cache(64)
+@lru_cache(64)  # the same lines several times in every evaluation
 def _is_farewell(text: str) -> bool:
-    """Asked of the same lines several times in every judgement."""
     return FAREWELL.search(text) is not None
 
 
-def is_over(state: SourceState) -> bool:
-    """Nothing more is to come of a log."""
+def has_ended(state: SourceState) -> bool:
+    """A log that has ended: no more lines are expected."""
     return state.ended or announced_shutdown(state)
 
 
-def quiet_logs(view: RunView) -> list[Quiet]:
-    """Stretches without a line, log by log; the tail of a log that ends while others go on is one.
+def source_gaps(view: RunView) -> list[SourceGap]:
+    """Gaps without a line that reach into the window, in full length, log by log.
 
-    What is usual for a stretch is told by the log's other stretches. A log whose clock was guessed is not judged: where
-    it lies is not known well enough to say that it was silent while others went on.
+    The tail of a log that ends while others continue is one. The usual length of a gap is defined by the other gaps of
+    the log. A log whose clock was guessed is left out: its place on the axis is not known well enough.
     """
-    telling = [state for state in _telling(view) if state.index not in view.guessed]
-    gone = view.fact(bygone_of)
-    return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view, gone))], view)
+    low, high = view.window
+    gaps = [
+        gap
+        for state in _clocked(view)
+        if state.index not in view.guessed
+        for gap in (*_inner(state, view), *_tail(state, view))
+    ]
+    return [gap for gap in gaps if min(gap.end, high) > max(gap.start, low)]
 
 
-def _inner(state: SourceState, view: RunView) -> list[Quiet]:
-    shift, usual = view.shifts.get(state.index, 0.0), usual_gap(state)
+def _inner(state: SourceState, view: RunView) -> list[SourceGap]:
+    shift, usual = view.shift(state.index), usual_gap(state)
     longest = sorted((gap.end - gap.start for gap in state.gaps), reverse=True)[:2]
-    quiet = []
+    found = []
     for gap in _gaps(state, view):
         alone = gap.end - gap.start >= longest[0]
         other = longest[-1] if alone and len(longest) > 1 else 0.0 if alone else longest[0]
-        told = (_line(state, gap),)
-        quiet.append(Quiet(gap.start + shift, gap.end + shift, state.index, max(usual, other), False, told))
-    return quiet
+        ref = (Ref(state.index, gap.line, 0), gap.text)
+        found.append(SourceGap(gap.start + shift, gap.end + shift, state.index, max(usual, other), False, ref))
+    return found
 
 
 def _gaps(state: SourceState, view: RunView) -> list[Gap]:
-    """The gaps of a log that reach into the part that is looked at: a run that is watched for days has many more."""
+    """The gaps of a log that reach into the clip: a run that is monitored for days has many more."""
     if view.clip is None:
         return state.gaps
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     low, high = view.clip[0] - shift, view.clip[1] - shift
     return [gap for gap in state.gaps if gap.end > low and gap.start < high]
 
 
-def _tail(state: SourceState, view: RunView, gone: Mapping[int, float]) -> list[Quiet]:
+def _tail(state: SourceState, view: RunView) -> list[SourceGap]:
     # Where all logs are silent none of them is: that is a stall, or the end.
-    last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
-    high = min(high, gone.get(state.index, high))
+    last, high = view.extent(state)[1], view.told[1]
+    high = min(high, view.fact(ended_sources).get(state.index, high))
     set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
     if high - last < LEAST_S or announced_shutdown(state) or set_back:
         return []  # where its clock was set back it may print all the time and not have caught up
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
     line, text = state.last_line
     usual = max(usual_gap(state), _TAIL_SHARE * longest)
-    return [Quiet(last, high, state.index, usual, True, ((Ref(state.index, line, 0), text),))]
+    return [SourceGap(last, high, state.index, usual, True, (Ref(state.index, line, 0), text))]
 
 
 def silences(view: RunView) -> list[Window]:
-    """The same with the time between runs."""
-    telling = _telling(view)
-    if not telling or len(telling) < len(dated(view)):
+    """Ranges in which no log printed a line, with the time between runs; none where a log may have printed undated."""
+    clocked = _clocked(view)
+    if not clocked or len(clocked) < len(dated(view)):
         return []
-    common: list[Window] | None = None
-    for state in telling:
-        silent = _silent(state, view)
-        common = silent if common is None else intersection(common, silent)
-    return sorted(common or [])
-
-
-def span_of(state: SourceState, view: RunView) -> Window:
-    """First and last moment of a log."""
-    shift = view.shifts.get(state.index, 0.0)
-    return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
+    common = _silent(clocked[0], view)
+    for state in clocked[1:]:
+        common = intersection(common, _silent(state, view))
+    return sorted(common)
 
 
 def is_set_forward(start: float, end: float, state: SourceState, view: RunView) -> bool:
-    """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
+    """True for a jump by the hour of a change to summer time, at night, between two steps of the usual length."""
     beyond = end - start - _HOUR_S
-    local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
+    local = (start - view.shift(state.index)) % _DAY_S
     if beyond < 0.0 or state.kind in (None, EPOCH) or local >= _NIGHT_S:
         return False
     for series in view.store.steps.values():
@@ -332,45 +291,32 @@ def is_set_forward(start: float, end: float, state: SourceState, view: RunView) 
 
 
 def dated(view: RunView) -> list[SourceState]:
-    return [
-        state for state in view.store.sources if state.first is not None and state.last is not None and not state.polled
-    ]
+    """Logs with a time."""
+    return [state for state in view.logs if state.first is not None and state.last is not None]
 
 
-def _telling(view: RunView) -> list[SourceState]:
+def _clocked(view: RunView) -> list[SourceState]:
     """Logs whose lines have clocks up to their end."""
     return [state for state in dated(view) if state.first != state.last and not _undated_end(state, view)]
 
 
 def _undated_end(state: SourceState, view: RunView) -> bool:
-    """Lines without a clock, which tell something, follow the last dated one, and more of them than usual."""
-    dated, time = state.last_line[0], state.tail
+    """More recognised lines without a clock than usual follow the last dated one."""
+    dated_line, time = state.last_line[0], state.tail
     lines: set[int] = set()
     for series in view.store.all_series():
         at = len(series) - 1
-        while at >= 0 and series.sources[at] == state.index and series.lines[at] > dated:
+        while at >= 0 and series.sources[at] == state.index and series.lines[at] > dated_line:
             lines.add(series.lines[at])
             at -= 1
             if len(lines) >= _UNDATED_LINES:
-                return time is None or is_filled(view.store.all_series(), state.index, Gap(time, inf, dated, ""))
+                return time is None or is_filled(view.store.all_series(), state.index, Gap(time, inf, dated_line, ""))
     return False
 
 
 def _silent(state: SourceState, view: RunView) -> list[Window]:
-    """All that lies outside a log's lines: its gaps, and the time before its first and after its last line."""
-    low, high = view.whole
-    shift = view.shifts.get(state.index, 0.0)
-    first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
+    """The time outside of the lines of a log: its gaps, and the time before its first and after its last line."""
+    (low, high), (first, last), shift = view.whole, view.extent(state), view.shift(state.index)
     silent = [(gap.start + shift, gap.end + shift) for gap in _gaps(state, view)]
     silent += [(low, first)] if first > low else []
     return silent + ([(last, high)] if last < high else [])
-
-
-def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
-    return (Ref(state.index, gap.line, 0), gap.text)
-
-
-def _seen(quiet: list[Quiet], view: RunView) -> list[Quiet]:
-    """Those that reach into the window that is looked at, in their full length: by that they are judged."""
-    low, high = view.window
-    return [stretch for stretch in quiet if min(stretch.end, high) > max(stretch.start, low)]

@@ -21,7 +21,7 @@ from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, 
 from .finished import over_at
 from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, run_began
-from .silence import announced_shutdown, bygone_of, is_set_forward
+from .silence import announced_shutdown, ended_sources, is_set_forward
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _counted_on(view: RunView, main: Sequence[SourceState], start: float, end: f
     It went on meanwhile about as quickly as before: lines are missing. Or it began again: what lies between two epochs
     or two runs nobody knows.
     """
-    log, shifts = view.store.progress, {state.index: view.shifts.get(state.index, 0.0) for state in main}
+    log, shifts = view.store.progress, {state.index: view.shift(state.index) for state in main}
     leaps = [
         leap
         for leap in log.leaps
@@ -208,7 +208,7 @@ def _lives(view: RunView, start: float, end: float) -> bool:
     for state in view.store.sources:
         if state.polled:
             continue
-        shift, last = view.shifts.get(state.index, 0.0), state.idle_since
+        shift, last = view.shift(state.index), state.idle_since
         lines = state.lines_since(start - shift)
         held = [*state.idle, *([last] if last is not None else [])]
         if lines >= _LIVELY and any(gap.end + shift >= (start + end) / 2 for gap in held):
@@ -218,7 +218,7 @@ def _lives(view: RunView, start: float, end: float) -> bool:
 
 def _was_there(state: SourceState, moment: float, view: RunView) -> bool:
     """Whether a log that tells of progress had begun by then: before its first line a run cannot stand still."""
-    begun = (state.first or 0.0) + view.shifts.get(state.index, 0.0) <= moment + _EDGE_S
+    begun = (state.first or 0.0) + view.shift(state.index) <= moment + _EDGE_S
     return begun and state.index in _progressing(view)
 
 
@@ -237,7 +237,7 @@ def main_logs(view: RunView) -> list[SourceState]:
         if (state.index in working or (state.lines >= _BUSY_LINES and state.first != state.last))
         and not state.idle_silence
         and not state.polled
-        and state.index not in view.fact(bygone_of)
+        and state.index not in view.fact(ended_sources)
         and state.index not in view.guessed
     ]
 
@@ -254,7 +254,7 @@ def _quiet(view: RunView, main: Sequence[SourceState], start: float, end: float,
 
 
 def _quiet_log(view: RunView, state: SourceState, start: float, end: float, is_open: bool) -> list[Window]:
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     final = (state.last or 0.0) + shift
     if final <= start + _EDGE_S and announced_shutdown(state):
         return [(start, end)]
@@ -339,7 +339,7 @@ def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: f
     """How long a phase may last that is open, or announced by the last words of a log, when a stretch begins."""
     limit = 0.0
     for span in view.store.opened():
-        shift = view.shifts.get(span.source, 0.0)
+        shift = view.shift(span.source)
         if span.start is None or not span.start + shift <= start + 1.0 or span.kind.endswith("-wait"):
             continue
         lengths = [item.end - item.start for item in view.spans(span.kind) if item.end <= start]
@@ -354,7 +354,7 @@ def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: f
 
 def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
     """Whether the last bar of a log before a moment had reached its end: an epoch is over, and the next not begun."""
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     counters = [one for one in view.store.progress.counters.values() if one.source == state.index]
     last = max(counters, key=lambda one: (one.line, one.time), default=None)
     if last is None or last.total is None or abs(last.time + shift - moment) > _CLOCK_S:
@@ -366,7 +366,7 @@ def _last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: f
     """The last line of each log before a stretch."""
     lines: list[tuple[Ref, str]] = []
     for state in logs:
-        shift = view.shifts.get(state.index, 0.0)
+        shift = view.shift(state.index)
         gap = _around([*state.gaps, *state.idle], start - shift, end - shift)
         if gap is not None:
             lines.append((Ref(state.index, gap.line, 0), gap.text))

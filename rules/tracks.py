@@ -6,15 +6,17 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from operator import attrgetter
+from functools import cached_property
+from math import inf
 
-from perfmon.core import Fields, Ref, Span, Update
+from perfmon.core import LEGS, Fields, Ref, Span, Update
 from perfmon.store import Series
 
 # --- What signatures judge: spans, samples and silences as items, their values, and what they follow ---
 
 UPDATE = "weight-update"
+SENT, RECEIVED, CALLED, RPC_DONE, DONE = (1 << at for at in range(len(LEGS)))
+"""The bits of `Update.legs`."""
 START_KINDS = frozenset(
     (
         "shards", "files", "graphs", "model-load", "compile", "graph-capture", "engine-init", "download",
@@ -91,26 +93,6 @@ class Stream:
         return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
 
 
-Streams = tuple[list[str], list[int], dict[object, Stream]]
-"""The stream of each item and its place in it; all streams."""
-
-
-def value_of(kind: str, metric: str) -> Callable[[Span], float | None]:
-    """What gives `values_of(span).get(metric)` of spans of a kind, without all their other values."""
-    if kind != UPDATE:
-        name, scale = SPAN_METRICS.get(kind, ("duration_s", 1.0))
-        if metric != name:
-            return lambda _: None
-        return lambda span: None if span.duration_s is None else span.duration_s * scale
-    if metric in ("queue_ms", "wall_ms"):
-        return attrgetter(metric)
-    name, _, op = metric.partition(".")
-    if name != "rpc_ms" or op == _USUAL_OP:
-        return lambda _: None
-    wanted = op or _USUAL_OP
-    return lambda update: update.rpc_ms if update.op == wanted else None  # type: ignore[attr-defined]  # an Update
-
-
 def values_of(span: Span) -> dict[str, float]:
     """What a span lasted, as a metric; of an update the durations that it has."""
     if span.__class__ is Update:
@@ -133,31 +115,30 @@ def update_values(update: Update) -> dict[str, float]:
     return values
 
 
-# --- Samples in time order, of which stretches are asked for again and again: the windows of neighbours overlap ---
+# --- Samples in time order ---
 
 _BLOCK = 256
 
 
 class Column:
-    """Times and values of some samples of a metric, and where those stand in its track (None: all of it)."""
+    """Times and values of some samples of a metric."""
 
-    __slots__ = ("_peaks", "places", "times", "values")
+    def __init__(self, times: Sequence[float], values: Sequence[float]) -> None:
+        self.times, self.values = times, values
 
-    def __init__(self, times: Sequence[float], values: Sequence[float], places: Sequence[int] | None = None) -> None:
-        self.times, self.values, self.places = times, values, places
-        self._peaks: list[float] | None = None
+    @cached_property
+    def _peaks(self) -> list[float]:
+        return [max(self.values[at : at + _BLOCK]) for at in range(0, len(self.values), _BLOCK)]
 
     def largest(self, start: int, stop: int) -> float:
         """The largest value of start..stop, `stop` not included, which is not empty.
 
-        Windows of an hour, asked for at each of their samples, would take as long as the square of their number.
+        Windows of an hour, needed at each of their samples, would take as long as the square of their number.
         """
         first, last = -(-start // _BLOCK), stop // _BLOCK
         values = self.values
         if last - first < 2:
             return max(values[start:stop])
-        if self._peaks is None:
-            self._peaks = [max(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
         return max(*values[start : first * _BLOCK], *self._peaks[first:last], *values[last * _BLOCK : stop])
 
     def place(self, time: float, value: float) -> int:
@@ -179,7 +160,7 @@ class Column:
 # --- All samples of a metric in time order, whatever logs and groups they come from ---
 
 
-@dataclass(slots=True)
+@dataclass
 class Track:
     """All samples of a metric in time order."""
 
@@ -190,12 +171,8 @@ class Track:
     group: Callable[[int], str]
     source: Callable[[int], int]
     earlier: Mapping[object, int] = field(default_factory=dict)
-    """Samples of each (log, group) that lie before what is looked at."""
-    columns: dict[str, Column] = field(default_factory=dict)
-    streams: dict[tuple[int, str], Column] = field(default_factory=dict)
-    """Likewise of one log and group."""
-    only: tuple[int, str] | None = None
-    """The log and group of all samples, where it is known that they are of one."""
+    """Samples of each (log, group) that lie before what is evaluated."""
+    _columns: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -217,30 +194,26 @@ class Track:
             start = bisect_right(times, item.end - window_s, start, stop)
         return column, max(start, stop - window_n) if window_n else start, stop
 
+    @cached_property
+    def streams(self) -> dict[tuple[int, str], Column]:
+        """The samples of each log and group."""
+        rows: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
+        for at, (time, value) in enumerate(zip(self.times, self.values, strict=True)):
+            times, values = rows.setdefault((self.source(at), self.group(at)), ([], []))
+            times.append(time)
+            values.append(value)
+        return {key: Column(*row) for key, row in rows.items()}
+
     def stream(self, source: int, group: str) -> Column:
-        """Samples of one log and group, and of no other. Worked out once."""
-        if self.only is not None:
-            return self.column("") if self.only == (source, group) else _NOTHING
-        if not self.streams:
-            places: dict[tuple[int, str], list[int]] = {}
-            for at in range(len(self)):
-                places.setdefault((self.source(at), self.group(at)), []).append(at)
-            for key, mine in places.items():
-                self.streams[key] = Column([self.times[at] for at in mine], [self.values[at] for at in mine], mine)
+        """Samples of one log and group, and of no other."""
         return self.streams.get((source, group), _NOTHING)
 
     def column(self, group: str) -> Column:
-        """Samples of a group and of none; those of all for "". Worked out once: rules ask at every sample."""
-        found = self.columns.get(group)
-        if found is None:
-            if group:
-                places = [at for at in range(len(self)) if self.group(at) in ("", group)]
-                times, values = [self.times[at] for at in places], [self.values[at] for at in places]
-                found = Column(times, values, places)
-            else:
-                found = Column(self.times, self.values)
-            self.columns[group] = found
-        return found
+        """Samples of a group and of none; those of all for "". Derived once: rules need it at every sample."""
+        if group not in self._columns:
+            places = [at for at in range(len(self)) if not group or self.group(at) in ("", group)]
+            self._columns[group] = Column([self.times[at] for at in places], [self.values[at] for at in places])
+        return self._columns[group]
 
 
 _NOTHING = Column((), ())
@@ -249,41 +222,25 @@ EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 
 
 def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], clip: tuple[float, float] | None) -> Track:
     """All series of a metric on the run's axis, `shifts` added to those of each log; only what lies within `clip`."""
-    if len(held) == 1 and not shifts and clip is None and _ascending(held[0].times):
-        only = held[0]
-        return Track(
-            metric,
-            only.times,
-            only.values,
-            lambda at: (only.ref(at), only.text(at)),
-            lambda _: only.group,
-            lambda at: only.sources[at],
-            only=(only.sources[0], only.group) if only and only.steady() else None,
-        )
-    low, high = clip or (float("-inf"), float("inf"))
-    if len(held) == 1 and held[0].steady():
-        return _cut(metric, held[0], shifts.get(held[0].sources[0], 0.0) if held[0] else 0.0, low, high)
+    low, high = clip or (-inf, inf)
     earlier: Counter[object] = Counter()
     rows: list[tuple[float, int, int, str, int, int]] = []
     for place, series in enumerate(held):
-        if not series:
-            continue
-        first, stop, shift = 0, len(series), 0.0
-        if series.steady():
-            shift = shifts.get(series.sources[0], 0.0)
+        first, stop = 0, len(series)
+        if stop and series.steady():  # in order, and of one log: of days of samples only those of the window
+            source = series.sources[0]
+            shift = shifts.get(source, 0.0)
             first, stop = bisect_left(series.times, low - shift), bisect_right(series.times, high - shift)
-            if first:
-                earlier[series.sources[0], series.group] += first
-            if not shift:
-                told = series.times[first:stop], series.sources[first:stop], series.offsets[first:stop]
-                rows += zip(*told, repeat(series.group), repeat(place), range(first, stop))
-                continue
-        for at in range(first, stop):
-            moved = series.times[at] + shifts.get(series.sources[at], 0.0)
+            earlier[source, series.group] += first
+        for at, time, source, offset in zip(
+            range(first, stop), series.times[first:stop], series.sources[first:stop], series.offsets[first:stop],
+            strict=True,
+        ):  # fmt: skip
+            moved = time + shifts.get(source, 0.0)
             if low <= moved <= high:
-                rows.append((moved, series.sources[at], series.offsets[at], series.group, place, at))
+                rows.append((moved, source, offset, series.group, place, at))
             elif moved < low:
-                earlier[series.sources[at], series.group] += 1
+                earlier[source, series.group] += 1
     rows.sort()
     return Track(
         metric,
@@ -294,28 +251,3 @@ def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], cli
         lambda i: rows[i][1],
         earlier,
     )
-
-
-def _cut(metric: str, only: Series, shift: float, low: float, high: float) -> Track:
-    """The samples of low..high of a metric that has one series, in order already: nothing else is looked at."""
-    first, stop = bisect_left(only.times, low - shift), bisect_right(only.times, high - shift)
-    times: Sequence[float] = only.times[first:stop]
-    return Track(
-        metric,
-        [time + shift for time in times] if shift else times,
-        only.values[first:stop],
-        lambda at: (only.ref(first + at), only.text(first + at)),
-        lambda _: only.group,
-        lambda at: only.sources[first + at],
-        {(only.sources[0], only.group): first} if first else {},
-        only=(only.sources[0], only.group) if only else None,
-    )
-
-
-def _ascending(values: Sequence[float]) -> bool:
-    before = float("-inf")
-    for value in values:
-        if value < before:
-            return False
-        before = value
-    return True

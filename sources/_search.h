@@ -20,6 +20,7 @@
 #error "no search for this processor: perfmon does without"
 #endif
 
+enum { TRIED = 4 }; /* windows of a needle for which each bucket is weighed: those that are rarest by themselves */
 enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 4096, FURTHEST = 60, MOST = 2000 };
 
 typedef struct {
@@ -245,6 +246,34 @@ static uint32_t slot_of(uint32_t key)
     return key * 2654435761u >> 20; /* the upper 12 bits: SLOTS is 4096 */
 }
 
+/* How rare each window of a needle is by itself, the rarest the lowest; returns how many there are, at least one. */
+static int windows_of(const Needle *needle, const uint8_t times[SLOTS], const double shares[256], double rarity[FURTHEST])
+{
+    int count = 0;
+    do {
+        double rare = wordy(needle, count);
+        for (int at = 0; at < WINDOW && count + at < needle->size; at++)
+            rare *= shares[(uint8_t)needle->text[count + at]] / 1000;
+        rarity[count] = rare + COMPARED * times[slot_of(key_at(needle->text + count))] / PLACES;
+        count++;
+    } while (count + WINDOW <= needle->size && count < FURTHEST);
+    return count;
+}
+
+/* The value of which `rank` of some values are not above it. */
+static double nth_least(const double *values, int count, int rank)
+{
+    double bar = 1e300;
+    for (int at = 0; at < count; at++) {
+        int below = 0;
+        for (int other = 0; other < count; other++)
+            below += values[other] < values[at];
+        if (below >= rank - 1 && values[at] < bar)
+            bar = values[at];
+    }
+    return bar;
+}
+
 /* Puts each needle in the bucket, by the window, that costs least; then builds the tables. */
 static void search_ready(Search *search)
 {
@@ -262,7 +291,12 @@ static void search_ready(Search *search)
         Needle *needle = &search->needles[at];
         double least = 1e300;
         int into = 0, among = 0;
-        for (int window = 0; window == 0 || (window + WINDOW <= needle->size && window < FURTHEST); window++) {
+        double rarity[FURTHEST];
+        const int windows = windows_of(needle, times, shares, rarity);
+        const double bar = nth_least(rarity, windows, TRIED);
+        for (int window = 0; window < windows; window++) {
+            if (rarity[window] > bar)
+                continue;
             double asked = COMPARED * times[slot_of(key_at(needle->text + window))] / PLACES;
             for (int bucket = 0; bucket < BUCKETS; bucket++) {
                 Bucket wider = buckets[bucket];

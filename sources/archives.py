@@ -65,7 +65,7 @@ def inflate(kind: str, read: Read) -> Iterator[bytes]:
             out, raw = member.step(raw)
         except (zlib.error, EOFError, OSError, lzma.LZMAError, ValueError, _zstd_error()) as error:
             yield from _salvaged(member, raw)
-            raise BrokenError(f"corrupt ({_said(error)})") from None
+            raise BrokenError(f"corrupt ({_message(error)})") from None
         begun = begun or fed
         if out:
             yield out
@@ -96,7 +96,7 @@ class Deflate:
         return self._stream.eof
 
     def salvage(self, raw: bytes) -> Iterator[bytes]:
-        """What the piece that failed holds before the damage, byte by byte."""
+        """Yield the output of the failed piece before the damage, byte by byte."""
         try:
             for value in raw:
                 yield self._before.decompress(bytes((value,)))
@@ -159,7 +159,7 @@ def _zstd_error() -> type[Exception]:
     return zstandard.ZstdError
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The library's own words, short, without its error numbers."""
     return str(error).rpartition(": ")[2][:80] or type(error).__name__
 
@@ -335,7 +335,7 @@ def _deflated(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _next_header(file: BinaryIO, begin: int) -> int | None:
-    """Where the next file's header stands at or after `begin`."""
+    """Offset of the next file's header at or after `begin`."""
     file.seek(begin)
     at, kept = begin, b""
     while data := file.read(_ZIP_CHUNK):
@@ -352,7 +352,7 @@ def _next_header(file: BinaryIO, begin: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What an archive holds."""
+    """The contents of an archive."""
 
     logs: tuple[str, ...]
     """Names of the logs in it, sorted; display text, never paths."""

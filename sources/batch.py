@@ -125,9 +125,9 @@ def _bundle_damage(log: LogFile) -> Iterator[Notice]:
 
 
 def _unopened(log: LogFile) -> Iterator[Notice]:
-    said = in_folder(log.path)
-    if said:
-        yield Notice(f"{log.name}: {said}", "unopened")
+    message = in_folder(log.path)
+    if message:
+        yield Notice(f"{log.name}: {message}", "unopened")
 
 
 def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:
@@ -149,7 +149,7 @@ def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator
 
 
 def damaged(name: str, damage: str, offset: int) -> Notice:
-    """What is told where a log ends before its time."""
+    """The notice for a log that ends too early."""
     return Notice(f"{name}: {damage} after {offset} bytes, the rest is lost", "lost")
 
 

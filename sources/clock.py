@@ -130,12 +130,12 @@ class SourceClock:
         return times
 
     def arrived(self, wall: float) -> None:
-        """What comes next, until a line tells a time, came at `wall` (seconds since 1970 by the clock of some zone)."""
+        """Use `wall` (seconds since 1970 by the clock of some zone) for the next lines, until one contains a time."""
         self.by_arrival, self.kind = True, LOCAL
         self._wall = self.last = wall if self._wall is None else max(wall, self._wall)
 
     def slip(self, seconds: float) -> None:
-        """What comes, and what came last, is that much later on the axis than its lines say."""
+        """Place the last and all later lines that much later on the axis than their times."""
         self._slipped += seconds
         self.last = None if self.last is None else self.last + seconds
         if self.mono_to_wall is not None and abs(self.mono_step + seconds) <= _STEPPED_S / 2:

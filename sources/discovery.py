@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import InputError, plain
 
-from .file_tree import holds_logs, is_log, matches, walk_tree
+from .file_tree import Tree, holds_logs, is_log, matches, walk_tree
 from .spec import (
     ARCHIVES,
     HEAD,
@@ -41,7 +41,7 @@ _NAMED = 3
 
 
 def in_folder(root: Path) -> str:
-    """What is said of the archives below a folder; "" where there are none."""
+    """The message about the archives below a folder; "" if there are none."""
     try:
         archives = walk_tree(root).archives
     except OSError:
@@ -51,7 +51,7 @@ def in_folder(root: Path) -> str:
 
 
 def in_bundle(found: BundleListing) -> str:
-    """What is said of the archives in an archive; "" where there are none."""
+    """The message about the archives in an archive; "" if there are none."""
     return f"{_named(found.archives)} not read: unpack it and name the logs" if found.archives else ""
 
 
@@ -120,7 +120,7 @@ def log_file(path: Path) -> LogFile:
 
 
 def folder_of_archives(root: Path) -> LogFile:
-    """What stands for the archives below a folder: reading it names them."""
+    """The entry for the archives below a folder: reading it yields a notice with their names."""
     return LogFile(display_name(root), Path(os.path.abspath(root)), None, ARCHIVES)
 
 
@@ -141,30 +141,25 @@ def distinct(logs: Sequence[LogFile]) -> list[LogFile]:
     return sorted(kept.values(), key=lambda log: (log.name, log.member or ""))
 
 
-def globbed(pattern: str) -> list[Path]:
-    """The logs that a pattern matches now, those below directories that it matches included."""
-    paths: list[Path] = []
-    bare = not os.path.basename(pattern).strip("*")
-    for path in matches(pattern):
-        if os.path.isdir(path):
-            with suppress(OSError):
-                paths += walk_tree(path).logs if holds_logs(path.name) else []
-        elif os.path.isfile(path) and (not bare or is_log(str(path))):
-            paths.append(path)
-    return paths
+def globbed(pattern: str) -> tuple[list[Path], list[LogFile]]:
+    """Return what a pattern matches now: the logs, those below directories included, and the folders of archives.
 
-
-def archives_beside(pattern: str) -> list[LogFile]:
-    """The folders of archives that a pattern matches without naming them: they are no logs that it stands for."""
+    Archives that the pattern does not name are not logs that it stands for.
+    """
+    logs: list[Path] = []
     folders: set[Path] = set()
     bare = not os.path.basename(pattern).strip("*")
     for path in matches(pattern):
         if os.path.isdir(path):
             with suppress(OSError):
-                folders.update([path] if holds_logs(path.name) and walk_tree(path).archives else ())
-        elif bare and is_bundle(path.name) and not is_log(str(path)):
+                tree = walk_tree(path) if holds_logs(path.name) else Tree()
+                logs += tree.logs
+                folders.update([path] if tree.archives else ())
+        elif os.path.isfile(path) and (not bare or is_log(str(path))):
+            logs.append(path)
+        elif bare and is_bundle(path.name):
             folders.add(path.parent)
-    return [folder_of_archives(folder) for folder in sorted(folders) if folders.isdisjoint(folder.parents)]
+    return logs, [folder_of_archives(folder) for folder in sorted(folders) if folders.isdisjoint(folder.parents)]
 
 
 def _in_directory(spec: Spec) -> list[LogFile]:
@@ -180,12 +175,12 @@ def _in_directory(spec: Spec) -> list[LogFile]:
     if tree.archives:
         raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
     others = "another file is" if tree.others == 1 else f"{tree.others} other files are"
-    seen = f"; {others}: name one to read it" if tree.others else ""
-    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
+    hint = f"; {others}: name one to read it" if tree.others else ""
+    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){hint}")
 
 
 def _in_glob(spec: Spec) -> list[LogFile]:
-    paths = globbed(spec.path)
+    paths, archives = globbed(spec.path)
     if not paths:
         raise InputError(f"{shown(spec.text)}: no match; {shown(str(_nearest(Path(spec.path))))} exists")
     logs, errors = [], []
@@ -196,7 +191,7 @@ def _in_glob(spec: Spec) -> list[LogFile]:
             errors.append(error)
     if not logs:
         raise errors[0]
-    return [*logs, *archives_beside(spec.path)]
+    return [*logs, *archives]
 
 
 def _matched(path: Path) -> list[LogFile]:
@@ -301,13 +296,10 @@ def _is_linked(path: Path) -> bool:
 
 # --- What SPECs name at this moment, and the folders in which more may appear ---
 
-_FEW = 32
-"""Folders whose times are worth a look before all that is in them is listed."""
-
 
 @dataclass(slots=True)
 class Listing:
-    """What SPECs name at this moment."""
+    """The logs that SOURCEs name now."""
 
     logs: list[LogFile] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
@@ -321,8 +313,8 @@ def listed(specs: Sequence[Spec]) -> Listing:
         path = Path(spec.path)
         _watch_name(path, listing.folders)
         if spec.kind is Kind.GLOB:
-            paths = globbed(spec.path)
-            listing.logs += archives_beside(spec.path)
+            paths, folders = globbed(spec.path)
+            listing.logs += folders
         elif path.is_dir():
             paths, archives = _below(path, listing.folders)
             listing.logs += [folder_of_archives(path)] if archives else []
@@ -347,18 +339,9 @@ def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
 def _watch_name(path: Path, folders: set[str]) -> None:
     """Adds the folders in which the file of this name, or the link that leads to it, can change."""
     whole = Path(os.path.abspath(path))
-    near = next((parent for parent in whole.parents if os.path.isdir(parent)), Path("/"))
-    folders.add(os.path.realpath(near))
+    folders.add(os.path.realpath(_nearest(whole)))
     if whole.is_symlink():
         folders.add(os.path.dirname(os.path.realpath(whole)))
-
-
-def changes(folders: Collection[str]) -> tuple[int, ...]:
-    """When something came to each of these folders, or went; () where that is not to be told, or of too many."""
-    try:
-        return tuple([os.stat(folder).st_mtime_ns for folder in sorted(folders)]) if len(folders) <= _FEW else ()
-    except OSError:
-        return ()
 
 
 # --- Logs that are there twice: what copies a folder often follows its links, so that `latest/` holds all once more ---
@@ -397,7 +380,7 @@ def _base(log: LogFile) -> str:
 
 
 def _key(log: LogFile, archives: dict[Path, dict[str, Hashable]]) -> Hashable | None:
-    """What copies of a log share with it; None where nothing can be known, or there is nothing in it."""
+    """A key that copies of a log share; None for an empty or unreadable one."""
     if log.member is not None:
         if log.path not in archives:
             archives[log.path] = _checksums(log.path)
@@ -419,7 +402,7 @@ def _checksums(path: Path) -> dict[str, Hashable]:
 
 
 def _is_same(one: LogFile, other: LogFile) -> bool:
-    """Whether the bytes are the same, of two logs of one key; what cannot be read is like nothing."""
+    """Compare the bytes of two logs of one key; an unreadable one equals nothing."""
     if one.member is not None:
         return True
     with suppress(OSError), one.path.open("rb") as ours, other.path.open("rb") as theirs:

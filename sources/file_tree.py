@@ -21,7 +21,7 @@ _SKIPPED = re.compile(
 
 @dataclass(slots=True)
 class Tree:
-    """What a walk through a directory found."""
+    """The result of walking a directory."""
 
     logs: list[Path] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
@@ -41,15 +41,15 @@ def walk_tree(root: Path) -> Tree:
     """
     tree = Tree()
     # A link to a directory above the root would read half the machine, and the root again within it.
-    seen = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
+    visited = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
     own: list[tuple[Path, int]] = [(root, 0)]
     linked: list[tuple[Path, int]] = []
     while own or linked:
         folder, depth = own.pop() if own else linked.pop()
         identity = _identity(folder)
-        if identity in seen:
+        if identity in visited:
             continue
-        seen.add(identity)
+        visited.add(identity)
         for entry in _entries(folder, tree):
             kind = _kind(entry)
             if kind == "folder" and depth < _DEPTH and holds_logs(entry.name):
@@ -60,12 +60,12 @@ def walk_tree(root: Path) -> Tree:
 
 
 def is_log(path: str) -> bool:
-    """Whether a file is a log by its name; a `.json` file when each of its lines is an object."""
+    """True if the name is that of a log; for a `.json` file, if each of its lines is an object."""
     return is_log_name(os.path.basename(path)) or (path.lower().endswith(".json") and _has_json_lines(path))
 
 
 def holds_logs(name: str) -> bool:
-    """Whether a directory of this name is looked into."""
+    """True if directories of this name are searched."""
     return not _SKIPPED.match(name)
 
 
@@ -120,7 +120,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def matches(pattern: str) -> list[Path]:
-    """What `pattern` matches now, sorted; hidden names only where it says so. Each directory is entered once."""
+    """Return the matches of `pattern`, sorted; hidden names only if it names them. Each directory is entered once."""
     before, stars, after = _split(pattern)
     if not stars:
         return sorted(Path(match) for match in glob.iglob(pattern))
@@ -144,14 +144,14 @@ def _folders(base: str) -> list[str]:
     """`base` and all directories below it, each once, own ones before those behind symlinks."""
     found: list[str] = []
     own, linked = [base], list[str]()
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     while own or linked:
         folder = own.pop() if own else linked.pop()
         try:
             state = os.stat(folder or ".")
-            if (state.st_dev, state.st_ino) in seen:
+            if (state.st_dev, state.st_ino) in visited:
                 continue
-            seen.add((state.st_dev, state.st_ino))
+            visited.add((state.st_dev, state.st_ino))
             with os.scandir(folder or ".") as entries:
                 below = [entry for entry in entries if not entry.name.startswith(".") and os.path.isdir(entry)]
         except OSError:

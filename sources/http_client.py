@@ -25,14 +25,14 @@ _PROHIBITED = 1
 
 
 class Reader(Protocol):
-    """What is read from."""
+    """The reading end of a stream."""
 
     async def read(self, n: int = -1) -> bytes:
         """The next bytes; none at the end."""
 
 
 class Writer(Protocol):
-    """What is written to."""
+    """The writing end of a stream."""
 
     def write(self, data: bytes) -> None:
         """Sends."""
@@ -47,7 +47,7 @@ Opener = Callable[[str, int], Awaitable[tuple[Reader, Writer]]]
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """What is asked for."""
+    """The address of a request."""
 
     scheme: str
     """http or https, or tcp: whether somebody listens."""
@@ -64,7 +64,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """The reply to a request."""
 
     status: int
     """0 for a port that only was opened."""
@@ -255,8 +255,8 @@ def _context_of(file: str, folder: str) -> ssl.SSLContext:
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     why = plain(error.verify_message or "unknown", 120)
-    mend = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
-    return f"its certificate is not trusted: {why}{mend}"
+    fix = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
+    return f"its certificate is not trusted: {why}{fix}"
 
 
 def _unfit(error: ssl.SSLError) -> str:

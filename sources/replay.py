@@ -19,12 +19,12 @@ from perfmon.recording import Recording
 from .blocks import TimedItem, together
 from .discovery import LogFile
 
-# --- Where a replay stands on its time axis: speed, pause and where it is told to go. May be used from any thread ---
+# --- The position of a replay on its time axis: speed, pause and seeks. May be used from any thread ---
 
 SLOWEST, FASTEST = 0.1, 1000.0
 
 
-class Transport:
+class PlaybackControl:
     """A position that moves with a clock, in seconds of the timeline.
 
     It is worked out of the moment at which it last changed its pace, so it does not drift, and it never passes what
@@ -38,13 +38,13 @@ class Transport:
         self._speed = _possible(speed)
         self._paused = paused
         self._goal: float | None = None
-        self._next = False
+        self._to_next = False
         self._upcoming = 0.0
         self._rewind = False
 
     @property
     def speed(self) -> float:
-        """Seconds of the timeline a second."""
+        """Seconds of the timeline a second: 0.1 to 1000 (others are cut to that), or infinite."""
         return self._speed
 
     @speed.setter
@@ -52,43 +52,51 @@ class Transport:
         with self._lock:
             self._stand_at(self.position())
             self._speed = _possible(speed)
+        self._changed()
 
     @property
     def paused(self) -> bool:
-        """Whether time stands still, but for a seek or step."""
+        """Time stands still, but for a seek or step."""
         return self._paused
 
     @property
     def seeking(self) -> bool:
-        """Whether all up to some position is handed over at full speed now."""
-        return self._goal is not None or self._next or self._rewind
+        """A seek or step is under way: items come at full speed."""
+        return self._goal is not None or self._to_next or self._rewind
 
     def pause(self) -> None:
         """Time stands still, once a seek or step that is under way is done."""
         with self._lock:
             self._stand_at(self.position())
             self._paused = True
+        self._changed()
 
     def resume(self) -> None:
         """Time goes on."""
         with self._lock:
             self._stand_at(self.position())
             self._paused = False
+        self._changed()
 
     def seek(self, at_s: float) -> None:
         """Everything up to `at_s` at once, from the beginning when that is earlier than the position."""
         with self._lock:
             self._rewind = self._rewind or at_s < self.position()
-            self._goal, self._next = at_s, False
+            self._goal, self._to_next = at_s, False
+        self._changed()
 
-    def step(self, seconds: float | None) -> None:
+    def step(self, seconds: float | None = None) -> None:
         """Everything of the next `seconds` at once, or all of the next moment that has any; then a pause."""
         with self._lock:
             self.pause()
             if seconds is None:
-                self._next = True
+                self._to_next = True
             else:
                 self._goal = (self._from_s if self._goal is None else self._goal) + max(0.0, seconds)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Called after each command."""
 
     def take_rewind(self) -> float | None:
         """The position to go to when all has to begin anew, once."""
@@ -110,8 +118,8 @@ class Transport:
         """Up to which moment items may be handed over; `next_s` is that of the next one, None when there is none."""
         with self._lock:
             self._upcoming = end_s if next_s is None else next_s
-            if self._next and self._goal is None:
-                self._next, self._goal = False, self._upcoming
+            if self._to_next and self._goal is None:
+                self._to_next, self._goal = False, self._upcoming
             if self._goal is not None and (next_s is None or next_s > self._goal):
                 self._stand_at(min(self._goal, end_s) if next_s is None else self._goal)
                 self._goal = None
@@ -166,7 +174,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What was handed over does not count any more: all comes again from the beginning, at once up to `to_s`."""
+    """A marker: discard all earlier items; all comes again from the start, at once up to `to_s`."""
 
     to_s: float
 
@@ -175,7 +183,7 @@ PlayerItem = tuple[LogFile, Block | Notice] | Rewound
 
 
 def timeline_of(recording: Recording) -> Timeline:
-    """What a recording holds."""
+    """The timeline of a recording."""
 
     def items() -> Iterator[TimedItem]:
         return ((frame.at_s, frame.log, frame.item) for frame in recording.frames())
@@ -183,7 +191,7 @@ def timeline_of(recording: Recording) -> Timeline:
     return Timeline(recording.path, recording.header.start, recording.duration_s, items)
 
 
-class Player:
+class Player(PlaybackControl):
     """Plays a timeline: iterate over it once, and steer it meanwhile.
 
     All but the iteration may be used from any thread. Blocks of a log that adjoin and are due together come as one.
@@ -201,16 +209,16 @@ class Player:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        super().__init__(speed, clock, paused=paused)
         self.timeline = timeline
         self._linger = linger
         self._sleep = sleep
-        self._transport = Transport(speed, clock, paused=paused)
         self._logs: dict[str, LogFile] = {}
         self._ready: deque[TimedItem] = deque()
         self._source: Iterator[TimedItem] = iter(())
         self._next: TimedItem | None = None
         self._last_s = 0.0
-        self._told: dict[str, float] = {}
+        self._last_by_log: dict[str, float] = {}
         self._begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -219,21 +227,21 @@ class Player:
     @property
     def position_s(self) -> float:
         """Everything up to here has been handed over."""
-        return min(self._transport.position(), self.duration_s)
+        return min(self.position(), self.duration_s)
 
     @property
     def duration_s(self) -> float:
         """Length of the timeline in seconds."""
         return max(self.timeline.duration_s, self._last_s)
 
-    def told_at_s(self, log: LogFile) -> float | None:
-        """When the last of what was handed over of a log came, by the timeline; None before anything did."""
-        return self._told.get(log.name)
+    def last_item_s(self, log: LogFile) -> float | None:
+        """Time of the last item of a log that was handed over; None before the first."""
+        return self._last_by_log.get(log.name)
 
     @property
     def handed_s(self) -> float:
-        """When the last of what was handed over came: during a seek that is ahead of, or behind, the position."""
-        return max(self._told.values(), default=0.0)
+        """Time of the last item that was handed over: during a seek ahead of, or behind, the position."""
+        return max(self._last_by_log.values(), default=0.0)
 
     @property
     def ended(self) -> bool:
@@ -241,46 +249,10 @@ class Player:
         over = self._begun and self._next_s() is None and not self.seeking
         return over and self.position_s >= self.duration_s
 
-    @property
-    def seeking(self) -> bool:
-        """A seek or step is under way."""
-        return self._transport.seeking
-
-    @property
-    def paused(self) -> bool:
-        """Time stands still."""
-        return self._transport.paused
-
     # --- steering -----------------------------------------------------------------------------------------------
-    @property
-    def speed(self) -> float:
-        """Seconds of the timeline a second: 0.1 to 1000 (others are cut to that), or infinite."""
-        return self._transport.speed
-
-    @speed.setter
-    def speed(self, speed: float) -> None:
-        self._transport.speed = speed
-        self._changed()
-
-    def pause(self) -> None:
-        """Nothing comes until `resume`, but for what a seek or step asks for."""
-        self._transport.pause()
-        self._changed()
-
-    def resume(self) -> None:
-        """Goes on where it was."""
-        self._transport.resume()
-        self._changed()
-
     def seek(self, at_s: float) -> None:
         """Goes to a position: forwards at full speed, backwards by a `Rewound` and then at full speed."""
-        self._transport.seek(min(max(0.0, at_s), self.duration_s))
-        self._changed()
-
-    def step(self, seconds: float | None = None) -> None:
-        """Pauses after the next `seconds`, or after the next moment at which something came."""
-        self._transport.step(seconds)
-        self._changed()
+        super().seek(min(max(0.0, at_s), self.duration_s))
 
     def _changed(self) -> None:
         loop = self._loop
@@ -295,11 +267,11 @@ class Player:
         self._open()
         while True:
             self._wake.clear()
-            to_s = self._transport.take_rewind()
+            to_s = self.take_rewind()
             if to_s is not None:
                 self._open()
                 yield Rewound(to_s)
-            due = self._transport.due(self._next_s(), self.duration_s)
+            due = self.due(self._next_s(), self.duration_s)
             if not self._ready:
                 self._gather(due if self.seeking else min(due, (self._next_s() or 0.0) + _TOGETHER_S))
             if self._ready and due > -math.inf:
@@ -315,12 +287,12 @@ class Player:
     def _open(self) -> None:
         self._begun = True
         self._ready.clear()
-        self._told.clear()
+        self._last_by_log.clear()
         self._source = self.timeline.items()
         self._next = next(self._source, None)
 
     def _next_s(self) -> float | None:
-        """When the next item comes; None when there is none."""
+        """Time of the next item; None if there is none."""
         if self._ready:
             return self._ready[0][0]
         return None if self._next is None else self._next[0]
@@ -332,7 +304,7 @@ class Player:
         while self._next is not None and self._next[0] <= due and size < _TURN:
             items.append(self._next)
             self._last_s = max(self._last_s, self._next[0])
-            self._told[self._next[1]] = self._next[0]
+            self._last_by_log[self._next[1]] = self._next[0]
             size += len(self._next[2].data) if isinstance(self._next[2], Block) else 0
             self._next = next(self._source, None)
         self._ready.extend(together(items))
@@ -344,7 +316,7 @@ class Player:
 
     async def _wait(self) -> None:
         """Until the next item is due or somebody steers."""
-        delay = None if self.ended else self._transport.delay()
+        delay = None if self.ended else self.delay()
         waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._wake.wait())]
         if delay is not None:
             waiters.append(asyncio.ensure_future(self._sleep(min(max(delay, _TICK_S), _AT_MOST_S))))

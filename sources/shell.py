@@ -25,7 +25,7 @@ class NoAnswerError(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a script printed."""
+    """The output of a script."""
 
     code: int
     """Its exit status."""
@@ -113,7 +113,7 @@ class Shell:
         return self._lost is not None
 
     @property
-    def said(self) -> str:
+    def last_line(self) -> str:
         """The last line that was printed beside all outputs: what a shell that refuses says."""
         noise = self._noise if self._within else self._noise + self._held
         lines = (self._errors or noise).decode("utf-8", "replace").strip().splitlines()
@@ -279,7 +279,7 @@ def pattern(path: str) -> str:
 
 
 def regex(path: str) -> re.Pattern[str]:
-    """What a pattern with `**` matches: any folders, none included; hidden names only where it says so."""
+    """Translate a pattern with `**`: any folders, none included; hidden names only if it names them."""
     parts = [_part(part) for part in path.split("/")]
     text = "/".join(parts).replace("\0/", "(?:(?!\\.)[^/]+/)*").replace("\0", "(?:(?!\\.)[^/]+/)*(?!\\.)[^/]+")
     return re.compile(text, re.DOTALL)

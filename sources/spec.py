@@ -52,34 +52,34 @@ def compression_in(head: bytes) -> str | None:
 
 
 def is_bundle(name: str) -> bool:
-    """Whether the name is that of a tar or zip archive."""
+    """True for the name of a tar or zip archive."""
     return _BUNDLES.search(name) is not None
 
 
 def bundle_in(head: bytes) -> bool:
-    """Whether the first bytes are those of an uncompressed tar or a zip archive."""
+    """True for the first bytes of an uncompressed tar or a zip archive."""
     return head.startswith((b"PK\x03\x04", b"PK\x05\x06")) or head[257:262] == b"ustar"
 
 
 def is_recording(name: str) -> bool:
-    """Whether the name is that of a recording."""
+    """True for the name of a recording."""
     return name.lower().endswith(SUFFIX)
 
 
 def recording_in(head: bytes) -> bool:
-    """Whether the first bytes are those of a recording."""
+    """True for the first bytes of a recording."""
     return head.startswith(MAGIC)
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file of a directory or bundle is a log by its name, compressed or not, rotated or not."""
+    """True if a file of a directory or bundle is a log by its name, compressed or not, rotated or not."""
     compression = compression_of(name)
     bare = name.rpartition(".")[0] if compression else name
     return not name.startswith(".") and _LOGS.search(bare) is not None
 
 
 def is_json_lines(head: bytes) -> bool:
-    """Whether the file has a JSON object in each line: a `.json` file that is a log rather than a document."""
+    """True if each line is a JSON object: a `.json` file that is a log rather than a document."""
     lines = head.split(b"\n", 2)
     first, second = lines[0].rstrip(), lines[1] if len(lines) > 1 else b""
     return first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{")
@@ -93,7 +93,7 @@ def utf16_in(head: bytes) -> str | None:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether these first bytes are no text.
+    """True if these first bytes are not text.
 
     Runs of NUL count once: a truncated or crashed log has holes of them. Other encodings than UTF-8 are text.
     """
@@ -116,7 +116,7 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 class Kind(StrEnum):
-    """What kind of thing a SPEC names."""
+    """The kind of thing that a SOURCE names."""
 
     FILE = "file"
     """A path that is no directory; it need not exist yet."""
@@ -177,9 +177,9 @@ def _kind_by_name(path: str) -> Kind:
 def _refuse_other_kinds(text: str) -> None:
     if text.lower().startswith("ssh://"):
         raise UsageError(f"{shown(text)}: remote logs are supported by watch, snapshot, record, analyze and ssh")
-    from .pollers.request import parse_asked
+    from .pollers.request import parse_request
 
-    if parse_asked(text) is not None:
+    if parse_request(text) is not None:
         raise UsageError(f"{shown(text)}: pollers are supported by watch, snapshot --for and record")
     if _LATER.match(text):
         raise UsageError(f"{shown(text)}: this version reads files only: name a log file, directory, 'glob' or -")

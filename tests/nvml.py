@@ -131,10 +131,10 @@ class Polled:
 
 
 async def _serve() -> None:
-    from perfmon.sources.pollers.gpu.poller import gpu_pollers
+    from perfmon.sources.pollers.gpu.poller import GpuPoller
     from perfmon.sources.pollers.local import LocalMachine
 
-    [poller] = gpu_pollers(LocalMachine())
+    poller = GpuPoller(LocalMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):
         told: dict[str, object] = {}
         try:

@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .actions import ACTIONS
     from .app import PerfmonApp
-    from .messages import AppOptions
+    from .app_base import AppOptions
     from .screenshot import board_columns, shoot
 
 __all__ = [
@@ -25,7 +25,7 @@ __getattr__ = lazy_face(
     {
         "actions": "ACTIONS",
         "app": "PerfmonApp",
-        "messages": "AppOptions",
+        "app_base": "AppOptions",
         "screenshot": "board_columns,shoot",
     },
 )

@@ -1,172 +1,332 @@
-"""What handlers may use of the app: its parts, the time that it shows, its own cost."""
+"""The screen of a monitor without its actions: panes, their layout, and the picture that they show."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from textual.app import App
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Resize
+from textual.filter import LineFilter
+from textual.geometry import Size
+from textual.widget import Widget
 
-from perfmon.viewmodel import MonitorState
+from perfmon.diagnosis import Diagnosis
+from perfmon.monitor import Monitor
+from perfmon.textgraphics import UNICODE, Glyphs
+from perfmon.themes import ThemeData
+from perfmon.viewmodel import AlertState, Level, MonitorState
 
-from .terminal.driver import Timely
+from .journey import Journey
+from .layout import Layout, Room, layout_for, shares
+from .panes.alerts import AlertPane
+from .panes.logs import LogPane
+from .panes.sources import SourcesPane
+from .panes.status import AnswerPane, FooterPane, HeaderPane
+from .panes.timeline import BoardPane
+from .render.header_footer import HeaderInfo
+from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
+from .terminal.suspend import Leaving
+from .theme import ThemeStyles, depth_of
+from .widgets.pane import Pane
 
-if TYPE_CHECKING:
-    from perfmon.monitor import Monitor
-
-    from .actions import Action
-    from .messages import AppOptions
-    from .panes.alerts import AlertPane
-    from .panes.logs import LogPane
-    from .panes.sources import SourcesPane
-    from .panes.timeline import BoardPane
-    from .theme import ThemeStyles
-
-
-# --- View of the user: live or at a fixed time, its width, and the time cursor ---
-
-_LEAST_SPAN_S, _MOST_S = 30.0, 7 * 86400.0
+PANES = ("board", "alerts", "sources", "log")
+_MESSAGE_S = 6.0
+_SLOW_S = 0.9
+"""Ages and rates are updated this far apart."""
+_TICK_S = 2.0
+_HEADER_S = 1.5
+"""The header is updated with every picture; without any for this long it is updated for its own sake."""
 
 
 @dataclass(slots=True)
-class Journey:
-    """Changes with every key that moves in time; the app asks for the view that follows from it."""
+class AppOptions:
+    """How the monitor is opened."""
 
-    span_s: float
-    usual_s: float
-    end: float | None = None
-    """The moment at which the view stands still; None follows the present."""
-    cursor: float | None = None
-    lines_then: int = 0
-    """Lines that had been read when the view was frozen."""
+    title: str
+    themes: Mapping[str, ThemeData]
+    theme: str
+    layout: str = "auto"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the user chose, by action."""
+    glyphs: Glyphs = UNICODE
 
-    @property
-    def paused(self) -> bool:
-        """The view stands still."""
-        return self.end is not None
 
-    def pause(self, picture: MonitorState) -> None:
-        """Stands still where it is."""
-        if self.end is None:
-            self.end, self.lines_then = picture.board.viewport.end, picture.lines
+class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
+    """The panes of a monitor, laid out for the terminal and updated from pictures.
 
-    def stands_at(self, picture: MonitorState) -> float | None:
-        """The moment that somebody looks at in a view that stands still, of which `picture` is; None: the present."""
-        if self.cursor is not None or self.end is None:
-            return self.cursor
-        port = picture.board.viewport
-        # The last column is one that time had not filled yet.
-        return picture.now if self.end - port.column_s < picture.now < self.end else self.end
+    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
+    quit.
+    """
 
-    def live(self) -> None:
-        """Follows the present again."""
-        self.end = self.cursor = None
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; background: $background; }
+    Prompt { background: transparent; }
+    #lower { width: 1fr; }
+    """
 
-    def zoom(self, factor: float) -> None:
-        """More (`factor` > 1) or less time."""
-        old = self.span_s
-        self.span_s = min(_MOST_S, max(_LEAST_SPAN_S, old * factor))
-        if self.end is not None and self.cursor is not None:
-            # What is under the cursor stays where it is.
-            share = (self.end - self.cursor) / old
-            self.end = self.cursor + share * self.span_s
+    def __init__(self, monitor: Monitor, opening: AppOptions) -> None:
+        super().__init__(driver_class=SturdyDriver)
+        self.monitor, self.opening = monitor, opening
+        self.picture: MonitorState = monitor.picture
+        """What is shown; the newest one unless the view is frozen."""
+        self.journey = Journey(monitor.window_s, monitor.window_s)
+        self.preset = opening.layout
+        self.hidden: set[str] = set()
+        self.zoomed: str | None = None
+        self.theme_name = opening.theme
+        self._layout: Layout | None = None
+        self._room = Room()
+        self._listed_at = 0.0
+        self._listed: tuple[object, ...] = (None,)
+        self._cost = OwnCost()
+        self._message, self._message_at = "", 0.0
+        self._notices: tuple[str, ...] = ()
+        self._header: HeaderInfo | None = None
+        """What header and footer showed last."""
+        self._diagnosis: Diagnosis | None = None
+        depth = depth_of(self.console.color_system, self.no_color)
+        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
+        for theme in opening.themes.values():
+            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
+        self.theme = opening.theme
 
-    def usual(self) -> None:
-        """As much time as is judged."""
-        self.zoom(self.usual_s / self.span_s)
+    def compose(self) -> ComposeResult:
+        """Header, summary, timeline, alerts and sources, log, footer."""
+        info = self._header_info()
+        self.header = HeaderPane(self.skin, self.picture, info)
+        self.answer = AnswerPane(self.skin, self.picture)
+        self.board = BoardPane(self.skin, self.picture)
+        self.alerts = AlertPane(self.skin)
+        self.sources = SourcesPane(self.skin)
+        self.log_pane = LogPane(self.skin, self.monitor.logbook)
+        self.log_pane.events = self.critical_moments
+        self.footer = FooterPane(self.skin, info, self.opening.keys)
+        yield self.header
+        yield self.answer
+        yield self.board
+        with Horizontal(id="lower"):
+            yield self.alerts
+            yield self.sources
+        yield self.log_pane
+        yield self.footer
 
-    def move(self, columns: int, picture: MonitorState) -> None:
-        """Moves the cursor by columns; the view goes along at its edges."""
-        self.pause(picture)
-        port = picture.board.viewport
-        at = self.cursor if self.cursor is not None else min(picture.now, port.end) + port.column_s * (columns < 0)
-        self.put(at + columns * port.column_s)
+    def on_mount(self) -> None:
+        """Lay out, and keep the header up to date."""
+        self.arrange()
+        self.board.focus()
+        self.set_interval(_TICK_S, self._tick)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell had the screen
+        self.exit_on_signals()
 
-    def put(self, moment: float) -> None:
-        """Puts the cursor on a moment."""
-        self.cursor = moment
-        if self.end is None:
-            return
-        if moment < self.end - self.span_s:
-            self.end = moment + 0.9 * self.span_s
-        elif moment > self.end:
-            self.end = moment + 0.1 * self.span_s
+    def on_resize(self, event: Resize) -> None:
+        """Another size, perhaps another layout."""
+        if event.size == self.size and self._layout is not None:
+            self.refresh(layout=True)  # it had other sizes meanwhile: what was on it may be gone
+        self.arrange(event.size)  # `self.size` is still the old one
 
-    def jump(self, moments: Iterable[float], onward: bool, picture: MonitorState) -> bool:
-        """To the next of some moments, or the one before; False when there is none."""
-        port = picture.board.viewport
-        at = self.cursor if self.cursor is not None else picture.now
-        slack = 0.51 * port.column_s
-        fitting = [time for time in moments if (time > at + slack if onward else time < at - slack)]
-        if not fitting:
+    # --- pictures -------------------------------------------------------------------------------------------------
+    def show(self, newest: MonitorState) -> None:
+        """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
+        self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
+        self._show_notices(newest)
+        self._highlight_evidence(newest.snapshot)
+        if self._room.update(newest, len(self.picture.alerts), strip=self.strip):
+            self.arrange()
+        self.board.span_s = self.journey.span_s
+        self.board.show(self.picture)
+        due = self._lists_are_due(newest)
+        if due:
+            self.answer.show(self.picture)
+            if self.alerts.display:
+                self.alerts.show(self.picture)
+            if self.sources.display:
+                self.sources.show(newest)
+        show = getattr(self.screen, "show", None)
+        if show is not None:  # what is open is given pictures, too
+            show(newest)
+        if due or self._header_info() != self._header:
+            self._show_header()
+
+    def _lists_are_due(self, newest: MonitorState) -> bool:
+        """Return true if more than the time has changed, or a second is over."""
+        now, states = time.monotonic(), tuple((alert.key, alert.state) for alert in self.picture.alerts)
+        listed = (self.picture.snapshot, self.picture.state, newest.recording is None, states)
+        same = listed[0] is self._listed[0] and listed[1:] == self._listed[1:]
+        if same and now - self._listed_at < _SLOW_S:
             return False
-        self.pause(picture)
-        self.put(min(fitting) if onward else max(fitting))
+        self._listed_at, self._listed = now, listed
         return True
 
+    def _show_notices(self, newest: MonitorState) -> None:
+        """Show new notices once, for a while."""
+        if newest.notices != self._notices:
+            known = newest.notices[: len(self._notices)] == self._notices
+            fresh = newest.notices[len(self._notices) :] if known else newest.notices[-1:]
+            self._notices = newest.notices
+            self.show_message(" · ".join(fresh))
 
-# --- Common base of all actions: the parts of the app, and its own methods ---
+    def _highlight_evidence(self, snapshot: Diagnosis | None) -> None:
+        """Mark the lines of the log that findings rest on."""
+        if snapshot is not self._diagnosis and snapshot is not None:
+            self._diagnosis = snapshot
+            firing = [finding for finding in snapshot.findings if finding.state == "firing"]
+            self.log_pane.evidence(line for finding in firing for line in finding.evidence)
 
+    def critical_moments(self) -> list[float]:
+        """Times of alert changes and of starts of critical spans in view."""
+        board = self.picture.board
+        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
+        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
+        return ticks + bars
 
-class Base(Timely, App[int]):
-    """The app as its doings see it; `PerfmonApp` has what is not here."""
+    # --- header and footer ----------------------------------------------------------------------------------------
+    def show_message(self, text: str) -> None:
+        """Show a text for a few seconds: in the header, or on top of what is open."""
+        self._message, self._message_at = text, time.monotonic()
+        self._show_header()
 
-    monitor: Monitor
-    opening: AppOptions
-    picture: MonitorState
-    journey: Journey
-    preset: str
-    hidden: set[str]
-    zoomed: str | None
-    theme_name: str
-    board: BoardPane
-    alerts: AlertPane
-    sources: SourcesPane
-    log_pane: LogPane
-    skin: ThemeStyles
+    def _tick(self) -> None:
+        """Update the cost, and let an old message go."""
+        self._cost.measure()
+        if time.monotonic() - self._header_at > _HEADER_S:
+            self._show_header()
 
-    def say(self, text: str) -> None:
-        """Says something for a few seconds."""
-        raise NotImplementedError
+    def _show_header(self) -> None:
+        if self.is_running and self._layout is not None:
+            self._header_at = time.monotonic()
+            info = self._header = self._header_info()
+            self.header.show(self.monitor.picture, info)
+            self.footer.show(info, self._named(self.screen_stack[0].focused))  # also while something is open over it
+            covering = self.focused if self.covered else None
+            if isinstance(covering, Pane):
+                covering.set_note(info.message)
+            self.answer.set_note("" if self.header.display else info.message)
 
-    def do(self, action: Action) -> None:
-        """Does an action where the keys are."""
-        raise NotImplementedError
+    def _header_info(self) -> HeaderInfo:
+        journey = self.journey
+        layout = "strip" if self.strip else self.preset
+        layout = "maximised" if self.zoomed else layout
+        return HeaderInfo(
+            self.opening.title,
+            journey.span_s,
+            journey.stands_at(self.picture),
+            max(0, self.monitor.picture.lines - journey.lines_then) if journey.paused else 0,
+            self._cost.cpu_percent,
+            self._cost.rss_bytes,
+            self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
+            "overview" if layout == "auto" else layout,
+        )
 
-    def arrange(self) -> None:
-        """Lays the panes out anew."""
-        raise NotImplementedError
+    # --- layout ---------------------------------------------------------------------------------------------------
+    def arrange(self, size: Size | None = None) -> None:
+        """Give every pane its rows, on a terminal of that size or of the one that is known."""
+        if not self.is_running:
+            return
+        width, height = size or self.size
+        room, machines = self._room, bool(self.picture.seen or self.picture.links)
+        layout = layout_for(
+            width, height, self.preset, self.hidden, self.zoomed, room.listed, machines=machines, lanes=room.lanes
+        )
+        self.sources.whole = self.zoomed == "sources"
+        if layout == self._layout:
+            self._show_header()
+            return
+        before, self._layout = self._layout, layout
+        rows: dict[Pane, int] = {
+            self.header: layout.header, self.answer: layout.answer, self.board: layout.board,
+            self.log_pane: layout.log, self.footer: layout.footer, self.alerts: layout.alerts,
+            self.sources: layout.sources,
+        }  # fmt: skip
+        hidden_before = [pane for pane in (self.alerts, self.sources) if not pane.display]
+        for pane, count in rows.items():
+            pane.display = count > 0
+            pane.styles.height = max(1, count)
+        for listing in hidden_before:  # they got no pictures meanwhile
+            if listing.display:
+                listing.show(self.picture)
+        lower = self.query_one("#lower")
+        both = (layout.alerts, layout.sources)
+        lower.display = any(both)
+        lower.styles.height = max(both)
+        self.alerts.styles.width, self.sources.styles.width = shares(width, machines)
+        self.board.bare = layout.bare
+        if before is None or before.bare != layout.bare:
+            below = self.screen_stack[0]  # something may be open over it
+            # In a strip the summary comes first: there the header only shows how the run goes.
+            if layout.bare:
+                below.move_child(self.header, after=self.board)
+            else:
+                below.move_child(self.header, before=self.answer)
+            self.board.redraw()  # its size may be that of before
+        if self.focused is None or not self.focused.display:
+            self.focus_first()
+        self._show_header()
 
-    def dress(self, name: str) -> None:
-        """Puts on a theme."""
-        raise NotImplementedError
+    def focus_first(self) -> None:
+        """Focus the first pane that is shown."""
+        for pane in (self.board, self.log_pane, self.alerts, self.sources):
+            if pane.display:
+                pane.focus()
+                return
+
+    def request_view(self, about: object = None) -> None:
+        """Request a timeline for the size of its pane."""
+        if self.board.size.width:
+            self.monitor.look(self.journey.end, self.journey.span_s, self.board.columns)
 
     @property
     def pane_name(self) -> str:
-        """The pane that has the keys."""
-        raise NotImplementedError
+        """The focused pane."""
+        return self._named(self.focused)
+
+    @staticmethod
+    def _named(focused: Widget | None) -> str:
+        name = focused.id if focused is not None else None
+        return name if name in PANES else "board"
+
+    @property
+    def covered(self) -> bool:
+        """Something is open over the panes."""
+        return len(self.screen_stack) > 1
 
     @property
     def strip(self) -> bool:
         """There is room for the timeline only."""
-        raise NotImplementedError
+        return self._layout is not None and self._layout.bare
 
     def shown_panes(self) -> set[str]:
         """The panes that have rows."""
-        raise NotImplementedError
+        layout = self._layout
+        return set() if layout is None else {name for name in PANES if getattr(layout, name)}
 
-    def focus_first(self) -> None:
-        """Gives the keys to the first pane that is shown."""
-        raise NotImplementedError
-
-    def uncover(self) -> None:
-        """Leaves what is open over the panes."""
-        while len(self.screen_stack) > 1:
+    def close_overlays(self) -> None:
+        """Close what is open over the panes."""
+        while self.covered:
             self.pop_screen()
+
+    def on_descendant_focus(self) -> None:
+        """Show the keys of the newly focused pane in the footer."""
+        self._show_header()
+
+    # --- themes ---------------------------------------------------------------------------------------------------
+    def apply_theme(self, name: str) -> None:
+        """Draw everything in another theme."""
+        self.theme_name = name
+        self.skin = ThemeStyles(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
+        self.theme = name
+        for screen in {self.screen_stack[0], self.screen}:
+            for pane in screen.query(Pane):
+                pane.apply_theme(self.skin)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Colours and characters that a terminal does not have are left out everywhere."""
+        return filters_for(self.skin, super().get_line_filters())
 
 
 # --- Resource usage of perfmon itself, shown because a monitor must not slow the run down ---
@@ -181,11 +341,11 @@ class OwnCost:
     def __init__(self) -> None:
         self._at, self._used = time.monotonic(), _cpu_s()
         self.cpu_percent: float | None = None
-        """Of one core, since the last look; None before the second one."""
+        """Of one core, since the measurement before; None before the second one."""
         self.rss_bytes: int | None = None
 
-    def look(self) -> None:
-        """Measures again, but not over less than some seconds: processor time is counted in ticks."""
+    def measure(self) -> None:
+        """Measure again, but not over less than some seconds: processor time is counted in ticks."""
         now = time.monotonic()
         if now - self._at < _LEAST_S and self.cpu_percent is not None:
             return

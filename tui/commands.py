@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ from .render.rows import moment_text, short_duration
 if TYPE_CHECKING:
     from perfmon.sources import Player
 
-    from .handlers.open import ActionHandlers
+    from .handlers.open import OpenActions
 
 
 # --- Parsing of command arguments; a one-line UsageError for invalid ones ---
@@ -65,7 +66,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
 
 
-def alerts_of(app: ActionHandlers, text: str) -> list[Alert]:
+def alerts_of(app: OpenActions, text: str) -> list[Alert]:
     """Alerts by number (`#12`, `12`), or all of one signature, by its name or a part of it or of a title."""
     alerts = app.monitor.picture.alerts
     number = text.removeprefix("#")
@@ -87,46 +88,25 @@ def file_of(text: str) -> str:
         raise UsageError(f"{plain(text, _NAMED)}: unknown home folder") from None
 
 
-def player_of(app: ActionHandlers) -> Player:
+def player_of(app: OpenActions) -> Player:
     """The player of a replay."""
-    player = None if app.monitor.feed is None else app.monitor.feed.player
-    if player is None:
+    if app.player is None:
         raise UsageError("this run is live: only for replays")
-    return player
+    return app.player
 
 
-# --- A line that somebody typed, in words: like a shell's, but every line has a meaning ---
+# --- A typed line as words: like a shell's, but every line has a meaning ---
+
+_WORD = re.compile(r'"((?:\\["\\]|[^"])*)"?|\'([^\']*)\'?|(\S+)')
+_ESCAPED = re.compile(r'\\(["\\])')
 
 
 def split_words(line: str) -> list[str]:
-    """Words between blanks; one that begins with a quote goes on to the next one, or to the end.
+    """Words between blanks; one that starts with a quote ends at the next one, or with the line.
 
     Within double quotes `\\"` and `\\\\` stand for themselves; a backslash elsewhere is a backslash.
     """
-    words: list[str] = []
-    at = 0
-    while at < len(line):
-        if line[at].isspace():
-            at += 1
-            continue
-        word, at = _quoted(line, at + 1, line[at]) if line[at] in "\"'" else _bare(line, at)
-        words.append(word)
-    return words
-
-
-def _bare(line: str, at: int) -> tuple[str, int]:
-    end = next((i for i in range(at, len(line)) if line[i].isspace()), len(line))
-    return line[at:end], end
-
-
-def _quoted(line: str, at: int, quote: str) -> tuple[str, int]:
-    kept: list[str] = []
-    while at < len(line) and line[at] != quote:
-        if quote == '"' and line[at] == "\\" and line[at + 1 : at + 2] in ('"', "\\"):
-            at += 1
-        kept.append(line[at])
-        at += 1
-    return "".join(kept), at + 1
+    return [_ESCAPED.sub(r"\1", double) + single + bare for double, single, bare in _WORD.findall(line)]
 
 
 def quoted(word: str) -> str:
@@ -150,7 +130,7 @@ class Command:
     usage: str
     """Usage: capitals are placeholders, brackets are optional."""
     help: str
-    run: Callable[[ActionHandlers, Sequence[str]], None]
+    run: Callable[[OpenActions, Sequence[str]], None]
     """Does it; raises UsageError, one line, for arguments that mean nothing."""
     least: int = 0
     most: int = 1
@@ -160,7 +140,7 @@ class Command:
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
-def _at(app: ActionHandlers, words: Sequence[str]) -> None:
+def _at(app: OpenActions, words: Sequence[str]) -> None:
     picture = app.monitor.picture
     if ":" in words[0] and picture.time_base is not TimeBase.WALL:
         raise UsageError("these logs have no time of day: expected a duration before now, as in 10m")
@@ -170,53 +150,53 @@ def _at(app: ActionHandlers, words: Sequence[str]) -> None:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is later than the newest line")
     if when < picture.now - _YEARS_S:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is long before the start of these logs")
-    app.uncover()
+    app.close_overlays()
     if picture.begin is not None and when < picture.begin:
         when = picture.begin
         first = moment_text(when, picture.time_base)
-        app.say(f"{plain(words[0], _NAMED)!r} is before the first line ({first})")
-    app.asked_cursor(when)
+        app.show_message(f"{plain(words[0], _NAMED)!r} is before the first line ({first})")
+    app.request_cursor(when)
 
 
-def _last(app: ActionHandlers, words: Sequence[str]) -> None:
+def _last(app: OpenActions, words: Sequence[str]) -> None:
     seconds = seconds_of(words[0], 30.0, 7 * _DAY_S, "30m")
     app.journey.zoom(seconds / app.journey.span_s)
     app.do_live()
 
 
-def _window(app: ActionHandlers, words: Sequence[str]) -> None:
+def _window(app: OpenActions, words: Sequence[str]) -> None:
     seconds = seconds_of(words[0], 10.0, 7 * _DAY_S, "10m")
     app.monitor.judge_window(seconds)
     app.journey.usual_s = seconds
-    app.say(f"analysis window: last {short_duration(seconds)}")
+    app.show_message(f"analysis window: last {short_duration(seconds)}")
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
-def _silence(app: ActionHandlers, words: Sequence[str]) -> None:
+def _silence(app: OpenActions, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("silence"))
         return
     alerts = alerts_of(app, words[0])
     if len(words) == 1:
-        app.ask_silence(alerts[0])
+        app.request_silence(alerts[0])
         return
     seconds = seconds_of(words[1], 1.0, 30 * _DAY_S, "15m")
     for alert in alerts:
         app.monitor.silence(alert.key, seconds)
-    app.say(f"{_title(alerts)}: silenced for {short_duration(seconds)}")
+    app.show_message(f"{_title(alerts)}: silenced for {short_duration(seconds)}")
 
 
-def _ack(app: ActionHandlers, words: Sequence[str]) -> None:
+def _ack(app: OpenActions, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("ack"))
         return
     alerts = alerts_of(app, words[0])
     for alert in alerts:
         app.monitor.ack(alert.key)
-    app.say(f"{_title(alerts)}: acknowledged")
+    app.show_message(f"{_title(alerts)}: acknowledged")
 
 
-def _undo(app: ActionHandlers, words: Sequence[str]) -> None:
+def _undo(app: OpenActions, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("undo"))
         return
@@ -224,11 +204,11 @@ def _undo(app: ActionHandlers, words: Sequence[str]) -> None:
         app.monitor.undo(alert.key)
 
 
-def _open(app: ActionHandlers, words: Sequence[str]) -> None:
+def _open(app: OpenActions, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("open"))
         return
-    app.open_alert(alerts_of(app, words[0])[0])
+    app.request_alert(alerts_of(app, words[0])[0])
 
 
 def _title(alerts: Sequence[Alert]) -> str:
@@ -236,23 +216,23 @@ def _title(alerts: Sequence[Alert]) -> str:
 
 
 # --- what there is to see ---------------------------------------------------------------------------------------------
-def _chart(app: ActionHandlers, words: Sequence[str]) -> None:
+def _chart(app: OpenActions, words: Sequence[str]) -> None:
     app.open_chart(name_among(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
 
 
-def _trace(app: ActionHandlers, words: Sequence[str]) -> None:
+def _trace(app: OpenActions, words: Sequence[str]) -> None:
     bars = {bar.key: bar for bar in app.updates()}
     if not bars:
         raise UsageError("no weight update in view (- zooms out)")
     app.open_trace(bars[name_among(words[0], bars, "weight update in view with the id")])
 
 
-def _lane(app: ActionHandlers, words: Sequence[str]) -> None:
-    app.uncover()
+def _lane(app: OpenActions, words: Sequence[str]) -> None:
+    app.close_overlays()
     app.board.want(words[0] if words else "")
 
 
-def _log(app: ActionHandlers, words: Sequence[str]) -> None:
+def _log(app: OpenActions, words: Sequence[str]) -> None:
     texts: tuple[str, ...] = ()
     if words:
         text = words[0] if words[0].startswith("/") else f"/{words[0]}/"
@@ -261,22 +241,22 @@ def _log(app: ActionHandlers, words: Sequence[str]) -> None:
     app.log_pane.filter(replace(app.log_pane.view.wanted, texts=texts))
 
 
-def _source(app: ActionHandlers, words: Sequence[str]) -> None:
+def _source(app: OpenActions, words: Sequence[str]) -> None:
     indices = {name: index for index, name in app.log_pane.book.names.items()}
     wanted = None if not words else frozenset({indices[name_among(words[0], indices, "log")]})
     app.show_log()
     app.log_pane.filter(replace(app.log_pane.view.wanted, sources=wanted))
 
 
-def _theme(app: ActionHandlers, words: Sequence[str]) -> None:
+def _theme(app: OpenActions, words: Sequence[str]) -> None:
     if words:
         app.choose_theme(name_among(words[0], app.opening.themes, "theme"))
     else:
         app.do_theme()
 
 
-def _layout(app: ActionHandlers, words: Sequence[str]) -> None:
-    app.uncover()
+def _layout(app: OpenActions, words: Sequence[str]) -> None:
+    app.close_overlays()
     if words:
         app.choose_preset(name_among(words[0], LAYOUTS, "layout"))
     else:
@@ -284,21 +264,19 @@ def _layout(app: ActionHandlers, words: Sequence[str]) -> None:
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
-def _snapshot(app: ActionHandlers, words: Sequence[str]) -> None:
+def _snapshot(app: OpenActions, words: Sequence[str]) -> None:
     app.do_snapshot(file_of(words[0]) if words else "")
 
 
-def _learn(app: ActionHandlers, words: Sequence[str]) -> None:
+def _learn(app: OpenActions, words: Sequence[str]) -> None:
     app.do_learn(words[0] if words else "")
 
 
-def _svg(app: ActionHandlers, words: Sequence[str]) -> None:
-    from .render.svg import save_svg
-
-    app.run_worker(save_svg(app, file_of(words[0]) if words else ""), exclusive=False)
+def _svg(app: OpenActions, words: Sequence[str]) -> None:
+    app.save_svg(file_of(words[0]) if words else "")
 
 
-def _record(app: ActionHandlers, words: Sequence[str]) -> None:
+def _record(app: OpenActions, words: Sequence[str]) -> None:
     made, word = app.monitor.picture.recording, words[0] if words else ""
     held = None if made is None or made.failed is not None else made
     if word == "stop" and held is None:
@@ -314,7 +292,7 @@ def _record(app: ActionHandlers, words: Sequence[str]) -> None:
 
 
 # --- a replay ---------------------------------------------------------------------------------------------------------
-def _speed(app: ActionHandlers, words: Sequence[str]) -> None:
+def _speed(app: OpenActions, words: Sequence[str]) -> None:
     player = player_of(app)
     try:
         speed = float(words[0].lower().strip("x"))
@@ -325,7 +303,7 @@ def _speed(app: ActionHandlers, words: Sequence[str]) -> None:
     player.speed = speed
 
 
-def _seek(app: ActionHandlers, words: Sequence[str]) -> None:
+def _seek(app: OpenActions, words: Sequence[str]) -> None:
     player = player_of(app)
     app.seek_to(player, seconds_of(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
 
@@ -356,13 +334,13 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
 
 
-# --- obeying ----------------------------------------------------------------------------------------------------------
+# --- running ----------------------------------------------------------------------------------------------------------
 def known(name: str) -> Command | Action | None:
     """The command of that name, or the action whose word it is."""
     return _BY_NAME.get(name) or _ACTIONS.get(name)
 
 
-def obey(app: ActionHandlers, text: str) -> str | None:
+def run_command(app: OpenActions, text: str) -> str | None:
     """Does what was typed after `:`; what is wrong with it in one line, None when nothing is."""
     name, rest = (*text.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     if not name:
@@ -403,13 +381,13 @@ def _action(name: str) -> Action:
     return next(action for action in ACTIONS if action.id == name)
 
 
-def _act(app: ActionHandlers, action: Action) -> None:
+def _act(app: OpenActions, action: Action) -> None:
     """As its key does; what is open goes first, and where that cannot do it, it is left."""
     panes = {"board": app.board, "alerts": app.alerts, "sources": app.sources, "log": app.log_pane}
     if len(app.screen_stack) > 1:
         if _done(app.focused, action) or (action.everywhere and _done(app, action)):
             return
-        app.uncover()
+        app.close_overlays()
     own = [panes[name] for name in action.panes if name in panes]
     if not any(_done(where, action) for where in (*own, app.focused, app, *panes.values())):
         raise UsageError(f"{action.word}: not available here")

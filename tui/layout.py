@@ -159,7 +159,7 @@ class Room:
         """The most lanes that the board had; None until all that the logs held was read."""
         self._counted = False
 
-    def is_wanted_anew(self, newest: MonitorState, alerts: int, *, strip: bool) -> bool:
+    def update(self, newest: MonitorState, alerts: int, *, strip: bool) -> bool:
         """Return true if a picture needs more rows, with `alerts` being the visible ones."""
         before = self.listed, self.lanes
         self.listed, self.lanes = self._listed_of(newest, alerts), self._lanes_of(newest, strip)

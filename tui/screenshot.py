@@ -12,7 +12,7 @@ from perfmon.monitor import Feed, Monitor
 from perfmon.viewmodel import MonitorState
 
 from .app import PerfmonApp
-from .messages import AppOptions
+from .app_base import AppOptions
 from .render.lanes import Geometry
 from .render.svg import captured, strips
 from .theme import ThemeStyles, depth_of
@@ -54,7 +54,7 @@ class _Sitter(PerfmonApp):
         self.register_theme(self.skin.textual_theme())
 
     def _tick(self) -> None:
-        self._show_place()
+        self._show_header()
 
 
 async def shoot(

@@ -17,7 +17,7 @@ from perfmon.core import InputError, UsageError, plain
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
     from perfmon.sources import LogFile, Url
-    from perfmon.sources.pollers import Asked
+    from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet, RemoteSpec
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -68,24 +68,23 @@ class Wanted:
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[PollRequest] = field(default_factory=list)
     """Pollers of this machine."""
 
 
 def sort_specs(specs: Sequence[str]) -> Wanted:
     """Parse the sources. Raises UsageError for an invalid one of any kind."""
     from perfmon.sources import parse_spec
-    from perfmon.sources.pollers import maker_of, parse_asked
+    from perfmon.sources.pollers import parse_request
     from perfmon.sources.remote import parse_remote
 
     found = Wanted()
     for text in specs:
         there = parse_remote(text)
-        asked = None if there is not None or os.path.lexists(os.path.expanduser(text)) else parse_asked(text)
+        asked = None if there is not None or os.path.lexists(os.path.expanduser(text)) else parse_request(text)
         if there is not None:
             found.remote.append(there)
         elif asked is not None:
-            maker_of(asked)
             found.asked.append(asked)
         else:
             parse_spec(text)
@@ -121,7 +120,7 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
     return local, remote
 
 
-def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
+def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[PollRequest, ...]:
     """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
     Raises UsageError where that is both wanted and not.
@@ -152,7 +151,7 @@ def connect(
     *,
     history: int | None,
     checks: Sequence[Url] = (),
-    asked: Sequence[Asked] = (),
+    asked: Sequence[PollRequest] = (),
     again: bool = True,
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
@@ -169,7 +168,7 @@ def connect(
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
-        asked=tuple(asked),
+        requests=tuple(asked),
         finder=find_logs,
         patient=not again,
     )
@@ -179,7 +178,7 @@ def connect(
     fleet.open()
     for failure in fleet.failures if again else ():
         print(f"perfmon: {failure}{'' if failure.cause.final else ' (retrying)'}", file=sys.stderr)
-    for name in fleet.waited_for:
+    for name in fleet.pending_hosts:
         print(f"perfmon: {name}: no answer yet (waiting)", file=sys.stderr)
     return fleet
 
@@ -241,7 +240,7 @@ def feed_of(
     *,
     history: bool = True,
     polling: bool | None = None,
-    asked: Sequence[Asked] = (),
+    asked: Sequence[PollRequest] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
     from perfmon.monitor import FollowFeed, HistoryTaggedFeed

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     with ProgressBar("reading logs") as bar:
         snapshot, view, knowledge = examine(options, bar)
     name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
-    bands = uncalibrated(knowledge.bands, load_bands()).holding(view.told_of)
+    bands = uncalibrated(knowledge.bands, load_bands()).holding(view.has_any)
     calibration = learn(view.metrics, bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
     if not (calibration.learned or calibration.held_already):
         raise InputError(f"{name}: too few samples: no metric has {FEWEST} (name a longer run)")

@@ -14,7 +14,7 @@ from ._screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
-    from perfmon.sources.pollers import Asked
+    from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet
 
 DESCRIPTION = """\
@@ -95,18 +95,17 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _asked(args: argparse.Namespace) -> list[Asked]:
+def _asked(args: argparse.Namespace) -> list[PollRequest]:
     """Pollers of all hosts. Raises UsageError."""
-    from perfmon.sources.pollers import DEFAULT, FORMS, maker_of, parse_asked
+    from perfmon.sources.pollers import DEFAULT, FORMS, parse_request
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
     asked = [] if args.no_polls else [*DEFAULT]
     for spec in args.poll:
-        one = parse_asked(spec)
+        one = parse_request(spec)
         if one is None:
             raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
-        maker_of(one)
         asked.append(one)
     return asked
 
@@ -116,7 +115,7 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
 
     Raises ConnectError when no host answers.
     """
-    from perfmon.sources.remote import asked_of, told
+    from perfmon.sources.remote import describe, requests_for
 
     any_logs = False
     for one in fleet.discover(grace_s):
@@ -124,8 +123,8 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
             print(f"perfmon: {one.problem}", file=sys.stderr, flush=True)
             any_logs = True
             continue
-        print("\n".join(told(one.host, one.what)), file=where, flush=True)
+        print("\n".join(describe(one.host, one.what)), file=where, flush=True)
         any_logs = any_logs or bool(one.what.logs)
         if asking:
-            fleet.ask_also(one.host, asked_of(one.what))
+            fleet.add_pollers(one.host, requests_for(one.what))
     return any_logs

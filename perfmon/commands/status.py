@@ -72,7 +72,7 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 
 def _of_logs(args: argparse.Namespace) -> State:
     from perfmon.monitor import TAIL, glance
-    from perfmon.sources.pollers import asked_once
+    from perfmon.sources.pollers import poll_once
     from perfmon.status import absolute, state_of
 
     from ._remote import places_of, sort_specs
@@ -80,7 +80,7 @@ def _of_logs(args: argparse.Namespace) -> State:
     wanted = sort_specs(args.spec)
     if wanted.remote:
         raise UsageError(f"{wanted.remote[0].text}: remote logs need a running monitor: start one")
-    polled = asked_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
+    polled = poll_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
     seen = glance(wanted.local, read_config(args), _LOOK, polled)
     cut = f", of {seen.short} only the last {TAIL >> 20} MiB" if seen.short else ""
     left = f", skipped {seen.unread} compressed or recorded (perfmon snapshot reads them)" if seen.unread else ""

@@ -283,7 +283,7 @@ def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
         if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
             samples |= _grouped(name, track)
     looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}
-    given = uncalibrated(view.bands, load_bands()).holding(view.told_of)
+    given = uncalibrated(view.bands, load_bands()).holding(view.has_any)
     return Run(snapshot, view.bands, samples, _seen(view), looked_for_in, given)
 
 

@@ -195,7 +195,7 @@ def view_of(
     shifts = {index: shift for index, shift in alignment.shifts.items() if shift}
     view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE, alignment.guessed)
     view.present, view.recent = present, recent
-    view.bands = knowledge.bands.holding(view.told_of).with_async_level(_async_level(view, knowledge))
+    view.bands = knowledge.bands.holding(view.has_any).with_async_level(_async_level(view, knowledge))
     return view
 
 

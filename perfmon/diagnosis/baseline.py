@@ -268,7 +268,7 @@ class Baseline:
                 return
         origin = f"{LEARNED} the first {format_seconds(seconds)} of this run"
         view = start.view(self._given, seconds)
-        calibration = learn(view.metrics, self._given.bands.holding(view.told_of), origin, capped=True)
+        calibration = learn(view.metrics, self._given.bands.holding(view.has_any), origin, capped=True)
         if calibration.learned:
             self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
             count = counted(len(calibration.learned), "metric")

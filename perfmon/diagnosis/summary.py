@@ -36,7 +36,7 @@ from perfmon.rules import (
 from perfmon.store import NOT_FINITE, SourceState, Store
 
 from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceSummary, TimelineRow
-from .unfinished import Unended
+from .unfinished import Unfinished
 
 _TELLING = 64
 """So many samples tell whether they are of one log and one engine: those of several come in turn."""
@@ -90,7 +90,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         series=_thinned(track, view.window[0], points),
         not_finite=len(odd),
         ends_not_finite=bool(odd) and odd.times[-1] > track.times[-1],
-        of_several=track.only is None and _of_several(track),
+        of_several=_of_several(track),
     )
 
 
@@ -187,9 +187,9 @@ def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceSummary, ...]:
     """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
-    unended = Unended(view)
+    unfinished = Unfinished(view)
     logs = [state for state in store.sources if not state.polled] or store.sources
-    return tuple(_info(state, view, alignment, pattern_names, unended) for state in logs)
+    return tuple(_info(state, view, alignment, pattern_names, unfinished) for state in logs)
 
 
 def _info(
@@ -197,7 +197,7 @@ def _info(
     view: View,
     alignment: Alignment,
     names: Sequence[str],
-    unended: Unended,
+    unfinished: Unfinished,
 ) -> SourceSummary:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
     packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
@@ -208,7 +208,7 @@ def _info(
         notes.append(alignment.notes[state.index])
     notes += _not_finite(state, view)
     notes += _other_run(state, view, alignment)
-    notes += unended.notes(state.index)
+    notes += unfinished.notes(state.index)
     if state.stepped_back:
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
     if (jump := set_forward(state, view)) is not None:
@@ -326,7 +326,7 @@ def role_gpus(view: View) -> dict[str, frozenset[str]]:
     """The GPUs of each role of the last run, where the lines of its begin name them."""
     found: dict[str, set[str]] = {}
     for mark in view.store.progress.marks:
-        time = mark.time + view.shifts.get(mark.source, 0.0)
+        time = mark.time + view.shift(mark.source)
         role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
         if role and gpus and time >= view.run_began - _SAME_START_S:
             found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))

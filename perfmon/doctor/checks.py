@@ -29,7 +29,6 @@ _LIBRARIES = {
     "asyncssh": "remote hosts",
     "bcrypt": "SSH keys with a passphrase",
     "asyncinotify": "file change notifications",
-    "aiofiles": "asynchronous SSH connections",
     "psutil": "processes and hosts",
     "nvidia-ml-py": "NVIDIA GPUs",
     "prometheus-client": "Prometheus export",

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 
 from perfmon.core import MARKS, Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
-from perfmon.sources.pollers import Asked, Places, Poller, nowhere, pollers_for
+from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 
 from .feeds import Feed, Item, MergedStream, PlayerFeed, ResetMarker, elapsed
@@ -23,7 +23,7 @@ _PATIENCE_S, _LOOK_S = 2.0, 0.1
 class PollingFeed:
     """Logs, if there are any, and pollers of this machine."""
 
-    def __init__(self, beside: Feed | None, asked: Sequence[Asked], places: Places = nowhere) -> None:
+    def __init__(self, beside: Feed | None, asked: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> None:
         self._beside, self._asked, self._places = beside, tuple(dict.fromkeys(asked)), places
         self._merging = MergedStream()
         self._caught_up = beside is None
@@ -196,7 +196,7 @@ class RecordingFeed(PlayerFeed):
 
     def _heed(self, log: LogFile, mark: Notice) -> None:
         self._marked, self._loading = True, mark.kind != "present"
-        self._present_s = self._player.told_at_s(log) or 0.0
+        self._present_s = self._player.last_item_s(log) or 0.0
         if mark.kind == "written":
             with suppress(ValueError):
                 self._written[log.name] = float(mark.text)
@@ -213,7 +213,7 @@ class RecordingFeed(PlayerFeed):
 
     def changed_at(self, log: LogFile) -> float | None:
         """When it was written to last, perhaps before the recording began."""
-        written, told_s = self._written.get(log.name), self._player.told_at_s(log)
+        written, told_s = self._written.get(log.name), self._player.last_item_s(log)
         if written is None or (told_s is not None and told_s > self._present_s):
             return super().changed_at(log)
         return written

@@ -75,7 +75,7 @@ class FollowFeed:
 
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
-        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+        self._follower = Follower(specs, history, polling=polling)
         self._began = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
@@ -84,7 +84,7 @@ class FollowFeed:
 
     async def close(self) -> None:
         """Stops watching."""
-        await self._follower.close()
+        self._follower.close()
 
     def clock(self) -> float:
         """Seconds since 1970, as it was when it began to follow: a clock that is set later does not move it."""
@@ -153,7 +153,7 @@ class PlayerFeed:
 
     def changed_at(self, log: LogFile) -> float | None:
         """When the last of what was handed over of it came."""
-        told_s = self._player.told_at_s(log)
+        told_s = self._player.last_item_s(log)
         return None if told_s is None else self._player.timeline.start + told_s
 
     @property

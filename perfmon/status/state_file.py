@@ -171,10 +171,10 @@ def _everywhere(spec: str) -> bool:
     """It means the same wherever one stands."""
     if spec == "-" or "://" in spec:
         return True
-    from perfmon.sources.pollers import parse_asked
+    from perfmon.sources.pollers import parse_request
 
     try:
-        return not os.path.lexists(spec) and parse_asked(spec) is not None
+        return not os.path.lexists(spec) and parse_request(spec) is not None
     except PerfmonError:
         return False
 

@@ -34,6 +34,8 @@ _UNUSUAL = 3.0
 """Times what a counter usually takes is a pause."""
 _KEPT_PACE = 0.5
 """Share of its usual pace at which a counter that went on over a pause was at work in it."""
+_FAR_MORE = 4.0
+"""Times its pace: no step becomes so much quicker over a pause."""
 _MOST_MARKS = 2_000
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _MOST_KEY = 80
@@ -127,7 +129,7 @@ class ProgressLog:
         first, began, last, then, rise = self._steps.get(slot, (step, time, -inf, time, 1.0))
         if last == step:
             return
-        if last > -inf:
+        if step < last or (last > -inf and time - then >= _LEAP_S):
             self._leap(Leap(source, then, time, line, last, step, False), (first, began), rise)
         if step < last:
             self._steps[slot] = (step, time, step, time, rise)
@@ -168,10 +170,8 @@ class ProgressLog:
 
         Those without a name are told apart by their totals: one may count within the other.
         """
-        label, key = (
-            key[:_MOST_KEY],
-            _FIGURES.sub("#", key)[:_MOST_KEY],
-        )  # a label may hold what changes: a loss, the number of the epoch
+        label = key[:_MOST_KEY]
+        key = _FIGURES.sub("#", key)[:_MOST_KEY] if key else ""  # a label may hold what changes: a loss, an epoch
         if unnamed and total is not None and len(self.counters) < _MOST_UNNAMED:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
@@ -187,10 +187,12 @@ class ProgressLog:
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
         anew = amount == known.amount and label != known.label  # the next epoch's bar, which is shown when it is full
         known.label = label
-        if amount != known.amount:
+        if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
             self._leap(leap, (known.first_amount, known.first), known.rise)
+        if _jumped(known, time, amount):  # another start went on from a later checkpoint
+            known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
         if amount < known.amount or passed < 0 or anew:  # it began anew
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.first_elapsed_s = elapsed_s
@@ -359,6 +361,12 @@ def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tupl
     if elapsed_s is None or amount <= 1 or elapsed_s <= 0:
         return None
     return time - elapsed_s * (amount - 1) / amount, time
+
+
+def _jumped(known: WorkCounter, time: float, amount: float) -> bool:
+    """Whether a counter made far more over a pause than its pace explains."""
+    passed, took, made = time - known.time, known.time - known.first, known.amount - known.first_amount
+    return passed >= _LEAP_S and made > 0 and (amount - known.amount) * took > _FAR_MORE * made * passed
 
 
 def _alike(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
-from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Way, tells_of, update_values, way
+from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, route, tells_of, update_values
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 
 from .buckets import Buckets, DenseBars
@@ -270,9 +270,9 @@ class TimelineBuilder:
         shifts = now.alignment.shifts
         offsets = {offset.client: offset.seconds for offset in now.alignment.offsets}
         begun = {u.seq: u.start + shifts.get(u.source, 0.0) for u in updates if u.start is not None}
-        newest: dict[Way, float] = {}
+        newest: dict[Route, float] = {}
         for done in (update for update in updates if update.end is not None and update.seq in begun):
-            newest[way(done)] = max(newest.get(way(done), begun[done.seq]), begun[done.seq])
+            newest[route(done)] = max(newest.get(route(done), begun[done.seq]), begun[done.seq])
         bars: list[Bar | None] = []
         known, ended = self._closed.get(UPDATES, {}), {}
         for update in updates:
@@ -282,7 +282,7 @@ class TimelineBuilder:
                 continue
             shift, start = shifts.get(update.source, 0.0), begun.get(update.seq)
             # One that began before another that is done already lost its end: its line was never seen.
-            alive = start is not None and start >= newest.get(way(update), start) and now.now - start < _ABANDONED_S
+            alive = start is not None and start >= newest.get(route(update), start) and now.now - start < _ABANDONED_S
             bars.append(bar := update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
             if bar is not None and update.legs == ALL_LEGS and update.queue_ms is not None:
                 ended[update.seq] = bar  # all is said of it

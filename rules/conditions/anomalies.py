@@ -21,7 +21,7 @@ from ..level_shifts import (
     step_on,
     steps_fall_back,
 )
-from .base import Level, Single, once
+from .base import Level, Metric, Names, Single
 from .trends import Trend
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ class Jump(Trend[Jumped]):
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
-        """In words."""
         return f"{self.metric} has jumped by more than {self.deviations:g} robust deviations and does not come back"
 
 
@@ -128,13 +127,13 @@ class NotFinite(Single):
     """
 
     tells: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
-    metric: str
+    metric: Metric
     least: int = 2
     least_at_start: int = 0
     """0: as many."""
 
     def _tail(self, item: Item, view: View) -> Tail:
-        return once((self, item.source, item.group), view, lambda: self._at_end(item.source, item.group, view))
+        return view.once((self, item.source, item.group), lambda: self._at_end(item.source, item.group, view))
 
     def _at_end(self, source: int, group: str, view: View) -> Tail:
         marks = view.marks.get(self.metric + SUFFIX)
@@ -179,17 +178,11 @@ class NotFinite(Single):
         return {"step": step, "checkpoint": checkpoint_before(since, view)}
 
     def describe(self, item: Item, view: View) -> str:
-        """How many."""
         return f"{self.metric} is not finite in its last {self._tail(item, view)[1]} samples"
 
     def explain(self) -> str:
-        """In words."""
         start = f" ({self.least_at_start} where there was none before)" if self.least_at_start > self.least else ""
         return f"{self.metric} is NaN or infinite in its last {self.least} samples or more{start}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +209,7 @@ class Periodic(Trend[Rhythm]):
     tells: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
     more: float = 0.25
     least: float = 2.0
-    apart_from: tuple[str, ...] = ()
+    apart_from: Names = ()
 
     def _look(self, source: int, group: str, view: View) -> Rhythm | None:
         column = view.track(self.metric).stream(source, group)
@@ -264,12 +257,7 @@ class Periodic(Trend[Rhythm]):
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
-        """In words."""
         return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
-
-    def other_names(self) -> tuple[str, ...]:
-        """The kinds of spans that are known."""
-        return self.apart_from
 
 
 def _every_step(source: int, view: View) -> bool:

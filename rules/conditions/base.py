@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from itertools import repeat
-from operator import ge, gt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.core import Table, format_seconds
@@ -15,16 +13,6 @@ from perfmon.core import Table, format_seconds
 if TYPE_CHECKING:
     from ..run_facts import View
     from ..tracks import Item
-
-
-_T = TypeVar("_T")
-
-
-def once(key: tuple[object, ...], view: View, work_out: Callable[[], _T]) -> _T:
-    """What a condition finds out about all samples of a stream at once: worked out when it is asked for first."""
-    if key not in view.worked_out:
-        view.worked_out[key] = work_out()
-    return cast(_T, view.worked_out[key])
 
 
 class Level(IntEnum):
@@ -47,25 +35,9 @@ BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
 """By what a band says: good, warning, critical."""
 
 
+_T = TypeVar("_T")
 Role = Literal["required", "supporting", "gate"]
 IfMissing = Literal["fail", "pass"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """What a value of a metric must be above, or reach."""
-
-    metric: str
-    limit: float
-    reached: bool = False
-
-    def pick(self, values: Sequence[float]) -> list[bool]:
-        """Which values are."""
-        return list(map(ge if self.reached else gt, values, repeat(self.limit)))
-
-
-LENGTH = ""
-"""Stands for the seconds that an item lasts where a metric is expected."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +76,6 @@ class Condition(ABC):
         """Certainly holds for no sample of the metric or mark `name` of a log and group: they need not be judged."""
         return False
 
-    def never(self, view: View) -> bool:
-        """Certainly holds for nothing: the run does not tell of what it looks at."""
-        return False
-
-    def bar(self, view: View, own: bool = False) -> Bar | None:
-        """What an item's value must pass for it to hold; None where that cannot be told quickly.
-
-        With `own` only a value that the item itself carries.
-        """
-        return None
-
     def unfinished(self, item: Item, view: View) -> bool:
         """It holds only if what goes on now goes on for longer: that is no proof yet."""
         return False
@@ -148,12 +109,38 @@ class Single(Condition):
     @classmethod
     def read(cls, table: Table) -> Self:
         """From its table; raises DataFileError."""
-        condition = cls(**{one.name: _READERS[str(one.type)](table, one) for one in fields(cls) if not one.kw_only})
+        condition = read_fields(cls, table)
         condition.check(table)
         return condition
 
     def check(self, table: Table) -> None:  # most take any value of the right type
-        """Raises DataFileError for a value that makes no sense."""
+        """Raise DataFileError for a value that makes no sense."""
+
+    def metric_names(self) -> tuple[str, ...]:
+        return self._names("Metric", "Metrics")
+
+    def other_names(self) -> tuple[str, ...]:
+        return self._names("Name", "Names")
+
+    def _names(self, one_name: str, several: str) -> tuple[str, ...]:
+        """The contents of its fields of these two types."""
+        held = [((getattr(self, one.name),) if one.type == one_name else getattr(self, one.name))
+                for one in fields(self) if one.type in (one_name, several)]  # fmt: skip
+        return tuple(name for names in held for name in names if name)
+
+
+class Explained(Single):
+    """A condition whose level and values come from one evaluation."""
+
+    @abstractmethod
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        """How far it holds, and the values in words."""
+
+    def judge(self, item: Item, view: View) -> Level:
+        return self._met(item, view)[0]
+
+    def describe(self, item: Item, view: View) -> str:
+        return self._met(item, view)[1]
 
 
 _BAND_WORDS = {
@@ -165,6 +152,11 @@ _BAND_WORDS = {
 }
 
 
+Metric = str
+Metrics = tuple[str, ...]
+Name = str
+"""A kind of spans, a mark, or a name of any kind."""
+Names = tuple[str, ...]
 Amount = float
 """A number that is not negative."""
 ByKind = tuple[tuple[str, float], ...]
@@ -261,6 +253,12 @@ class Limits:
         return f"{metric} {' and '.join(said)}"
 
 
+def read_fields(cls: type[_T], table: Table) -> _T:
+    """A dataclass from the keys of a table, each read by the type of its field as it is written."""
+    held: tuple[Field[Any], ...] = fields(cls)  # type: ignore[arg-type]  # a dataclass
+    return cls(**{one.name: _READERS[str(one.type)](table, one) for one in held if not one.kw_only})
+
+
 def _text(table: Table, one: Field[Any]) -> str:
     return table.text(one.name, None if one.default is MISSING else one.default)
 
@@ -269,13 +267,21 @@ def _number(table: Table, one: Field[Any]) -> float:
     return table.required_number(one.name) if one.default is MISSING else table.number(one.name, one.default)
 
 
+def _texts(table: Table, one: Field[Any]) -> tuple[str, ...]:
+    return table.texts(one.name, required=one.default is MISSING)
+
+
 _READERS: Mapping[str, Callable[[Table, Field[Any]], Any]] = {
     "str": _text,
+    "Metric": _text,
+    "Name": _text,
     "float": _number,
     "int": lambda table, one: int(_number(table, one)),
     "bool": lambda table, one: table.flag(one.name),
     "Amount": lambda table, one: table.amount(one.name, cast(float, one.default)),
-    "tuple[str, ...]": lambda table, one: table.texts(one.name, required=one.default is MISSING),
+    "tuple[str, ...]": _texts,
+    "Metrics": _texts,
+    "Names": _texts,
     "ByKind": lambda table, one: tuple(sorted(table.numbers(one.name).items())),
     "Limits": lambda table, _: Limits.read(table),
     "Limits | None": lambda table, _: Limits.read(table) if "metric" in table.data else None,

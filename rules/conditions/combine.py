@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import Bar, Condition, Level
+from .base import Condition, Level
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -26,7 +26,6 @@ class Combined(Condition):
         """Those that count for the item."""
 
     def explain(self) -> str:
-        """In words."""
         return self.joined.join(condition.explain() for condition in self.of)
 
     def short(self, item: Item, view: View) -> float | None:
@@ -59,24 +58,12 @@ class AnyOf(Combined):
         return best
 
     def describe(self, item: Item, view: View) -> str:
-        """The values of the first that holds most."""
         best = max(self.of, key=lambda condition: condition.judge(item, view))
         return best.describe(item, view)
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """All of them do not hold."""
         return all(part.barren(name, source, group, view) for part in self.of)
-
-    def never(self, view: View) -> bool:
-        """None of them ever holds."""
-        return all(part.never(view) for part in self.of)
-
-    def bars(self, view: View) -> list[Bar]:
-        """One for each of those that may hold, each of another metric; none where one of them has no bar."""
-        parts = self.of if self.if_missing == "pass" else [part for part in self.of if not part.never(view)]
-        bars = [part.bar(view, own=True) for part in parts]
-        told = [bar for bar in bars if bar is not None]
-        return told if len({bar.metric for bar in told}) == len(bars) else []
 
 
 @dataclass(frozen=True)
@@ -98,21 +85,11 @@ class AllOf(Combined):
         return min(levels)
 
     def describe(self, item: Item, view: View) -> str:
-        """The values of all."""
         return ", ".join(condition.describe(item, view) for condition in self.of)
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """One of them does not hold."""
         return any(part.barren(name, source, group, view) for part in self.of)
-
-    def never(self, view: View) -> bool:
-        """One of them never holds."""
-        return any(part.never(view) for part in self.of)
-
-    def bar(self, view: View, own: bool = False) -> Bar | None:
-        """Each of them has to hold: that of the first that has one."""
-        bars = (part.bar(view, own) for part in self.of)
-        return next((bar for bar in bars if bar is not None), None)
 
 
 def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:

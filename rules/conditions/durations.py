@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import format_seconds, median
 
-from .base import LENGTH, Amount, Bar, ByKind, Level, Single, once
+from .base import Amount, ByKind, Explained, Level, Name, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -21,53 +21,41 @@ _EDGE_S = 1e-3
 
 
 @dataclass(frozen=True)
-class LongerThanUsual(Single):
+class LongerThanUsual(Explained):
     """Longer than `factor` times what is usual for the log (or for the spans that are absent), and than `least_s`."""
 
     factor: float = 3.0
     least_s: float = 0.0
 
-    def judge(self, item: Item, view: View) -> Level:
-        """By what the item says is usual."""
-        limit_s = max(self.factor * item.values.get("usual_s", 0.0), self.least_s)
-        return Level.CRITICAL if item.end - item.start > limit_s else Level.NO
-
-    def describe(self, item: Item, view: View) -> str:
-        """Both lengths."""
-        usual = item.values.get("usual_s", 0.0)
-        return f"nothing for {format_seconds(item.end - item.start)}, usual {format_seconds(usual)}"
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        usual, length = item.values.get("usual_s", 0.0), item.end - item.start
+        level = Level.CRITICAL if length > max(self.factor * usual, self.least_s) else Level.NO
+        return level, f"nothing for {format_seconds(length)}, usual {format_seconds(usual)}"
 
     def explain(self) -> str:
-        """In words."""
         return f"longer than {self.factor:g}x what is usual and than {self.least_s:g} s"
 
 
 @dataclass(frozen=True)
-class LongerThanRhythm(Single):
-    """Longer than `least_s` and than any pause that goes with the run's rhythm so far."""
+class LongerThanRhythm(Explained):
+    """Longer than `least_s` and than any pause that goes with the run's rhythm so far; not met without a rhythm."""
 
     least_s: float = 0.0
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Not without a rhythm that it breaks."""
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
         proven = item.values.get("proven_s", inf)
-        return Level.CRITICAL if item.end - item.start > max(proven, self.least_s) else Level.NO
-
-    def describe(self, item: Item, view: View) -> str:
-        """What the rhythm allows."""
-        proven = item.values.get("proven_s", inf)
+        level = Level.CRITICAL if item.end - item.start > max(proven, self.least_s) else Level.NO
         if proven == inf:
-            return "no rhythm is known that it breaks"
-        return f"the run's rhythm allows {format_seconds(proven)}"
+            return level, "no rhythm is known that it breaks"
+        return level, f"the run's rhythm allows {format_seconds(proven)}"
 
     def explain(self) -> str:
-        """In words."""
         return f"longer than {self.least_s:g} s and than the run's own rhythm allows"
 
 
 @dataclass(frozen=True)
-class LongerThanSteps(Single):
-    """No step meanwhile, and longer than `factor` median steps."""
+class LongerThanSteps(Explained):
+    """No step during it, and longer than `factor` median steps; unknown in a run without steps."""
 
     factor: float = 3.0
 
@@ -77,34 +65,23 @@ class LongerThanSteps(Single):
             first, stop = track.between(item.start + _EDGE_S, item.end - _EDGE_S)
             if stop > first:
                 return Level.NO, "steps continue"
-            times = sorted(set(track.times))
-            intervals += [b - a for a, b in pairwise(times)]
+            intervals += [b - a for a, b in pairwise(sorted(set(track.times)))]
         if len(intervals) < 2:
             return Level.UNKNOWN, "no steps logged"
-        usual = median(intervals)
-        length = item.end - item.start
+        usual, length = median(intervals), item.end - item.start
         level = Level.CRITICAL if length > self.factor * usual else Level.NO
         return level, f"no step for {format_seconds(length)}, the usual step takes {format_seconds(usual)}"
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown in a run without steps."""
-        return self._met(item, view)[0]
-
-    def describe(self, item: Item, view: View) -> str:
-        """Both lengths."""
-        return self._met(item, view)[1]
-
     def explain(self) -> str:
-        """In words."""
         return f"no step for more than {self.factor:g} median steps"
 
 
 @dataclass(frozen=True)
-class LongerThanEarlier(Single):
+class LongerThanEarlier(Explained):
     """Longer than `factor` times the median of those of its kind that ended before it, and than `least_s`.
 
-    Where fewer than `known` have ended: longer than what `built_in` says of its kind, in seconds; without an entry it
-    is unknown. Where `own` only those of the item's own log are asked.
+    Where fewer than `known` have ended: longer than `built_in` of its kind, in seconds; without an entry it is unknown.
+    With `own` only those of the item's own log count.
     """
 
     tells: ClassVar[tuple[str, ...]] = ("usual",)
@@ -113,10 +90,6 @@ class LongerThanEarlier(Single):
     known: int = 3
     own: bool = False
     built_in: ByKind = ()
-
-    def limits(self) -> Mapping[str, float]:
-        """Seconds by kind of span."""
-        return dict(self.built_in)
 
     def _usual(self, item: Item, view: View) -> tuple[float, float] | None:
         """(what is usual, what is too long), in seconds."""
@@ -129,40 +102,31 @@ class LongerThanEarlier(Single):
         if len(ended) >= self.known:
             usual = median(ended)
             return usual, max(self.factor * usual, self.least_s)
-        bound = self.limits().get(kind)
+        bound = dict(self.built_in).get(kind)
         return None if bound is None else (bound, bound)
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown where nothing tells how long it may be."""
-        usual = self._usual(item, view)
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        usual, length = self._usual(item, view), item.end - item.start
         if usual is None:
-            return Level.UNKNOWN
-        return Level.CRITICAL if item.end - item.start > usual[1] else Level.NO
+            return Level.UNKNOWN, f"{format_seconds(length)}, usual is not known"
+        level = Level.CRITICAL if length > usual[1] else Level.NO
+        return level, f"{format_seconds(length)}, usual {format_seconds(usual[0])}"
 
     def short(self, item: Item, view: View) -> float | None:
-        """Share of its time beyond what is usual."""
         usual, length = self._usual(item, view), item.end - item.start
         return None if usual is None or length <= 0 else max(0.0, 1.0 - usual[0] / length)
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
-        """What is usual."""
         usual = self._usual(item, view)
         return {} if usual is None else {"usual": format_seconds(usual[0])}
 
-    def describe(self, item: Item, view: View) -> str:
-        """Its length and the usual one."""
-        usual, length = self._usual(item, view), format_seconds(item.end - item.start)
-        return f"{length}, usual is not known" if usual is None else f"{length}, usual {format_seconds(usual[0])}"
-
     def explain(self) -> str:
-        """In words."""
         bounds = ", ".join(f"{kind} {format_seconds(seconds)}" for kind, seconds in self.built_in)
         least = f" and than {format_seconds(self.least_s)}" if self.least_s else ""
         text = f"longer than {self.factor:g}x the median of those before it{least}"
         return f"{text}; where fewer than {self.known} came before it, than {bounds}" if bounds else text
 
     def other_names(self) -> tuple[str, ...]:
-        """Those with a bound of their own."""
         return tuple(kind for kind, _ in self.built_in)
 
 
@@ -170,13 +134,13 @@ class LongerThanEarlier(Single):
 class LongerThanUndisturbed(Single):
     """Longer than `factor` times the median of the `span`s that overlap no `apart_from`."""
 
-    span: str
-    apart_from: str = ""
+    span: Name
+    apart_from: Name = ""
     factor: float = 3.0
 
     def median(self, view: View) -> float | None:
         """The median of the undisturbed ones in seconds; None where there are none."""
-        return once((type(self), self.span, self.apart_from), view, lambda: self._median(view))
+        return view.once((type(self), self.span, self.apart_from), lambda: self._median(view))
 
     def _median(self, view: View) -> float | None:
         spans = view.alone(self.span, self.apart_from) if self.apart_from else view.spans(self.span)
@@ -186,11 +150,6 @@ class LongerThanUndisturbed(Single):
         usual = self.median(view)
         return None if usual is None or usual <= 0 else usual
 
-    def bar(self, view: View, own: bool = False) -> Bar | None:
-        """The length."""
-        usual = self._usual(view)
-        return None if usual is None else Bar(LENGTH, self.factor * usual)
-
     def judge(self, item: Item, view: View) -> Level:
         """Unknown without undisturbed peers."""
         usual = self._usual(view)
@@ -199,7 +158,6 @@ class LongerThanUndisturbed(Single):
         return Level.CRITICAL if item.end - item.start > self.factor * usual else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """The length and how it compares."""
         usual = self._usual(view)
         if usual is None:
             return f"no undisturbed {self.span} to compare with"
@@ -207,13 +165,8 @@ class LongerThanUndisturbed(Single):
         return f"{format_seconds(length)}, {length / usual:.1f}x the undisturbed median"
 
     def explain(self) -> str:
-        """In words."""
         apart = f" without a {self.apart_from}" if self.apart_from else ""
         return f"longer than {self.factor:g}x the median {self.span}{apart}"
-
-    def other_names(self) -> tuple[str, ...]:
-        """The kinds."""
-        return (self.span, self.apart_from) if self.apart_from else (self.span,)
 
 
 THAN: Mapping[str, type[Single]] = {

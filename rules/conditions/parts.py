@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import format_seconds, format_share, format_value, length, metric_unit, union
 
-from .base import Level, Single, once
+from .base import Level, Metric, Metrics, Name, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -23,8 +23,8 @@ _TOGETHER = 2
 class AtLeast(Single):
     """The item's own `metric` (or one of its kinds, `rpc_ms.reload_weights`) is at least its own `at_least`."""
 
-    metric: str
-    at_least: str
+    metric: Metric
+    at_least: Metric
 
     @staticmethod
     def _own(item: Item, metric: str) -> float | None:
@@ -39,7 +39,6 @@ class AtLeast(Single):
         return Level.CRITICAL if part >= other else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """Both parts."""
         told = []
         for metric in (self.metric, self.at_least):
             value = self._own(item, metric)
@@ -47,12 +46,7 @@ class AtLeast(Single):
         return ", ".join(told)
 
     def explain(self) -> str:
-        """In words."""
         return f"{self.metric} at least as long as {self.at_least}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """Both."""
-        return (self.metric, self.at_least)
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,8 @@ class SumAtMost(Single):
     parts are longer than the whole.
     """
 
-    metrics: tuple[str, ...]
-    at_most: str
+    metrics: Metrics
+    at_most: Metric
 
     def _at(self, metric: str, item: Item, view: View) -> float | None:
         own = item.values.get(metric)
@@ -87,19 +81,13 @@ class SumAtMost(Single):
         return sum(self._at(metric, item, view) or 0.0 for metric in self.metrics)
 
     def describe(self, item: Item, view: View) -> str:
-        """Both."""
         whole = self._at(self.at_most, item, view)
         if whole is None:
             return f"{self.at_most} not told"
         return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} in sequence"
 
     def explain(self) -> str:
-        """In words."""
         return f"{' + '.join(self.metrics)} are no more than {self.at_most}: they come in sequence"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The parts and the whole."""
-        return (*self.metrics, self.at_most)
 
 
 @dataclass(frozen=True)
@@ -109,13 +97,13 @@ class TimeShare(Single):
     Critical above `critical` %.
     """
 
-    span: str
+    span: Name
     above: float
     critical: float = 0.0
     least: int = 2
 
     def _share(self, view: View) -> float:
-        return once((self,), view, lambda: self._taken(view))
+        return view.once((self,), lambda: self._taken(view))
 
     def _taken(self, view: View) -> float:
         low, high = view.window
@@ -133,14 +121,8 @@ class TimeShare(Single):
         return Level.CRITICAL if percent > max(self.above, self.critical) else Level.WARNING
 
     def describe(self, item: Item, view: View) -> str:
-        """The share."""
         return f"each {self.span} together took {format_share(self._share(view))} of the time"
 
     def explain(self) -> str:
-        """In words."""
         grave = f", critical above {self.critical:g} %" if self.critical > self.above else ""
         return f"{self.least} or more of {self.span} take more than {self.above:g} % of the time{grave}"
-
-    def other_names(self) -> tuple[str, ...]:
-        """The kind."""
-        return (self.span,)

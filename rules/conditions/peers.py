@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import Table, format_share, median, percentile
 
-from .base import Level, Single, once
+from .base import Level, Metric, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -29,13 +29,12 @@ class Busiest(Single):
 
     costly: ClassVar[bool] = True
     tells: ClassVar[tuple[str, ...]] = ("peers", "idle")
-    metric: str
+    metric: Metric
     factor: float = 2.0
     within_s: float = 60.0
 
     def _others(self, item: Item, view: View) -> list[float]:
         track = view.track(self.metric)
-        track.stream(item.source, item.group)
         others = []
         for (source, group), column in track.streams.items():
             at = bisect_right(column.times, item.end) - 1
@@ -47,9 +46,7 @@ class Busiest(Single):
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """None of the others ever has nothing."""
-        track = view.track(self.metric)
-        track.stream(source, group)
-        others = (column for key, column in track.streams.items() if key != (source, group))
+        others = (column for key, column in view.track(self.metric).streams.items() if key != (source, group))
         return name == self.metric and not any(0 in column.values for column in others)
 
     def judge(self, item: Item, view: View) -> Level:
@@ -74,18 +71,12 @@ class Busiest(Single):
         return {"peers": str(len(others)), "idle": str(others.count(0))}
 
     def describe(self, item: Item, view: View) -> str:
-        """Its own value and theirs."""
         others = self._others(item, view)
         mean = f"{sum(others) / len(others):.3g}" if others else "not logged"
         return f"{self.metric} {item.values.get(self.metric, 0.0):g}, mean of its {len(others)} peers: {mean}"
 
     def explain(self) -> str:
-        """In words."""
         return f"{self.metric} more than {self.factor:g}x the mean of its peers, of which one has none"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class MostOften(Single):
     """
 
     costly: ClassVar[bool] = True
-    metric: str
+    metric: Metric
     window_n: int = 10
     least: int = 4
     share: float = 0.5
@@ -120,17 +111,11 @@ class MostOften(Single):
             return Level.UNKNOWN
         return Level.CRITICAL if own > self.share * number else Level.NO
 
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
-
     def describe(self, item: Item, view: View) -> str:
-        """How often it was this one."""
         own, number = self._counts(item, view)
         return f"{self.metric} of {item.group or 'one'} in {own} of the last {number} samples"
 
     def explain(self) -> str:
-        """In words."""
         return f"more than {100 * self.share:g} % of the last {self.window_n} samples of {self.metric} are of one group"
 
 
@@ -144,14 +129,14 @@ class Trickle(Single):
     """
 
     costly: ClassVar[bool] = True
-    metric: str
-    per: str
+    metric: Metric
+    per: Metric
     below: float
     share: float = 5.0
 
     def _rates(self, source: int, group: str, view: View) -> tuple[Sequence[float], Sequence[tuple[float, float]]]:
         """Times of the samples at which something runs, with what is made and how much runs."""
-        return once((self, source, group), view, lambda: self._all_rates(source, group, view))
+        return view.once((self, source, group), lambda: self._all_rates(source, group, view))
 
     def _all_rates(self, source: int, group: str, view: View) -> tuple[list[float], list[tuple[float, float]]]:
         made = view.track(self.metric).stream(source, group)
@@ -166,10 +151,8 @@ class Trickle(Single):
         if len(before) >= _LEAST:
             each = sorted(made / per for made, per in before)
             return min(percentile(each, 0.25), sum(made for made, _ in before) / sum(per for _, per in before))
-        track = view.track(self.metric)
-        keys = {(track.source(at), track.group(at)) for at in range(len(track))} if track.only is None else set()
         peers = []
-        for source, group in keys - {(item.source, item.group)}:
+        for source, group in view.track(self.metric).streams.keys() - {(item.source, item.group)}:
             theirs = [made / per for made, per in self._rates(source, group, view)[1]]
             if len(theirs) >= _LEAST:
                 peers.append(median(theirs))
@@ -197,19 +180,13 @@ class Trickle(Single):
         return Level.CRITICAL if own < self.share / 100.0 * usual else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """What is made, and what is usual."""
         own, usual = self._own(item, view), self._usual(item, view)
         if own is None or usual is None:
             return f"what {self.metric} for each of {self.per} usually is is not known"
         return f"{self.metric} / {self.per} {own:.3g}, {format_share(own / usual) if usual > 0 else '-'} of the usual"
 
     def explain(self) -> str:
-        """In words."""
         return f"{self.metric} / {self.per} < {self.share:g} % of its own usual, or of its peers', and < {self.below:g}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """Both."""
-        return (self.metric, self.per)
 
 
 def _at(column: Column, time: float) -> float | None:

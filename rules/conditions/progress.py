@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import counted, format_seconds, format_share, median
 
-from .base import Level, Single, once
+from .base import Explained, Level, Metric, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -26,24 +25,7 @@ _OFTEN = 2
 
 
 @dataclass(frozen=True)
-class _Meanwhile(Single):
-    """What is judged and what is said of it come from one look."""
-
-    @abstractmethod
-    def _met(self, item: Item, view: View) -> tuple[Level, str]:
-        """How far it holds, and what happened."""
-
-    def judge(self, item: Item, view: View) -> Level:
-        """By what happened."""
-        return self._met(item, view)[0]
-
-    def describe(self, item: Item, view: View) -> str:
-        """What happened meanwhile."""
-        return self._met(item, view)[1]
-
-
-@dataclass(frozen=True)
-class GoingOn(_Meanwhile):
+class GoingOn(Explained):
     """At least `least` steps, checkpoint writes or rollouts happened meanwhile."""
 
     least: int = 1
@@ -58,12 +40,11 @@ class GoingOn(_Meanwhile):
         return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} during it"
 
     def explain(self) -> str:
-        """In words."""
         return f"at least {self.least} steps or checkpoint writes during it"
 
 
 @dataclass(frozen=True)
-class NoReportedWork(_Meanwhile):
+class NoReportedWork(Explained):
     """No span covers more than half of it: work of the log itself, or of any log where all are silent."""
 
     def _met(self, item: Item, view: View) -> tuple[Level, str]:
@@ -78,12 +59,11 @@ class NoReportedWork(_Meanwhile):
         return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {format_share(share)} of it"
 
     def explain(self) -> str:
-        """In words."""
         return "no reported work covers it"
 
 
 @dataclass(frozen=True)
-class OtherLogs(_Meanwhile):
+class OtherLogs(Explained):
     """Another log covers most of it, without a silence half as long."""
 
     def _met(self, item: Item, view: View) -> tuple[Level, str]:
@@ -91,7 +71,7 @@ class OtherLogs(_Meanwhile):
         for state in view.store.sources:
             if state.index == item.source or state.first is None or state.last is None or state.polled:
                 continue
-            shift = view.shifts.get(state.index, 0.0)
+            shift = view.shift(state.index)
             covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
             silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
             if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
@@ -99,12 +79,11 @@ class OtherLogs(_Meanwhile):
         return Level.NO, "no other log continues"
 
     def explain(self) -> str:
-        """In words."""
         return "other logs continue"
 
 
 @dataclass(frozen=True)
-class BusyLog(_Meanwhile):
+class BusyLog(Explained):
     """The log printed at least `least` lines, and silence is not its way of being idle."""
 
     least: int = 1
@@ -117,7 +96,6 @@ class BusyLog(_Meanwhile):
         return level, f"{state.lines} lines before"
 
     def explain(self) -> str:
-        """In words."""
         return f"the log printed {self.least} lines or more and is not one that is silent when idle"
 
 
@@ -133,7 +111,7 @@ class StepsGoOn(Single):
     least: int = 5
     factor: float = 3.0
     since_s: float = 60.0
-    busy: str = ""
+    busy: Metric = ""
 
     def judge(self, item: Item, view: View) -> Level:
         """Unknown where nothing tells of steps or requests."""
@@ -159,7 +137,7 @@ class StepsGoOn(Single):
 
     def _rhythm(self, component: str, track: Track, stop: int, view: View) -> tuple[float, float]:
         key = (type(self), self.least, component, stop)
-        return once(key, view, lambda: self._intervals(track, stop))
+        return view.once(key, lambda: self._intervals(track, stop))
 
     def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
         """(when the last step came, the usual interval): of several ranks that tell of a step the first counts."""
@@ -172,21 +150,15 @@ class StepsGoOn(Single):
         return times[-1], median([after - before for before, after in pairwise(times)])
 
     def describe(self, item: Item, view: View) -> str:
-        """The rhythm."""
         usual = self._usual(item, view)
         if usual is not None:
             return f"a step every {format_seconds(usual)}"
         return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps during it"
 
     def explain(self) -> str:
-        """In words."""
         busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
         since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
         return f"steps continue: {since}{busy}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """What says that a run without steps is busy."""
-        return (self.busy,) if self.busy else ()
 
 
 WHAT: Mapping[str, type[Single]] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import Table
 
-from .base import Level, Single, once
+from .base import Level, Names, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -21,26 +21,20 @@ _BY_PEOPLE = ("interrupted", "cancelled")
 class Has(Single):
     """Some log of the run logs one of the spans, metrics or marks `names`; with `none` no log tells of any."""
 
-    names: tuple[str, ...]
+    names: Names
     none: bool = False
 
     def judge(self, item: Item, view: View) -> Level:
         """Of the whole run, whatever part of it is looked at."""
-        found = once((self,), view, lambda: view.told_of(self.names))
+        found = view.once((self,), lambda: view.has_any(self.names))
         return Level.CRITICAL if found is not self.none else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """Which of them."""
-        found = [name for name in self.names if view.told_of((name,))]
+        found = [name for name in self.names if view.has_any((name,))]
         return f"tells of {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
 
     def explain(self) -> str:
-        """In words."""
         return f"the run logs {'no' if self.none else 'a'} {' or '.join(self.names)}"
-
-    def other_names(self) -> tuple[str, ...]:
-        """All of them."""
-        return self.names
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,6 @@ class DiedOf(Single):
         return Level.CRITICAL if item.values.get("known") else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """What was seen."""
         if self.what == "ended":
             return "the run makes no progress after it"
         if not item.values.get("known"):
@@ -71,5 +64,4 @@ class DiedOf(Single):
         return f"{echoes} later failure lines echo it" if echoes else "no other failure in these logs"
 
     def explain(self) -> str:
-        """In words."""
         return "the run does not continue after it" if self.what == "ended" else "it is the first cause"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import Table, format_seconds, format_share, format_value, metric_unit
 
 from ..open_spans import LONGEST_S
-from .base import Level, Limits, Single
+from .base import Level, Limits, Metric, Name, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -23,8 +23,8 @@ class Overlap(Single):
     without a share, one that has begun and may still go on; of a run that tells of none at all that is true.
     """
 
-    span: str
-    metric: str = ""
+    span: Name
+    metric: Metric = ""
     limits: Limits | None = None
     least_share: float = 0.0
     none: bool = False
@@ -60,22 +60,12 @@ class Overlap(Single):
         return level
 
     def describe(self, item: Item, view: View) -> str:
-        """The span that it overlaps."""
         return self._best(item, view)[1]
 
     def explain(self) -> str:
-        """In words."""
         share = f" for {format_share(self.least_share)} of its time" if self.least_share else ""
         limits = f" with {self.limits.words(self.metric, metric_unit(self.metric))}" if self.limits else ""
         return f"overlaps {'no' if self.none else 'a'} {self.span}{limits}{share}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric of the spans."""
-        return (self.metric,) if self.metric else ()
-
-    def other_names(self) -> tuple[str, ...]:
-        """The kind."""
-        return (self.span,)
 
 
 @dataclass(frozen=True)
@@ -85,7 +75,7 @@ class EndedBefore(Single):
     With `none` the condition holds where that is not so, or not known.
     """
 
-    span: str
+    span: Name
     ended_before: float
     none: bool = False
 
@@ -103,20 +93,14 @@ class EndedBefore(Single):
         return Level.UNKNOWN if early_s is None else Level.CRITICAL if was else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """How long before."""
         early_s = self._early_s(item, view)
         if early_s is None:
             return f"no {self.span} of it logged"
         return f"{self.span} {item.key} over {format_seconds(max(0.0, early_s))} before"
 
     def explain(self) -> str:
-        """In words."""
         was = "was not" if self.none else "was"
         return f"the {self.span} of the same key {was} over for {format_share(self.ended_before)} of the time"
-
-    def other_names(self) -> tuple[str, ...]:
-        """The kind."""
-        return (self.span,)
 
 
 def overlap(table: Table) -> type[Single]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit
 
-from .base import Amount, Level, Limits, Single, once
+from .base import Amount, Level, Limits, Metric, Metrics, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -40,7 +40,7 @@ class Lasts(Single):
     """
 
     costly: ClassVar[bool] = True
-    metric: str
+    metric: Metric
     limits: Limits
     least: int = 2
     least_s: Amount = 0.0
@@ -57,7 +57,7 @@ class Lasts(Single):
 
     def _all(self, source: int, group: str, view: View) -> list[Stretch]:
         column = view.track(self.metric).stream(source, group)
-        return once((self, source, group), view, lambda: self._stretches(column.times, column.values, view))
+        return view.once((self, source, group), lambda: self._stretches(column.times, column.values, view))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """No stretch is long enough."""
@@ -97,19 +97,13 @@ class Lasts(Single):
         return Level.CRITICAL if self._enough(stretch) else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        """For how long."""
         stretch = self._stretch(item, view)
         limit = self.limits.words(self.metric, metric_unit(self.metric))
         return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
 
     def explain(self) -> str:
-        """In words."""
         limit = self.limits.words(self.metric, metric_unit(self.metric))
         return f"{limit} in at least {self.least} samples in a row, for {self.least_s:g} s"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ class Unchanged(Single):
     """
 
     costly: ClassVar[bool] = True
-    metrics: tuple[str, ...]
+    metrics: Metrics
     tolerance: float = 0.0
     least: int = 3
     falls: bool = False
@@ -147,7 +141,7 @@ class Unchanged(Single):
     def _lengths(self, metric: str, source: int, group: str, view: View) -> Sequence[int]:
         """For each sample how many are in its row."""
         values = view.track(metric).stream(source, group).values
-        return once((self, metric, source, group), view, lambda: self._rows(values))
+        return view.once((self, metric, source, group), lambda: self._rows(values))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """One of the metrics moves all the time."""
@@ -168,7 +162,6 @@ class Unchanged(Single):
         return step <= self.tolerance and (self.falls or step >= -self.tolerance)
 
     def describe(self, item: Item, view: View) -> str:
-        """The values."""
         texts = []
         for metric in self.metrics:
             column = view.track(metric).stream(item.source, item.group)
@@ -179,13 +172,8 @@ class Unchanged(Single):
         return ", ".join(texts)
 
     def explain(self) -> str:
-        """In words."""
         how = "does not rise" if self.falls else "is the same"
         return f"{' and '.join(self.metrics)} {how} in {self.least} samples in a row"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """All of them."""
-        return self.metrics
 
 
 def steady(table: Table) -> type[Single]:

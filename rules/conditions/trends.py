@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
 
 from ..level_shifts import in_blocks, noise, since_restart, split, step_at, steps_fall_back
-from .base import Amount, Level, Single, once
+from .base import Amount, Level, Metric, Metrics, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -46,7 +46,7 @@ class Trend(Single, Generic[_T]):
     costly: ClassVar[bool] = True
     absent: ClassVar[str]
     """What is said of a metric in which it is not found."""
-    metric: str
+    metric: Metric
 
     @abstractmethod
     def _look(self, source: int, group: str, view: View) -> _T | None:
@@ -61,7 +61,7 @@ class Trend(Single, Generic[_T]):
         """Its figures in words."""
 
     def _found(self, source: int, group: str, view: View) -> _T | None:
-        return once((self, source, group), view, lambda: self._look(source, group, view))
+        return view.once((self, source, group), lambda: self._look(source, group, view))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """Nothing of the kind is found."""
@@ -73,13 +73,8 @@ class Trend(Single, Generic[_T]):
         return {} if found is None else self._told(found, view)
 
     def describe(self, item: Item, view: View) -> str:
-        """What is found."""
         figures = self.figures(item, view)
         return self._said(figures) if figures else f"{self.metric} {self.absent}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,7 @@ class Fall(Trend[Fallen]):
     least: float = 10.0
     least_s: Amount = 60.0
     rising: bool = False
-    same: tuple[str, ...] = ()
+    same: Metrics = ()
 
     def _look(self, source: int, group: str, view: View) -> Fallen | None:
         column = view.track(self.metric).stream(source, group)
@@ -209,14 +204,9 @@ class Fall(Trend[Fallen]):
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
-        """In words."""
         what = f"1 / {self.metric}" if self.rising else self.metric
         same = f" while {' and '.join(self.same)} stays as it is" if self.same else ""
         return f"{what} has fallen by {self.least:g} % or more, and stays there{same}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """It and those that stay the same."""
-        return (self.metric, *self.same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +247,7 @@ class Grows(Trend[Growth]):
         if series is None or len(series) < 4 * _PARTS:
             return None
         stride = -(-len(series) // _MOST)
-        shift = view.shifts.get(source, 0.0)
+        shift = view.shift(source)
         points = sorted(
             (series.times[at] + shift, series.values[at])
             for at in range((len(series) - 1) % stride, len(series), stride)
@@ -307,7 +297,6 @@ class Grows(Trend[Growth]):
         return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
 
     def explain(self) -> str:
-        """In words."""
         least, limit = (format_value(value, metric_unit(self.metric)) for value in (self.least, self.limit))
         when = f", and reaches {limit} within {format_seconds(self.within_s)}" if self.limit else ""
         share = f" and {self.least_share:g} %" if self.least_share else ""

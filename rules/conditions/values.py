@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import Table, format_value, metric_unit, percentile, slope, summarise
 
-from .base import Bar, Level, Limits, Single
+from .base import Level, Limits, Metric, Single
 from .parts import AtLeast, SumAtMost, TimeShare
 
 if TYPE_CHECKING:
@@ -37,15 +37,13 @@ AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 _PER_MINUTE = ("rate", "slope")
 _OTHERS = ("of_max", "of_usual", "share_above", "share_below")
 _NEWEST = 3
-_FROM_GOOD_ON = ("critical", "reached", "at-limit")
-"""What limits want of a band that begins, in a weaker form, at its good limit."""
 
 
 @dataclass(frozen=True)
 class _Limited(Single):
     """A value that is beyond its limits."""
 
-    metric: str
+    metric: Metric
     limits: Limits
 
     @abstractmethod
@@ -68,17 +66,11 @@ class _Limited(Single):
         return Level.UNKNOWN if value is None else self.limits.level(self.metric, value, view)
 
     def describe(self, item: Item, view: View) -> str:
-        """The value."""
         value = self.value(item, view)
         return f"{self._name()} {'not told' if value is None else self._shown(value)}"
 
     def explain(self) -> str:
-        """In words."""
         return self.limits.words(self._name(), self._unit())
-
-    def metric_names(self) -> tuple[str, ...]:
-        """The metric."""
-        return (self.metric,)
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class Threshold(_Limited):
         own = item.values.get(self.metric)
         if own is not None or self.within_s <= 0:
             return own
-        apart = item.group and view.tells_apart(self.metric, item.group)
+        apart = item.group and view.has_group(self.metric, item.group)
         column = view.track(self.metric).column(item.group if apart else "")
         at = bisect_right(column.times, item.end) - 1
         return None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
@@ -109,18 +101,6 @@ class Threshold(_Limited):
             return False
         values = view.track(name).stream(source, group).values
         return not values or self.limits.level(name, self.limits.extreme(values), view) is Level.NO
-
-    def bar(self, view: View, own: bool = False) -> Bar | None:
-        """The limit, where it is one to be above."""
-        if own and self.within_s > 0:
-            return None
-        limits = self.limits
-        if limits.above is not None and not limits.band:
-            return Bar(self.metric, limits.above if limits.clear is None else limits.clear)
-        band = view.bands.get(self.metric)
-        if limits.band in _FROM_GOOD_ON and band is not None and band.higher_is_worse:
-            return Bar(self.metric, band.good, reached=True)
-        return None
 
     def short(self, item: Item, view: View) -> float | None:
         """The part beyond the limit."""
@@ -208,7 +188,8 @@ class Aggregate(_Limited):
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
         if self.of_marks:
-            return self.never(view)
+            above = self.limits.clear if self.limits.clear is not None else self.limits.above
+            return self.metric not in view.marks and not self.limits.band and above is not None and above >= 0
         if name != self.metric or self.stat not in AMONG_VALUES:
             return False
         column = view.track(name).column(group)
@@ -219,15 +200,7 @@ class Aggregate(_Limited):
         worst = (max(column.values), min(column.values))
         return self.limits.band == "critical" and all(self.limits.level(name, v, view) is Level.NO for v in worst)
 
-    def never(self, view: View) -> bool:
-        """There are no samples, or a mark that must have come never did."""
-        if not self.of_marks:
-            return not len(view.track(self.metric))
-        above = self.limits.clear if self.limits.clear is not None else self.limits.above
-        return self.metric not in view.marks and not self.limits.band and above is not None and above >= 0
-
     def describe(self, item: Item, view: View) -> str:
-        """The statistic."""
         value = self.value(item, view)
         return f"{self.metric} not told" if value is None else f"{self._name()} {self._shown(value)}"
 
@@ -251,11 +224,9 @@ class Aggregate(_Limited):
         return f"{value:g}" if self._plain else format_value(value, self._unit())
 
     def metric_names(self) -> tuple[str, ...]:
-        """The metric, where it does not count marks."""
         return () if self.of_marks else (self.metric,)
 
     def other_names(self) -> tuple[str, ...]:
-        """The mark that it counts."""
         return (self.metric,) if self.of_marks else ()
 
 
@@ -268,7 +239,7 @@ class Ratio(_Limited):
     """
 
     costly: ClassVar[bool] = True
-    over: str
+    over: Metric
     window_n: int = 3
     window_s: float = 3600.0
     part: bool = False
@@ -290,10 +261,6 @@ class Ratio(_Limited):
         whole = self._mean(view.track(self.over), item)
         return None if part is None or whole is None or whole <= 0 else part / whole
 
-    def never(self, view: View) -> bool:
-        """One of the two has no samples."""
-        return not len(view.track(self.metric)) or not len(view.track(self.over))
-
     def short(self, item: Item, view: View) -> float | None:
         """What the one is of the other beyond the limit, where it is a part of it."""
         ratio = self.value(item, view) if self.part else None
@@ -309,10 +276,6 @@ class Ratio(_Limited):
 
     def _shown(self, value: float) -> str:
         return f"{value:.2f}"
-
-    def metric_names(self) -> tuple[str, ...]:
-        """Both."""
-        return (self.metric, self.over)
 
 
 def compare(table: Table) -> type[Single]:

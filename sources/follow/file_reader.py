@@ -43,7 +43,7 @@ class Fingerprint:
     position: int
 
     def fits(self, fd: int) -> bool:
-        """Whether the open file begins with this text up to its position."""
+        """True if the open file begins with this text up to its position."""
         at = self.position - len(self.tail)
         return os.pread(fd, len(self.head), 0) == self.head and os.pread(fd, len(self.tail), at) == self.tail
 
@@ -106,7 +106,7 @@ class Stream:
         return self._file.fileno()
 
     def changed_at_ns(self) -> int:
-        """When the file was last written to."""
+        """Modification time of the file."""
         return os.fstat(self.fd).st_mtime_ns
 
     def size(self) -> int:
@@ -115,7 +115,7 @@ class Stream:
         return self.known_size
 
     def quiet(self) -> bool:
-        """Whether the file has neither grown nor been written to since all of it was read."""
+        """True if the file was not written to since all of it was read."""
         state = os.fstat(self.fd)
         return (state.st_size, state.st_mtime_ns) == self._seen
 
@@ -189,11 +189,11 @@ class PipeTail:
         self._plain = False
 
     def look(self) -> bool:
-        """Whether `advance` has anything to do."""
+        """True if `advance` has anything to do."""
         return not self.ended and (self._fd < 0 or self._plain or bool(self._waiting))
 
     async def advance(self) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
-        """What has arrived."""
+        """Yield what has arrived."""
         if self._fd < 0:
             self._open()
         if self._plain:

@@ -14,71 +14,49 @@ from pathlib import Path
 from perfmon.core import Block, Notice
 
 from ..batch import read_blocks
-from ..discovery import STDIN, LogFile, changes, distinct, listed, log_file, logs_of
+from ..discovery import STDIN, LogFile, distinct, listed, log_file, logs_of
 from ..spec import ARCHIVES, Kind, Spec, parse_spec
 from .file_reader import PipeTail
-from .rotation import Known, is_part_of
+from .rotation import InodeRegistry, is_part_of
 from .tail import Tail
 from .wakeups import Waker
 
-_RESCAN_S, _BACKSTOP_S = 1.0, 5.0
-"""How often new logs are looked for; the latter where the kernel tells of them."""
+_BACKSTOP_S = 5.0
+"""New logs are looked for this often where the kernel reports them."""
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
 _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
-_BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
-"""After so many rounds in a row that gave something, being told of every write costs more than looking; after so many
-that gave nothing, it is the other way round."""
 _TURN_BYTES = 1 << 19
 """What a round reads before it hands it on."""
 Item = tuple[LogFile, Block | Notice]
 
 
-async def follow(
-    specs: str | Sequence[str],
-    *,
-    history: bool = True,
-    poll_s: float = 0.25,
-    polling: bool | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[Item]:
-    """The blocks of all logs that `specs` name, as they grow, until cancelled or closed; to the end where all are
-    pipes or read once.
+class Follower:
+    """All logs that SPECs name, as they grow; to the end where all are pipes or read once.
 
     Each log begins with what exists already (`history`), or with the line that is unfinished now. Logs are followed
-    by name. A "rotated" or "truncated" notice says that line numbers and offsets of a log begin anew after it. Lines
+    by name. After a "rotated" or "truncated" notice the line numbers and offsets of a log start from 1 and 0. Lines
     of one log come in order, none is lost that was still there to be read, none comes twice; compressed files and
     archives are read once, at the start. `polling` True uses no inotify, None only where the file system serves it.
-
-    Raises UsageError for a wrong SPEC, InputError for an archive that cannot be read, both before the first item.
     """
-    follower = Follower([specs] if isinstance(specs, str) else specs, history, poll_s, polling, clock)
-    try:
-        async for log, item in follower.items():
-            yield log, item
-    finally:
-        await follower.close()
-
-
-class Follower:
-    """All logs of some SPECs; see `follow`."""
 
     def __init__(
         self,
         specs: Sequence[str],
         history: bool,
-        poll_s: float,
-        polling: bool | None,
-        clock: Callable[[], float],
+        poll_s: float = 0.25,
+        polling: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Raises UsageError for a wrong SPEC."""
         self._specs = [parse_spec(text) for text in specs]
         self._history = history
         self._clock = clock
         self._waker = Waker(poll_s, polling=polling)
         self._poll_s = poll_s
-        self._known = Known(clock)
+        self._known = InodeRegistry(clock)
         self._tails: dict[Path, Tail] = {}
         self._pipes: list[PipeTail] = []
         self._passed: set[Path] = set()
@@ -88,20 +66,17 @@ class Follower:
         self._all_behind = 0
         self._next_scan = 0.0
         self._scan_s = inf
-        """What the last look for logs took."""
-        self._whole_scan = float("-inf")
-        """Until then a look for logs may be no more than one at the folders' times."""
-        self._folders_changed: tuple[int, ...] = ()
+        """Seconds that the last look for logs took."""
         self._round_at = float("-inf")
         self._pace_s = _PACE_S
-        self._streak = 0
-        """Rounds in a row that gave something; below 0: that gave nothing."""
-        self._napping = False
         self.caught_up = False
         """All that was there at the start has been read."""
 
     async def items(self) -> AsyncIterator[Item]:
-        """Everything, in rounds: who has something new gets a turn, then all wait."""
+        """Yield everything, in rounds: logs with something new get a turn, then all wait.
+
+        Raises InputError, before the first item, for an archive that cannot be read.
+        """
         once = await asyncio.to_thread(self._sort_specs)
         async for item in self._round(first=True):
             yield item
@@ -122,19 +97,17 @@ class Follower:
         return self._all_behind
 
     def changed_at(self, log: LogFile) -> float | None:
-        """When a followed file was last written to, in seconds since 1970; None when nobody can say."""
+        """Modification time of a followed file in seconds since 1970; None if it is not open."""
         tail = self._tails.get(log.path)
         stream = tail.stream if tail is not None else None
         return None if stream is None else stream.changed_at_ns() / 1e9
 
-    async def close(self) -> None:
-        """Lets go of everything."""
-        try:
-            await self._waker.close()
-        finally:
-            for pipe in self._pipes:
-                pipe.close()
-            self._known.close()
+    def close(self) -> None:
+        """Release everything."""
+        self._waker.close()
+        for pipe in self._pipes:
+            pipe.close()
+        self._known.close()
 
     def _everyone(self) -> list[Tail | PipeTail]:
         return [*self._tails.values(), *self._pipes]
@@ -165,12 +138,11 @@ class Follower:
                 async for item in pipe.advance():
                     yield item
         turns = deque(map(self._turn, self._tails.values()))
-        gave, size = False, 0
+        size = 0
         while turns:
             # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
             for item in items:
-                gave = True
                 size += _size_of(item[1])
                 yield item
             if turns:
@@ -178,10 +150,9 @@ class Follower:
         if size > _FLOOD_BYTES or any(tail.more for tail in self._everyone()):
             await asyncio.sleep(0)  # a little costs nobody a turn; what is read and not told of costs it, too
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
-        self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
 
     def _turn(self, tail: Tail) -> Iterator[Item]:
-        """What is new in one log (blocking)."""
+        """Yield what is new in one log (blocking)."""
         if tail.more or tail.look():
             for item in tail.advance():
                 self._count(tail)
@@ -196,50 +167,25 @@ class Follower:
             self._behind[tail] = behind
 
     async def _rest(self) -> None:
-        """Until something changes, but not so soon after the last round that a busy log costs a turn a line."""
-        if not self._napping and self._streak >= _BUSY_ROUNDS and not self._waker.polling:
-            self._napping = True
-            self._next_scan = min(self._next_scan, self._clock() + _RESCAN_S)
-            await self._waker.nap()
-        elif self._napping and self._streak <= -_CALM_ROUNDS:
-            self._napping = False
-            await self._waker.resume()
-            return  # what changed before it watched again is found by looking
-        early = self._round_at + self._pace_s - self._clock()
-        if self._napping:
-            await self._waker.wait(max(0.0, early))
-            return
+        """Wait until something changes, but longer after a round that a busy log would cost a turn a line."""
         await self._waker.wait()
         early = self._round_at + self._pace_s - self._clock()
         if 0.0 < early <= self._pace_s:
             await asyncio.sleep(early)
-
-    @property
-    def _naps_well(self) -> bool:
-        """What comes shows in the times of folders that are known: not below folders that a pattern may match."""
-        return self._napping and not any(spec.kind is Kind.GLOB for spec in self._specs)
+        self._waker.collect()
 
     async def _scan(self, first: bool) -> list[Item]:
         """Looks for logs that appeared."""
         began = self._clock()
-        folders, changed = self._waker.wanted, changes(self._waker.wanted) if self._naps_well else ()
-        if changed and changed == self._folders_changed and began < self._whole_scan:
-            self._next_scan = began + _RESCAN_S  # nothing has come or gone in any of the folders
-            return []
         self._waker.listing_changed = False
         if self._waker.polling or self._scan_s > _QUICK_S:
             listing = await asyncio.to_thread(listed, self._specs)
         else:
             listing = listed(self._specs)
         self._scan_s = self._clock() - began
-        pace = self._poll_s if self._waker.polling else _RESCAN_S if self._napping else _BACKSTOP_S
+        pace = self._poll_s if self._waker.polling else _BACKSTOP_S
         self._next_scan = began + max(pace, 10 * self._scan_s)
-        if self._napping:
-            self._waker.remember(listing.folders)
-            self._whole_scan = began + _BACKSTOP_S
-            self._folders_changed = changed if listing.folders == folders else ()
-        else:
-            await self._waker.watch(listing.folders)
+        await self._waker.watch(listing.folders)
         notices: list[Item] = []
         for log in listing.logs:
             if log.path not in self._tails and log.path not in self._passed:
@@ -267,7 +213,7 @@ class Follower:
 
 
 def _some(turns: deque[Iterator[Item]]) -> list[Item]:
-    """What the first of these have, up to a few megabytes; those that have no more are taken out (blocking)."""
+    """Take items of the first turns, up to a few megabytes; finished turns are removed (blocking)."""
     items: list[Item] = []
     size = 0
     while turns and size < _TURN_BYTES:

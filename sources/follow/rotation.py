@@ -19,7 +19,7 @@ _COUNTED = re.compile(r"\.(\d{1,4})(?:\.[a-z]\w+)?$")
 
 
 def is_part_of(path: Path, log: Path) -> bool:
-    """Whether `path` is named as an older part of `log` is: `a.log.1`, `a.log-20260101`, `a.log.2.gz`."""
+    """True if `path` is named like an older part of `log`: `a.log.1`, `a.log-20260101`, `a.log.2.gz`."""
     return path.name.startswith(log.name) and path.parent == log.parent and log.name in names_of_logs(path.name)
 
 
@@ -51,7 +51,7 @@ def parts_of(log: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def rest_in_copy(log: Path, known: Fingerprint) -> bytes | None:
-    """What a copy of a truncated log holds after the position that was reached; None when there is no copy.
+    """The rest of a truncated log after the position that was read, from a copy of it; None without a copy.
 
     Reads at most 64 MiB: what was written between the last look and the truncation.
     """
@@ -66,7 +66,7 @@ def rest_in_copy(log: Path, known: Fingerprint) -> bytes | None:
 
 
 def holds(path: Path, known: Fingerprint) -> bool:
-    """Whether the file at `path` begins with a known text."""
+    """True if the file at `path` begins with a known text."""
     try:
         with path.open("rb") as file:
             return known.fits(file.fileno())
@@ -94,7 +94,7 @@ _CERTAIN_S = 2.0
 """How long a file that may be the unfinished copy of a rotated log is left alone."""
 
 
-class Known:
+class InodeRegistry:
     """Streams that are open, or were; and the texts that truncated logs held, copies of which may turn up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -129,7 +129,7 @@ class Known:
         return known
 
     def is_known(self, path: Path) -> bool:
-        """Whether the file at `path` was read before, under whatever name."""
+        """True if the file at `path` was read before, under any name."""
         return identity_of(path.stat()) in self._streams
 
     def release(self, stream: Stream) -> None:
@@ -145,12 +145,12 @@ class Known:
         self._texts.append((path, text))
 
     def _is_copy(self, path: Path, identity: Identity) -> bool:
-        """Whether a file is a copy, or may become one: for a while a copy is shorter than what it copies."""
+        """True if a file is a copy, or may become one: for a while a copy is shorter than its original."""
         if identity in self._copies:
             return True
         names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
-        beside = {path.with_name(name) for name in names}
-        held = [self._holds(path, text) for log, text in self._all_texts() if log in beside] if beside else []
+        originals = {path.with_name(name) for name in names}
+        held = [self._holds(path, text) for log, text in self._all_texts() if log in originals] if originals else []
         if True in held:
             self._copies.add(identity)
             return True

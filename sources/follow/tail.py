@@ -15,7 +15,7 @@ from perfmon.core import Block, Notice, NoticeKind, plain
 from ..discovery import LogFile
 from ..spec import HEAD, compression_in, is_binary
 from .file_reader import Stream, identity_of
-from .rotation import Known, parts_since, rest_in_copy
+from .rotation import InodeRegistry, parts_since, rest_in_copy
 
 LINGER_S = 5.0
 """How long a file that was renamed or deleted is still read after it grew last: some writers are slow to let go."""
@@ -27,7 +27,9 @@ Item = tuple[LogFile, Block | Notice]
 class Tail:
     """The text that appears under one name, whatever file bears it."""
 
-    def __init__(self, log: LogFile, known: Known, clock: Callable[[], float], *, history: bool, new: bool) -> None:
+    def __init__(
+        self, log: LogFile, known: InodeRegistry, clock: Callable[[], float], *, history: bool, new: bool
+    ) -> None:
         self.log = log
         self.stream: Stream | None = None
         self.more = False
@@ -41,7 +43,7 @@ class Tail:
         self._gone_at: float | None = None
         self._left_ns: int | None = None
         """When the file that last bore the name was written to last."""
-        self._told = ""
+        self._last_notice = ""
         self._late: list[tuple[Stream, float]] = []
 
     @property
@@ -50,7 +52,7 @@ class Tail:
         return 0 if self.stream is None else max(0, self.stream.known_size - self.stream.print.position)
 
     def look(self) -> bool:
-        """Whether `advance` has anything to do."""
+        """True if `advance` has anything to do."""
         state = _state(self.log.path)
         self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
@@ -58,7 +60,7 @@ class Tail:
         return not self.stream.quiet()
 
     def advance(self) -> Iterator[Item]:
-        """What is new."""
+        """Yield what is new."""
         self.more = False
         for stream, until in list(self._late):
             yield from self._read_late(stream, until)
@@ -82,8 +84,8 @@ class Tail:
         """Opens the file that bears the name now, unless it is read under another one."""
         path = self.log.path
         if state is None:
-            self._new, self._skip = self._new or not self._told, False
-            for item in self._tell("gone", "does not exist yet: waiting"):
+            self._new, self._skip = self._new or not self._last_notice, False
+            for item in self._notices("gone", "does not exist yet: waiting"):
                 yield item
             return
         try:
@@ -94,13 +96,13 @@ class Tail:
         except FileNotFoundError:
             return
         except OSError as error:
-            for item in self._tell("lost", f"cannot be read ({error.strerror}): retrying"):
+            for item in self._notices("lost", f"cannot be read ({error.strerror}): retrying"):
                 yield item
             return
         if stream is None:
             return
-        new, self._new, self._skip, self._told = self._new, False, False, ""
-        for item in self._tell("appeared", "new log: reading", again=True) if new and not known else []:
+        new, self._new, self._skip, self._last_notice = self._new, False, False, ""
+        for item in self._notices("appeared", "new log: reading", again=True) if new and not known else []:
             yield item
         yield from self._begin(stream)
 
@@ -126,7 +128,7 @@ class Tail:
     def _judge(self, stream: Stream, head: bytes) -> list[Item]:
         text = head.lstrip(b"\0")
         stream.ignored = is_binary(text) or compression_in(text) is not None
-        return self._tell("lost", "binary, not a log: skipped", again=True) if stream.ignored else []
+        return self._notices("lost", "binary, not a log: skipped", again=True) if stream.ignored else []
 
     def _start_anew(self, stream: Stream) -> list[Item]:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
@@ -135,14 +137,14 @@ class Tail:
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
         doubt = "" if rest is not None else "; the last lines before that may be lost"
-        return items + self._tell("truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
+        return items + self._notices("truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
 
     def _gone(self) -> Iterator[Item]:
         """The name is gone, the file may still be written to."""
         assert self.stream is not None  # noqa: S101
         if self._gone_at is None:
             self._gone_at = self._clock()
-            yield from self._tell("gone", "deleted or renamed: waiting for a new file", again=True)
+            yield from self._notices("gone", "deleted or renamed: waiting for a new file", again=True)
             return
         if self._clock() - self._gone_at < LINGER_S:
             return
@@ -179,7 +181,7 @@ class Tail:
         if self._left_ns is not None:
             for part in self._missed():
                 yield from self._read_missed(part)
-            yield from self._tell("rotated", "rotated: reading the new file", again=True)
+            yield from self._notices("rotated", "rotated: reading the new file", again=True)
         self.stream, self._gone_at, self._left_ns, self.more = new, None, None, True
 
     def _read_missed(self, part: Path) -> Iterator[Item]:
@@ -190,7 +192,7 @@ class Tail:
             return
         if stream is None:
             return
-        yield from self._tell("rotated", f"rotated more than once: reading {plain(part.name)} first", again=True)
+        yield from self._notices("rotated", f"rotated more than once: reading {plain(part.name)} first", again=True)
         self.more = True
         while self.more:
             yield from self._read(stream)
@@ -199,7 +201,7 @@ class Tail:
         self._known.release(stream)
 
     def _read_late(self, stream: Stream, until: float) -> Iterator[Item]:
-        """What a slow writer still adds to a file after it was rotated."""
+        """Yield what a slow writer still adds to a file after it was rotated."""
         data, _ = stream.read()
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         for block in stream.cut(data):
@@ -219,11 +221,11 @@ class Tail:
             item = replace(item, text=f"{self.log.name}: {item.text}")
         return self.log, item
 
-    def _tell(self, kind: NoticeKind, text: str, *, again: bool = False) -> list[Item]:
+    def _notices(self, kind: NoticeKind, text: str, *, again: bool = False) -> list[Item]:
         """A notice; one that was told last is not told again, unless `again`."""
-        if text == self._told and not again:
+        if text == self._last_notice and not again:
             return []
-        self._told = text
+        self._last_notice = text
         return [self._item(Notice(text, kind))]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import struct
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -36,22 +38,23 @@ async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None
 
     A plain `await task` cannot tell the end of the task from that of whoever waits, which would be lost then.
     """
-    task.add_done_callback(_heard)
+    task.add_done_callback(_retrieve)
     task.cancel()
     await asyncio.wait([task], timeout=at_most_s)
     if task.done() and not task.cancelled():
         task.result()
 
 
-def _heard(task: asyncio.Future[Any]) -> None:
+def _retrieve(task: asyncio.Future[Any]) -> None:
     """Nobody waits any more for what ends too late, and nothing is to be said of it."""
     if not task.cancelled():
         task.exception()
 
 
-# --- Wakes a follower when something changed: by inotify where the kernel tells, by the clock elsewhere ---
+# --- Wakes a follower when something changed: by inotify where the kernel reports it, by the clock elsewhere ---
 #
-# Being woken only says "look": what changed is found by looking, so a lost event costs time, never a line.
+# Being woken only means "look": what changed is found by looking, so a lost event costs time, never a line. Events are
+# collected once a round; the kernel merges those of writes to one log, so a busy log costs no more than a calm one.
 
 _BACKSTOP_S = 1.0
 _MOST_FOLDERS = 2048
@@ -59,6 +62,8 @@ _WRITTEN = 0x00000002
 _LISTING = 0x00000040 | 0x00000080 | 0x00000100 | 0x00000200 | 0x00000400 | 0x00000800 | 0x00004000
 """Moved from, moved to, created, deleted, itself deleted, itself moved, queue overflown: see inotify(7)."""
 _FOLDERS_ONLY = 0x01000000
+_EVENT = struct.Struct("=iIII")
+"""Watch, mask, cookie, and the size of the name that follows."""
 _REMOTE = re.compile(r"nfs|cifs|smb|fuse|lustre|gpfs|beegfs|ceph|9p|afs|gluster|weka|virtiofs|panfs|orangefs")
 
 
@@ -66,77 +71,60 @@ class Waker:
     """Waits for changes below some folders."""
 
     def __init__(self, poll_s: float, *, polling: bool | None = None) -> None:
-        """`polling` True never uses inotify; None decides by the file systems that the folders lie on."""
+        """`polling` True never uses inotify; None decides by the file systems that the folders are on."""
         self.polling = bool(polling)
         self.listing_changed = False
         """Names appeared or vanished since this was last set to False."""
         self._poll_s = poll_s
         self._forced = polling
         self._folders: frozenset[str] = frozenset()
-        self._wanted: frozenset[str] = frozenset()
         self._event = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._inotify: Inotify | None = None
 
     def wake(self) -> None:
-        """Ends the current or next wait."""
+        """End the current or next wait."""
         self._event.set()
 
-    async def wait(self, at_most_s: float | None = None) -> None:
-        """Returns when something may have changed; at the latest after `at_most_s`, else the polling interval."""
-        if at_most_s is None:
-            at_most_s = self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)
-        await wait_for_event(self._event, at_most_s)
+    async def wait(self) -> None:
+        """Return when something may have changed, at the latest after the polling interval."""
+        if self._inotify is None:
+            await wait_for_event(self._event, self._poll_s)
+        else:
+            loop, inotify = asyncio.get_running_loop(), self._inotify.fd
+            loop.add_reader(inotify, self._event.set)
+            try:
+                await wait_for_event(self._event, max(self._poll_s, _BACKSTOP_S))
+            finally:
+                loop.remove_reader(inotify)
         self._event.clear()
 
-    async def nap(self) -> None:
-        """Watches nothing until `resume`."""
-        await self.close()
-
-    def remember(self, folders: Collection[str]) -> None:
-        """Folders to watch after the nap."""
-        self._wanted = frozenset(folders)
-
-    @property
-    def wanted(self) -> frozenset[str]:
-        """The folders that are watched, or will be after the nap."""
-        return self._wanted
-
-    async def resume(self) -> None:
-        """Watches again."""
-        wanted, self._folders = self._wanted, frozenset()
-        await self.watch(wanted)
+    def collect(self) -> None:
+        """Take the events that have come, before looking at what they are about."""
+        with suppress(BlockingIOError):
+            while self._inotify is not None and (events := os.read(self._inotify.fd, 1 << 16)):
+                at = 0
+                while at < len(events):
+                    _, mask, _, name_size = _EVENT.unpack_from(events, at)
+                    self.listing_changed = self.listing_changed or bool(mask & _LISTING)
+                    at += _EVENT.size + name_size
 
     async def watch(self, folders: Collection[str]) -> None:
-        """Watches these folders from now on, not those below them."""
-        wanted = self._wanted = frozenset(folders)
+        """Watch these folders from now on, not those below them."""
+        wanted = frozenset(folders)
         if self._forced or wanted == self._folders:
             return
         self._folders = wanted
-        await self.close()
+        self.close()
         remote = self._forced is None and await asyncio.to_thread(_any_remote, wanted)
         self.polling = not wanted or len(wanted) > _MOST_FOLDERS or remote
         self._inotify = None if self.polling else _opened(wanted)
-        if self._inotify is None:
-            self.polling = True
-        else:
-            self._task = asyncio.create_task(self._listen(self._inotify))
+        self.polling = self._inotify is None
 
-    async def close(self) -> None:
-        """Stops watching."""
-        task, self._task = self._task, None
+    def close(self) -> None:
+        """Stop watching."""
         inotify, self._inotify = self._inotify, None
-        try:
-            if task is not None:
-                await end(task)
-        finally:
-            if inotify is not None:
-                inotify.close()
-
-    async def _listen(self, inotify: Inotify) -> None:
-        async for event in inotify:
-            self.listing_changed = self.listing_changed or bool(event.mask & _LISTING)
-            self._event.set()
+        if inotify is not None:
+            inotify.close()
 
 
 def _opened(folders: Collection[str]) -> Inotify | None:
@@ -145,6 +133,7 @@ def _opened(folders: Collection[str]) -> Inotify | None:
         from asyncinotify import Inotify, Mask
 
         inotify = Inotify()
+        os.set_blocking(inotify.fd, False)
     except (ImportError, OSError, AttributeError):  # no Linux
         return None
     try:
@@ -158,7 +147,7 @@ def _opened(folders: Collection[str]) -> Inotify | None:
 
 
 def _any_remote(folders: Collection[str]) -> bool:
-    """Whether a folder lies on a file system that other machines write to: inotify would not tell."""
+    """True if a folder is on a file system that other machines write to: inotify does not report that."""
     mounts = _mounts()
     return any(_REMOTE.match(_type_of(folder, mounts)) for folder in folders)
 

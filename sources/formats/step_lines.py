@@ -93,10 +93,11 @@ _FIELD = re.compile(
     + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
 )
 _RATE = re.compile(
-    rf"(?i)(?<![\w.])(?P<value>{_NUMBER})\s?"
+    rf"(?i)(?<![\w.])(?P<value>{_NUMBER})(?:\s?(?P<thousands>[km])\s?(?=[a-z]{{3,8}}/s)|\s?)"
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
     r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)))\b"
 )
+_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
 _CODE = re.compile(
     r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|f["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
     r"""|^\s*#"""
@@ -242,7 +243,7 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
             told[name] = value.replace(",", "")
         marked = marked or not bare
     for found in _RATE.finditer(body):
-        value = float(found["value"].replace(",", ""))
+        value = float(found["value"].replace(",", "")) * _THOUSANDS[(found["thousands"] or "").lower()]
         if found["per_s"] is not None:
             name, text = "step_time", f"{1.0 / value:.9f}" if value > 0 else ""
         elif found["step_time"] is not None:

@@ -262,7 +262,6 @@ class HeaderReader:
     def __init__(self, packs: Iterable[Pack]) -> None:
         packs = tuple(packs)
         alternatives: list[str] = []
-        self._parsers: list[Callable[[str], Stamp | None]] = []
         self._formats: list[str] = []
         seen: set[tuple[str, str]] = set()
         for pack in packs:
@@ -270,11 +269,10 @@ class HeaderReader:
                 if (header.regex, header.time) in seen:
                     continue
                 seen.add((header.regex, header.time))
-                index = len(self._parsers)
+                index = len(self._formats)
                 body = re.sub(r"\(\?P<\w+>", "(?:", header.regex)
                 body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
                 alternatives.append(f"{body}(?P<h{index}>)")
-                self._parsers.append(stamp_parser(header.time))
                 self._formats.append(header.time)
         self._headers = "|".join(alternatives) if alternatives else "(?!)"
         self._at_start = re.compile(f"{PREFIXES}{INDENTED}(?:{self._headers})")
@@ -436,4 +434,4 @@ class HeaderReader:
         if which is None:
             return None
         index = int(which[1:])
-        return self._parsers[index](match[f"t{index}"])
+        return stamp_parser(self._formats[index])(match[f"t{index}"])

@@ -7,31 +7,30 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .base import Places, Poller, nowhere
+    from .base import DiskPaths, Poller, no_disk_paths
     from .local import LocalMachine
     from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
-    from .registry import maker_of, pollers_for
-    from .request import DEFAULT, FORMS, Asked, parse_asked
-    from .scheduler import PollScheduler, asked_once, poll_log
+    from .registry import pollers_for
+    from .request import DEFAULT, FORMS, PollRequest, parse_request
+    from .scheduler import PollScheduler, poll_log, poll_once
 
 __all__ = [
     "DEFAULT",
     "FORMS",
     "Area",
-    "Asked",
+    "DiskPaths",
     "LocalMachine",
-    "Places",
+    "PollRequest",
     "PollScheduler",
     "PolledBlock",
     "Poller",
     "Reading",
-    "asked_once",
     "format_reading",
     "is_poll",
-    "maker_of",
-    "nowhere",
-    "parse_asked",
+    "no_disk_paths",
+    "parse_request",
     "poll_log",
+    "poll_once",
     "polled_blocks",
     "pollers_for",
 ]
@@ -39,11 +38,11 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "base": "Places,Poller,nowhere",
+        "base": "DiskPaths,Poller,no_disk_paths",
         "local": "LocalMachine",
         "reading": "Area,PolledBlock,Reading,is_poll,format_reading,polled_blocks",
-        "registry": "maker_of,pollers_for",
-        "request": "Asked,DEFAULT,FORMS,parse_asked",
-        "scheduler": "PollScheduler,asked_once,poll_log",
+        "registry": "pollers_for",
+        "request": "PollRequest,DEFAULT,FORMS,parse_request",
+        "scheduler": "PollScheduler,poll_once,poll_log",
     },
 )

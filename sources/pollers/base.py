@@ -16,11 +16,11 @@ from .reading import Reading
 
 # --- The seams of polling: what is asked, and the machine that it is asked of ---
 
-Places = Callable[[], Mapping[str, str]]
+DiskPaths = Callable[[], Mapping[str, str]]
 """Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
 
 
-def nowhere() -> Mapping[str, str]:
+def no_disk_paths() -> Mapping[str, str]:
     """No path is known."""
     return {}
 
@@ -30,7 +30,7 @@ class PollError(PerfmonError):
 
 
 class NotAvailableError(PollError):
-    """What is asked for is not there (no driver, no such command): it is told once, and asked again rarely."""
+    """The device or program does not exist (no driver, no such command): reported once, and queried again rarely."""
 
 
 class Machine(Protocol):
@@ -45,7 +45,7 @@ class Machine(Protocol):
         """It is this machine: libraries can be asked instead of commands."""
 
     def now(self) -> datetime:
-        """What its clock shows."""
+        """Time of its clock."""
 
     async def runner(self) -> Runner:
         """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
@@ -55,7 +55,7 @@ class Machine(Protocol):
         """Opens streams to ports as seen from there; raises OSError or PerfmonError when used."""
 
     def lines(self, command: str) -> AsyncIterator[bytes]:
-        """What a command of its shell prints until it ends, line by line, without newlines.
+        """Yield the output of a command of its shell, line by line, without newlines.
 
         The command is ended when the iterator is closed. Raises PollError where it cannot be run.
         """
@@ -70,7 +70,7 @@ class Poller(Protocol):
 
     @property
     def name(self) -> str:
-        """What is asked, for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
+        """Name for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
 
     @property
     def every_s(self) -> float:
@@ -105,39 +105,40 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 # --- One shell on a machine that several pollers run their scripts in, opened anew when it was lost ---
 
 TIMEOUT_S = 50.0
-"""Less than what a question may take as a whole: so a shell that hangs is known to, and another one is opened."""
+"""Less than a poll may take as a whole: a shell that hangs is noticed, and another one is opened."""
 
 
 class Script:
-    """Runs scripts one after the other. What may hang (a disk that is gone) needs one of its own."""
+    """Runs scripts one after the other. A script that may hang (a disk that is gone) needs a shell of its own."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, prefix: str = "", timeout_s: float = TIMEOUT_S) -> None:
+        """`prefix` is put before the errors."""
+        self._machine, self._prefix, self._timeout_s = machine, prefix, timeout_s
         self._opening: asyncio.Task[Runner] | None = None
 
     async def run(self, script: str) -> Output:
-        """Runs a script. Raises PollError, and what the machine raises where it has no shell."""
+        """Run a script. Raises PollError, and the machine's error where it has no shell."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._machine.runner())
         opening = self._opening
         try:
-            # Who is cancelled meanwhile leaves it to others: what is half open could not be closed.
+            # A caller that is cancelled leaves it to others: a half-open shell could not be closed.
             runner = await asyncio.shield(opening)
-            return await runner.run(script, timeout_s=TIMEOUT_S)
+            return await runner.run(script, timeout_s=self._timeout_s)
         except RunnerError as error:
             await self._drop(opening)
-            raise PollError(str(error)) from None
+            raise PollError(f"{self._prefix}{error}") from None
         except Exception:
             await self._drop(opening)
             raise
 
     async def close(self) -> None:
-        """Ends the shell."""
+        """End the shell."""
         if self._opening is not None:
             await self._drop(self._opening)
 
     async def _drop(self, opening: asyncio.Task[Runner]) -> None:
-        """The next script has another shell."""
+        """Close a shell; the next script opens another one."""
         if self._opening is opening:
             self._opening = None
         if not opening.done():
@@ -145,3 +146,14 @@ class Script:
             await asyncio.wait({opening})
         if not opening.cancelled() and opening.exception() is None:
             await opening.result().close()
+
+
+class ScriptPoller:
+    """A poller that runs scripts in a shell, its own or one that it shares."""
+
+    def __init__(self, machine: Machine, shell: Script | None = None) -> None:
+        self._machine, self._shell = machine, shell or Script(machine)
+
+    async def close(self) -> None:
+        """End the shell."""
+        await self._shell.close()

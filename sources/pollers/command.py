@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from math import isfinite
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import plain, without_secrets
 
 from ..shell import quoted
 from .base import Machine, PollError
@@ -31,8 +31,6 @@ class CommandPoller:
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, command: str, deadline_s: float = DEADLINE_S) -> None:
-        if not command.strip() or any(sign in command for sign in "\0\n\r"):
-            raise UsageError("command: expected a one-line shell command that prints a number or key=value lines")
         self._machine, self._command, self._deadline_s = machine, command, deadline_s
         self._end = secrets.token_hex(8)
         """Begins the line that tells the exit status: the command cannot know it."""
@@ -47,21 +45,21 @@ class CommandPoller:
         return without_secrets(plain(self._command, 60))
 
     async def poll(self) -> Sequence[Reading]:
-        """What one run of it prints. Raises PollError when it fails, hangs or prints no number."""
+        """Run it once. Raises PollError when it fails, hangs or prints no number."""
         lines, code = await self._run()
-        told = list(numbers_in(lines, self._label))[:MOST_VALUES]
+        numbers = list(numbers_in(lines, self._label))[:MOST_VALUES]
         if code:
-            raise self._trouble(f"ended with status {code}", lines)
-        if not told:
-            raise self._trouble("printed neither a number nor key=value", lines)
-        return [Reading(Area.VALUE, name, {"value": value}) for name, value in told]
+            raise self._error(f"ended with status {code}", lines)
+        if not numbers:
+            raise self._error("printed neither a number nor key=value", lines)
+        return [Reading(Area.VALUE, name, {"value": value}) for name, value in numbers]
 
     async def close(self) -> None:
         """Nothing is kept open."""
 
     @property
     def _label(self) -> str:
-        """What a number without a name is called: the command's first words."""
+        """Name of a number that has none: the command's first words."""
         return _SIGN.sub("_", self._shown).strip("_")[:40] or "command"
 
     async def _run(self) -> tuple[list[str], int]:
@@ -77,11 +75,11 @@ class CommandPoller:
                             return lines, int(text.split()[-1])
                         size += len(line)
                         if size > MOST_BYTES or len(lines) >= MOST_LINES:
-                            raise self._trouble(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
+                            raise self._error(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
                         lines.append(text)
         except TimeoutError:
-            raise self._trouble(f"timed out after {self._deadline_s:g} s", []) from None
-        raise self._trouble("was ended", lines)
+            raise self._error(f"timed out after {self._deadline_s:g} s", []) from None
+        raise self._error("was ended", lines)
 
     def _script(self) -> str:
         """It has no stdin. On another host `timeout` ends it even where the connection is lost meanwhile."""
@@ -91,19 +89,19 @@ class CommandPoller:
             run = f"if command -v timeout >/dev/null 2>&1; then timeout -k 2 {limit} {run}; else {run}; fi"
         return f"{run}; printf '\\n{self._end} %s\\n' \"$?\""
 
-    def _trouble(self, why: str, lines: Sequence[str]) -> PollError:
-        said = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
-        return PollError(f"command '{self._shown}' {why}" + (f": {said}" if said else ""))
+    def _error(self, why: str, lines: Sequence[str]) -> PollError:
+        last = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
+        return PollError(f"command '{self._shown}' {why}" + (f": {last}" if last else ""))
 
 
 def numbers_in(lines: Sequence[str], label: str) -> Iterator[tuple[str, float]]:
     """Name and number of all that lines tell: `key=value`, `key: value`, or a number alone, which is `label`."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for line in lines:
         text = plain(line, 1000)
         alone = _ALONE.fullmatch(text)
         pairs = [(label, alone[1])] if alone else _PAIR.findall(text)
         for name, number in pairs:
-            if name not in seen and isfinite(float(number)):
-                seen.add(name)
+            if name not in names and isfinite(float(number)):
+                names.add(name)
                 yield name, float(number)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from math import isnan
 from pathlib import Path
 
 from perfmon.core import Table, plain, read_toml
@@ -15,7 +14,7 @@ from perfmon.core import Table, plain, read_toml
 from ..http_client import ReplyError, Url, get
 from .base import Machine, PollError
 from .metrics_endpoint import TIMEOUT_S, Endpoint, PagePoller
-from .openmetrics import Counters, Histograms, Increase, Sample, Samples, quantile, read_samples
+from .openmetrics import QUANTILES, Counters, Histograms, Increase, Sample, Samples, add_bucket, quantile, read_samples
 from .reading import Area, Reading
 
 # --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
@@ -25,8 +24,8 @@ from .reading import Area, Reading
 _HERE = Path(__file__).parent / "engines"
 
 
-class Sort(StrEnum):
-    """What becomes of a metric."""
+class MetricKind(StrEnum):
+    """The treatment of a metric."""
 
     SUM = "sum"
     """A gauge; where an engine has several they are added up."""
@@ -40,16 +39,16 @@ class Sort(StrEnum):
     """A histogram of seconds, told as `NAME_p50_s` and `NAME_p95_s` of the last half minute."""
 
 
-GAUGES = (Sort.SUM, Sort.MAX)
-COUNTERS = (Sort.PER_S, Sort.GREW)
+GAUGES = (MetricKind.SUM, MetricKind.MAX)
+COUNTERS = (MetricKind.PER_S, MetricKind.GREW)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ValueMapping:
     """One value of an engine, and the metrics that tell it: the first that the page has, for names change."""
 
     value: str
-    sort: Sort
+    sort: MetricKind
     names: tuple[str, ...]
     scale: float = 1.0
     labels: Mapping[str, Set[str]] = field(default_factory=dict)
@@ -58,11 +57,11 @@ class Told:
     @property
     def on_page(self) -> tuple[str, ...]:
         """The names as the lines of a page begin."""
-        return tuple(f"{name}_bucket" for name in self.names) if self.sort is Sort.QUANTILES else self.names
+        return tuple(f"{name}_bucket" for name in self.names) if self.sort is MetricKind.QUANTILES else self.names
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RatioMapping:
     """A percentage: what one counter grew by since the last poll, of what another one did."""
 
     value: str
@@ -75,54 +74,54 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Dialect:
-    """How one kind of server tells of its engines."""
+class MetricMapping:
+    """The mapping of the metrics of one kind of server."""
 
     kind: str
     title: str
-    told: tuple[Told, ...]
-    shares: tuple[Share, ...] = ()
+    mappings: tuple[ValueMapping, ...]
+    shares: tuple[RatioMapping, ...] = ()
     only: Mapping[str, str] = field(default_factory=dict)
     """Samples that have these labels count only with these values: ranks of an engine that tell the same again."""
 
     @cached_property
     def names(self) -> frozenset[str]:
         """All names that are looked for on a page."""
-        return frozenset(name for told in self.told for name in told.on_page) | self.counters
+        return frozenset(name for mapping in self.mappings for name in mapping.on_page) | self.counters
 
     @cached_property
     def counters(self) -> frozenset[str]:
         """Those that are counters."""
-        told = {name for told in self.told if told.sort in COUNTERS for name in told.names}
-        return frozenset(told.union(*[(*share.part, *share.whole) for share in self.shares]))
+        names = {name for mapping in self.mappings if mapping.sort in COUNTERS for name in mapping.names}
+        return frozenset(names.union(*[(*share.part, *share.whole) for share in self.shares]))
 
 
 @cache
-def load_dialect(kind: str) -> Dialect:
+def load_mapping(kind: str) -> MetricMapping:
     """The dialect in `KIND.toml`. Raises DataFileError."""
     table = read_toml(_HERE / f"{kind}.toml")
     table.only(("schema", "kind", "title", "prefixes", "only", "value", "share"))
     prefixes = table.texts("prefixes", required=True)
     values = tuple(_value(row, prefixes) for row in table.tables("value"))
     shares = tuple(_share(row, prefixes) for row in table.tables("share"))
-    return Dialect(table.word("kind"), table.line("title"), values, shares, _labels(table, "only"))
+    return MetricMapping(table.word("kind"), table.line("title"), values, shares, _labels(table, "only"))
 
 
-def _value(row: Table, prefixes: Sequence[str]) -> Told:
+def _value(row: Table, prefixes: Sequence[str]) -> ValueMapping:
     row.only(("name", "sort", "metrics", "scale", "labels"))
     try:
-        sort = Sort(row.text("sort"))
+        sort = MetricKind(row.text("sort"))
     except ValueError:
-        raise row.wrong("sort", f"expected one of {', '.join(Sort)}") from None
+        raise row.wrong("sort", f"expected one of {', '.join(MetricKind)}") from None
     labels = row.table("labels", row.data.get("labels", {}))
     wanted = {name: frozenset(labels.texts(name, required=True)) for name in labels.data}
-    return Told(row.word("name"), sort, _names(row, "metrics", prefixes), row.number("scale", 1.0), wanted)
+    return ValueMapping(row.word("name"), sort, _names(row, "metrics", prefixes), row.number("scale", 1.0), wanted)
 
 
-def _share(row: Table, prefixes: Sequence[str]) -> Share:
+def _share(row: Table, prefixes: Sequence[str]) -> RatioMapping:
     row.only(("name", "part", "part_labels", "whole", "least"))
     part, whole = _names(row, "part", prefixes), _names(row, "whole", prefixes)
-    return Share(row.word("name"), part, whole, _labels(row, "part_labels"), row.amount("least", 1.0))
+    return RatioMapping(row.word("name"), part, whole, _labels(row, "part_labels"), row.amount("least", 1.0))
 
 
 def _names(row: Table, key: str, prefixes: Sequence[str]) -> tuple[str, ...]:
@@ -146,19 +145,19 @@ class TrainerPoller(PagePoller):
 
     def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
         super().__init__(machine, endpoint)
-        self._values = {told.names[0]: told.value for told in load_dialect("prime-rl").told}
+        self._values = {mapping.names[0]: mapping.value for mapping in load_mapping("prime-rl").mappings}
         self._step: float | None = None
 
     async def poll(self) -> Sequence[Reading]:
         """One reading; `new_step` is told once for each step that is seen to end."""
         samples, _ = await self._page(self._read)
-        if not samples.told:
+        if not samples.found:
             raise self._endpoint.trouble(_nothing(samples))
-        told = {sample.name: sample.value for sample in samples.told}
-        values = {value: told[name] for name, value in self._values.items() if name in told}
-        if told.get(_AT, 0.0) > 0:
-            values["step_age_s"] = round(max(0.0, self._machine.now().timestamp() - told[_AT]), 3)
-        step = told.get(_STEP)
+        numbers = {sample.name: sample.value for sample in samples.found}
+        values = {value: numbers[name] for name, value in self._values.items() if name in numbers}
+        if numbers.get(_AT, 0.0) > 0:
+            values["step_age_s"] = round(max(0.0, self._machine.now().timestamp() - numbers[_AT]), 3)
+        step = numbers.get(_STEP)
         if step is not None:
             if self._step is not None and step != self._step:
                 values["new_step"] = step
@@ -179,7 +178,6 @@ def _nothing(samples: Samples) -> str:
 
 ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "WorkerId")
 """Labels that tell engines of one page apart, beside the model."""
-_QUANTILES = (("p50", 0.5), ("p95", 0.95))
 
 Key = tuple[str, ...]
 """Model, and what else tells an engine from others."""
@@ -203,12 +201,12 @@ def by_engine(samples: Sequence[Sample], only: Mapping[str, str]) -> Engines:
 class EngineValues:
     """The values of engines, poll after poll."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, metrics: MetricMapping) -> None:
+        self._metrics = metrics
         self._counters, self._histograms = Counters(), Histograms()
 
     def take(self, engines: Engines, at: float) -> Mapping[Key, Values]:
-        """What a page tells at a moment (monotonic seconds)."""
+        """Return the values of a page that was read at `at` (monotonic seconds)."""
         values = {key: self._gauges(samples) for key, samples in engines.items()}
         grown = self._counters.take(self._counted(engines), at)
         windows = self._histograms.take(self._buckets(engines), at)
@@ -219,14 +217,14 @@ class EngineValues:
 
     def _gauges(self, samples: ByName) -> Values:
         values: Values = {}
-        for told in self._dialect.told:
-            if told.sort in GAUGES and (found := _chosen(told, samples)):
-                fold = sum if told.sort is Sort.SUM else max
-                values[told.value] = told.scale * fold(sample.value for sample in found)
+        for mapping in self._metrics.mappings:
+            if mapping.sort in GAUGES and (found := _chosen(mapping, samples)):
+                fold = sum if mapping.sort is MetricKind.SUM else max
+                values[mapping.value] = mapping.scale * fold(sample.value for sample in found)
         return values
 
     def _counted(self, engines: Engines) -> Mapping[Hashable, float]:
-        names = self._dialect.counters
+        names = self._metrics.counters
         return {
             _id(key, sample): sample.value
             for key, samples in engines.items()
@@ -236,39 +234,39 @@ class EngineValues:
 
     def _grown(self, key: Key, samples: ByName, grown: Increase) -> Values:
         values: Values = {}
-        for told in self._dialect.told:
-            if told.sort not in COUNTERS:
+        for mapping in self._metrics.mappings:
+            if mapping.sort not in COUNTERS:
                 continue
-            by = _sum(key, _first(told.names, samples), grown)
+            by = _sum(key, _first(mapping.names, samples), grown)
             if by is None:
                 continue
-            if told.sort is Sort.PER_S:
-                values[told.value] = told.scale * by / grown.seconds
+            if mapping.sort is MetricKind.PER_S:
+                values[mapping.value] = mapping.scale * by / grown.seconds
             else:
-                values[told.value], values[f"{told.value}_per_min"] = by, 60.0 * by / grown.seconds
-        for share in self._dialect.shares:
+                values[mapping.value], values[f"{mapping.value}_per_min"] = by, 60.0 * by / grown.seconds
+        for share in self._metrics.shares:
             part = _share_of(key, share, samples, grown)
             if part is not None:
                 values[share.value] = part
         return values
 
     def _buckets(self, engines: Engines) -> Mapping[Hashable, Mapping[float, float]]:
-        told: dict[Hashable, dict[float, float]] = {}
+        buckets: dict[Hashable, dict[float, float]] = {}
         for key, samples in engines.items():
-            for row in self._dialect.told:
-                if row.sort is Sort.QUANTILES:
-                    for sample in _first(row.on_page, samples):
-                        _add(told.setdefault((key, row.value), {}), sample)
-        return told
+            for mapping in self._metrics.mappings:
+                if mapping.sort is MetricKind.QUANTILES:
+                    for sample in _first(mapping.on_page, samples):
+                        add_bucket(buckets.setdefault((key, mapping.value), {}), sample)
+        return buckets
 
     def _quantiles(self, key: Key, windows: Mapping[Hashable, Mapping[float, float]]) -> Values:
         values: Values = {}
-        for row in self._dialect.told:
-            window = windows.get((key, row.value))
-            for name, share in _QUANTILES if window else ():
+        for mapping in self._metrics.mappings:
+            window = windows.get((key, mapping.value))
+            for name, share in QUANTILES if window else ():
                 value = quantile(window or {}, share)
                 if value is not None:
-                    values[f"{row.value}_{name}_s"] = value
+                    values[f"{mapping.value}_{name}_s"] = value
         return values
 
 
@@ -277,12 +275,12 @@ def _first(names: Sequence[str], samples: ByName) -> Sequence[Sample]:
     return next((samples[name] for name in names if name in samples), ())
 
 
-def _chosen(told: Told, samples: ByName) -> Sequence[Sample]:
+def _chosen(mapping: ValueMapping, samples: ByName) -> Sequence[Sample]:
     """The samples of a gauge that count."""
-    found = _first(told.names, samples)
-    if not told.labels:
+    found = _first(mapping.names, samples)
+    if not mapping.labels:
         return found
-    return [one for one in found if all(one.labels.get(name, "") in wanted for name, wanted in told.labels.items())]
+    return [one for one in found if all(one.labels.get(name, "") in wanted for name, wanted in mapping.labels.items())]
 
 
 def _id(key: Key, sample: Sample) -> Hashable:
@@ -290,26 +288,16 @@ def _id(key: Key, sample: Sample) -> Hashable:
 
 
 def _sum(key: Key, samples: Sequence[Sample], grown: Increase) -> float | None:
-    """What some counters grew by together; None where none of them was there before."""
+    """Total increase of some counters; None if none of them is known from before."""
     found = [grown.by[name] for sample in samples if (name := _id(key, sample)) in grown.by]
     return sum(found) if found else None
 
 
-def _share_of(key: Key, share: Share, samples: ByName, grown: Increase) -> float | None:
+def _share_of(key: Key, share: RatioMapping, samples: ByName, grown: Increase) -> float | None:
     parts = _first(share.part, samples)
     part = _sum(key, [s for s in parts if all(s.labels.get(n) == v for n, v in share.labels.items())], grown)
     whole = _sum(key, _first(share.whole, samples), grown)
     return None if part is None or whole is None or whole < share.least else 100.0 * part / whole
-
-
-def _add(buckets: dict[float, float], sample: Sample) -> None:
-    """Histograms of one engine that other labels tell apart are counted together."""
-    try:
-        limit = float(sample.labels.get("le", ""))
-    except ValueError:
-        return
-    if not isnan(limit) and sample.value >= 0:
-        buckets[limit] = buckets.get(limit, 0.0) + sample.value
 
 
 # --- Asks servers of engines for their page of metrics: vLLM, SGLang, and what TRL generates with ---
@@ -323,29 +311,29 @@ class EnginePoller(PagePoller):
     """Asks one server: one reading for each engine."""
 
     def __init__(
-        self, machine: Machine, endpoint: Endpoint, dialect: Dialect, clock: Callable[[], float] = time.monotonic
+        self, machine: Machine, endpoint: Endpoint, metrics: MetricMapping, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(machine, endpoint, clock)
-        self._dialect, self._values = dialect, EngineValues(dialect)
+        self._metrics, self._values = metrics, EngineValues(metrics)
 
     async def poll(self) -> Sequence[Reading]:
         """Asks once; rates and quantiles come from the second time on."""
         samples, at = await self._page(self._read)
-        engines = by_engine(samples.told, self._dialect.only)
+        engines = by_engine(samples.found, self._metrics.only)
         if not engines:
             raise self._endpoint.trouble(self._nothing(samples))
         return self._readings(self._values.take(engines, at))
 
     def _read(self, page: bytes) -> Samples:
-        return read_samples(page, self._dialect.names)
+        return read_samples(page, self._metrics.names)
 
     def _nothing(self, samples: Samples) -> str:
         if samples.refused:
-            return f"its {self._dialect.title} metrics are not numeric"
-        return f"no {self._dialect.title} metrics on this page; use prometheus=URL for other servers"
+            return f"its {self._metrics.title} metrics are not numeric"
+        return f"no {self._metrics.title} metrics on this page; use prometheus=URL for other servers"
 
     def _readings(self, values: Mapping[Key, Mapping[str, float]]) -> list[Reading]:
-        kind, short = self._dialect.kind, self._endpoint.short
+        kind, short = self._metrics.kind, self._endpoint.short
         several = len({key[0] for key in values}) > 1
         made = []
         for key in sorted(values)[:MOST_ENGINES]:
@@ -371,7 +359,7 @@ class TrlPoller(PagePoller):
 
     def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(machine, endpoint, clock)
-        self._engines = EnginePoller(machine, endpoint, replace(load_dialect("vllm"), kind="trl"), clock)
+        self._engines = EnginePoller(machine, endpoint, replace(load_mapping("vllm"), kind="trl"), clock)
         self._without = 0
 
     async def poll(self) -> Sequence[Reading]:
@@ -387,10 +375,10 @@ class TrlPoller(PagePoller):
             return [reading]
 
     async def _health(self, error: PollError | None) -> Reading:
-        asked = self._endpoint.url
-        url = Url(asked.scheme, asked.host, asked.port, HEALTH)
+        url = self._endpoint.url
+        health = Url(url.scheme, url.host, url.port, HEALTH)
         try:
-            reply = await get(self._machine.opener, url, timeout_s=TIMEOUT_S)
+            reply = await get(self._machine.opener, health, timeout_s=TIMEOUT_S)
         except ReplyError as why:
             raise error or self._endpoint.trouble(str(why)) from None
         if reply.status != 200:

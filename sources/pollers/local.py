@@ -30,7 +30,7 @@ class LocalMachine:
         self.opener: Opener = open_here
 
     def now(self) -> datetime:
-        """What its clock shows."""
+        """Local time."""
         return datetime.now()
 
     async def runner(self) -> Runner:
@@ -41,7 +41,7 @@ class LocalMachine:
             raise PollError(f"{self.name}: no shell can be started: {error.strerror}") from None
 
     async def lines(self, command: str) -> AsyncIterator[bytes]:
-        """What a command prints; it, and what it started, is ended with the iterator. Raises PollError."""
+        """Yield the output of a command; its processes end with the iterator. Raises PollError."""
         try:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True,

@@ -15,7 +15,7 @@ from perfmon.core import UsageError, plain, without_secrets
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
 from .base import Machine, PollError
-from .openmetrics import Counters, Histograms, Sample, quantile, read_samples, read_types
+from .openmetrics import QUANTILES, Counters, Histograms, Sample, add_bucket, quantile, read_samples, read_types
 from .reading import Area, Reading
 
 # --- Fetches a page of metrics, and says in one line why there is none ---
@@ -43,11 +43,8 @@ class Endpoint:
 
     @classmethod
     def parse(cls, kind: str, text: str) -> Endpoint:
-        """Of `http://HOST:PORT[/PATH]`, or https; without a path it is /metrics. Raises UsageError."""
+        """Read `http://HOST:PORT[/PATH]`, or https; without a path it is /metrics. Raises UsageError."""
         url = parse_url(text)
-        if url.scheme == "tcp":
-            shown = without_secrets(plain(text, 200))
-            raise UsageError(f"'{kind}={shown}': expected http(s)://HOST:PORT or http(s)://HOST:PORT/PATH")
         return cls(kind, Url(url.scheme, url.host, url.port, "/metrics") if url.path == "/" else url)
 
     @property
@@ -57,7 +54,7 @@ class Endpoint:
 
     @property
     def short(self) -> str:
-        """What begins the names of readings: `gpu-1:8000`."""
+        """Prefix of the names of readings: `gpu-1:8000`."""
         return self.url.shown.removesuffix("/metrics").partition("://")[2]
 
     async def fetch(self, opener: Opener) -> bytes:
@@ -92,7 +89,7 @@ class Endpoint:
 
 
 async def off_loop(page: bytes, read: Callable[[bytes], T]) -> T:
-    """What is read of a page: of a large one in a thread, so that the loop of the polls goes on meanwhile."""
+    """Read a page; a large one in a thread, so that the event loop is not blocked."""
     return read(page) if len(page) <= _INLINE else await asyncio.to_thread(read, page)
 
 
@@ -119,7 +116,7 @@ class PagePoller:
         """Nothing is kept open."""
 
     async def _page(self, read: Callable[[bytes], T]) -> tuple[T, float]:
-        """What is read of the page, and when it came. Raises PollError."""
+        """Fetch and read the page; returns when it came, too. Raises PollError."""
         page = await self._endpoint.fetch(self._machine.opener)
         at = self._clock()
         return await off_loop(page, read), at
@@ -134,7 +131,6 @@ _DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "n
 _NAME = re.compile(r"[A-Za-z_:][\w:]*")
 _SIGN = re.compile(r"[^\w.:/-]+")
 _WORD = 120
-_QUANTILES = (("p50", 0.5), ("p95", 0.95))
 
 
 def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
@@ -149,8 +145,8 @@ def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was read of a page."""
+class PageSamples:
+    """The parsed samples of a page."""
 
     samples: tuple[Sample, ...]
     counters: frozenset[str]
@@ -173,53 +169,44 @@ class PrometheusPoller(PagePoller):
         if not found.samples:
             named = f"none of {', '.join(self._names)}"
             raise self._endpoint.trouble(f"{named if self._names else 'no numbers'} on this page")
-        told = self._told(found, at)
+        values = self._values(found, at)
         most = MOST_NAMED if self._names else MOST_FOUND
-        readings = [Reading(Area.VALUE, name, {"value": value}) for name, value in islice(told.items(), most)]
-        if len(told) > most:
-            left_out = {"value": float(len(told) - most)}
+        readings = [Reading(Area.VALUE, name, {"value": value}) for name, value in islice(values.items(), most)]
+        if len(values) > most:
+            left_out = {"value": float(len(values) - most)}
             readings.append(Reading(Area.VALUE, f"{self._endpoint.short}/left_out", left_out))
         return readings
 
-    def _read(self, page: bytes) -> Found:
+    def _read(self, page: bytes) -> PageSamples:
         types = {name: kind for name, kind in read_types(page) if _NAME.fullmatch(name)}
         names = self._names or [name for name in types if not name.startswith(_DULL)][: 4 * MOST_FOUND]
         on_page = [*names, *[f"{name}_total" for name in names], *[f"{name}_bucket" for name in names]]
         counters = {name for name, kind in types.items() if kind == "counter"}
         counters |= {f"{name}_total" for name in counters} | {name for name in on_page if name.endswith("_total")}
-        return Found(read_samples(page, on_page).told, frozenset(counters))
+        return PageSamples(read_samples(page, on_page).found, frozenset(counters))
 
-    def _told(self, found: Found, at: float) -> Mapping[str, float]:
+    def _values(self, found: PageSamples, at: float) -> Mapping[str, float]:
         """Value by name, in the order of the page; what has the same name is added up."""
         counted: dict[Hashable, float] = {}
         buckets: dict[Hashable, dict[float, float]] = {}
-        told: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         for sample in found.samples:
             name = self._named(sample)
             if sample.name.endswith("_bucket"):
-                _add(buckets.setdefault(name, {}), sample)
+                add_bucket(buckets.setdefault(name, {}), sample)
             elif sample.name in found.counters:
                 counted[name] = counted.get(name, 0.0) + sample.value
             else:
-                told[name] = told.get(name, 0.0) + sample.value
+                numbers[name] = numbers.get(name, 0.0) + sample.value
         grown = self._counters.take(counted, at)
-        told |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
+        numbers |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
         for family, window in self._histograms.take(buckets, at).items():
-            values = {f"{family}_{label}": quantile(window, share) for label, share in _QUANTILES}
-            told |= {name: value for name, value in values.items() if value is not None}
-        return told
+            values = {f"{family}_{label}": quantile(window, share) for label, share in QUANTILES}
+            numbers |= {name: value for name, value in values.items() if value is not None}
+        return numbers
 
     def _named(self, sample: Sample) -> str:
         """`host:port/metric/label`: labels by their values, in the order of the page."""
         name = sample.name.removesuffix("_bucket").removesuffix("_total")
         labels = [_SIGN.sub("_", plain(value, 40)) for key, value in sample.labels.items() if key != "le" and value]
         return plain("/".join([self._endpoint.short, name, *labels]), _WORD)
-
-
-def _add(buckets: dict[float, float], sample: Sample) -> None:
-    try:
-        limit = float(sample.labels.get("le", ""))
-    except ValueError:
-        return
-    if sample.value >= 0:
-        buckets[limit] = buckets.get(limit, 0.0) + sample.value

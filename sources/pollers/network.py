@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .base import Machine, NotAvailableError, Poller, Script
+from .base import Machine, NotAvailableError, ScriptPoller
 from .reading import Area, Reading
 
 # --- What `ss -tinmH` says of TCP connections: two lines each, the second one begins with a blank ---
@@ -140,7 +140,7 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
 
 
 def _most(flows: Sequence[Flow], what: Callable[[Flow], bool]) -> bool:
-    """Whether it holds for half of them at least."""
+    """True if it holds for at least half of them."""
     return bool(flows) and sum(map(what, flows)) >= _HALF * len(flows)
 
 
@@ -153,19 +153,14 @@ _NO_SS = 127
 _MB = 1e6
 
 
-def socket_pollers(machine: Machine, port: str) -> list[Poller]:
-    """The one poller of a port."""
-    return [SocketPoller(machine, int(port))]
-
-
-class SocketPoller:
+class SocketPoller(ScriptPoller):
     """Asks `ss` for all connections of which either end is the port."""
 
     every_s = EVERY_S
 
-    def __init__(self, machine: Machine, port: int, shell: Script | None = None) -> None:
-        self.name = f"net:{port}"
-        self._machine, self._port, self._shell = machine, port, shell or Script(machine)
+    def __init__(self, machine: Machine, port: int) -> None:
+        super().__init__(machine)
+        self.name, self._port = f"net:{port}", port
         self._last: dict[tuple[str, str], TcpSocket] = {}
         self._at = 0.0
         self._periods: deque[list[Flow]] = deque(maxlen=_PERIODS)
@@ -194,13 +189,9 @@ class SocketPoller:
             words = {"verdict": verdict(self._periods)}
         return [Reading(Area.SOCKET, str(self._port), values, words)]
 
-    async def close(self) -> None:
-        """Ends the shell."""
-        await self._shell.close()
-
 
 def _levels(held: Sequence[TcpSocket]) -> dict[str, float]:
-    """What waits in all of them; of the shares the largest."""
+    """Bytes that wait in all connections; of the shares the largest."""
     return {
         "connections": float(len(held)),
         "recv_q_bytes": float(sum(one.recv_q for one in held)),

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 
 # --- Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of names that are asked for ---
 #
@@ -38,9 +38,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a page tells of the names that were asked for."""
+    """The samples of the requested names."""
 
-    told: tuple[Sample, ...]
+    found: tuple[Sample, ...]
     refused: int
     """Lines of these names that hold no finite number."""
 
@@ -49,7 +49,7 @@ def read_samples(page: bytes, names: Collection[str]) -> Samples:
     """The samples of these names, in the order of the page."""
     wanted = frozenset(name.encode() for name in names)
     heads = tuple(wanted)
-    told: list[Sample] = []
+    found: list[Sample] = []
     refused = 0
     known: dict[bytes | None, Mapping[str, str]] = {None: {}}
     for line in page.split(b"\n"):
@@ -66,10 +66,10 @@ def read_samples(page: bytes, names: Collection[str]) -> Samples:
         labels = known.get(match[2])
         if labels is None:
             labels = known[match[2]] = _labels(match[2])
-        told.append(Sample(match[1].decode(), labels, value))
-        if len(told) >= MOST:
+        found.append(Sample(match[1].decode(), labels, value))
+        if len(found) >= MOST:
             break
-    return Samples(tuple(told), refused)
+    return Samples(tuple(found), refused)
 
 
 def read_types(page: bytes) -> Iterator[tuple[str, str]]:
@@ -105,11 +105,23 @@ def _unescaped(value: bytes) -> str:
 Buckets = Mapping[float, float]
 """Upper limit → how many were not above it, as histograms on a page count them; inf for all."""
 WINDOW_S = 30.0
+QUANTILES = (("p50", 0.5), ("p95", 0.95))
+"""Those that are reported of a histogram."""
+
+
+def add_bucket(buckets: dict[float, float], sample: Sample) -> None:
+    """Count the sample of a bucket; histograms that other labels distinguish are counted together."""
+    try:
+        limit = float(sample.labels.get("le", ""))
+    except ValueError:
+        return
+    if not isnan(limit) and sample.value >= 0:
+        buckets[limit] = buckets.get(limit, 0.0) + sample.value
 
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """What counters grew by since they were seen before."""
+    """Increases of counters since the last poll."""
 
     seconds: float
     by: Mapping[Hashable, float]
@@ -142,23 +154,23 @@ class Histograms:
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
-        self._seen: dict[Hashable, deque[tuple[float, Buckets]]] = {}
+        self._pages: dict[Hashable, deque[tuple[float, Buckets]]] = {}
 
-    def take(self, told: Mapping[Hashable, Buckets], at: float) -> Mapping[Hashable, Buckets]:
-        """What was counted within the window that ends at this moment (monotonic seconds); nothing at first."""
-        self._seen = {key: self._seen.get(key) or deque() for key in told}
-        return {key: counted for key, buckets in told.items() if (counted := self._one(key, buckets, at))}
+    def take(self, counted: Mapping[Hashable, Buckets], at: float) -> Mapping[Hashable, Buckets]:
+        """Return the counts of the window that ends at `at` (monotonic seconds); nothing at first."""
+        self._pages = {key: self._pages.get(key) or deque() for key in counted}
+        return {key: window for key, buckets in counted.items() if (window := self._one(key, buckets, at))}
 
     def _one(self, key: Hashable, buckets: Buckets, at: float) -> Buckets:
-        seen = self._seen[key]
-        if seen and _is_other(seen[-1][1], buckets):
-            seen.clear()
-        seen.append((at, buckets))
-        while len(seen) > 2 and seen[1][0] <= at - self._window_s:
-            seen.popleft()
-        if len(seen) < 2:
+        pages = self._pages[key]
+        if pages and _is_other(pages[-1][1], buckets):
+            pages.clear()
+        pages.append((at, buckets))
+        while len(pages) > 2 and pages[1][0] <= at - self._window_s:
+            pages.popleft()
+        if len(pages) < 2:
             return {}
-        first = seen[0][1]
+        first = pages[0][1]
         return {limit: count - first[limit] for limit, count in buckets.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a poller has found out about one thing, and the line that recordings keep of it.
+"""Readings of pollers, and the lines that recordings keep of them.
 
 Pollers hand over readings, as a block that has the lines for recordings and evidence beside them. A line says
 `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`; who reads a recording
@@ -28,7 +28,7 @@ _WORD = 200
 
 
 class Area(StrEnum):
-    """What kind of thing a reading is about; the names of its values are listed with each."""
+    """The kind of thing that a reading is about, with the names of its values."""
 
     GPU = "gpu"
     """name: index. util_pct mem_util_pct mem_used_mb mem_total_mb power_w power_limit_w temp_c fan_pct sm_mhz
@@ -90,44 +90,44 @@ class PolledBlock(Block):
 
 
 def polled_block(readings: Sequence[Reading], host: str, now: datetime, offset: int, line: int) -> PolledBlock:
-    """What a poller hands over; the readings are as those of its lines will be."""
+    """Make the block of a poll; its readings equal those parsed from its lines."""
     stamp = now.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     lines = b"".join([format_reading(reading, host, stamp) for reading in readings])
-    told = tuple(as_told(reading) for reading in readings)
-    return PolledBlock(lines, offset, line, host=_word(host), at=_moment(stamp), readings=told)
+    parsed = tuple(as_recorded(reading) for reading in readings)
+    return PolledBlock(lines, offset, line, host=_word(host), at=_timestamp(stamp), readings=parsed)
 
 
 def polled_blocks(block: Block) -> list[PolledBlock]:
     """The readings of a block of a poller's log: of one that was recorded they are parsed here, and nowhere else."""
     if isinstance(block, PolledBlock):
         return [block]
-    told: list[PolledBlock] = []
+    blocks: list[PolledBlock] = []
     offset, number = block.offset, block.line
     for line in _LINES.findall(block.data):
         text = line.decode("utf-8", "replace")
-        found, at = parse_reading(text), _moment(text[:23])
+        found, at = parse_reading(text), _timestamp(text[:23])
         host, reading = found or ("", None)
-        last = told[-1] if told else None
+        last = blocks[-1] if blocks else None
         if last is not None and at == last.at and host in ("", last.host):
-            told[-1] = PolledBlock(
+            blocks[-1] = PolledBlock(
                 last.data + line, last.offset, last.line, host=last.host, at=at, readings=(*last.readings, reading)
             )
         else:
-            told.append(PolledBlock(line, offset, number, host=host, at=at, readings=(reading,)))
+            blocks.append(PolledBlock(line, offset, number, host=host, at=at, readings=(reading,)))
         offset, number = offset + len(line), number + 1
-    return told
+    return blocks
 
 
 def format_reading(reading: Reading, host: str, stamp: str) -> bytes:
     """The line that tells a reading, with its newline; what would end a word is replaced by `_`."""
-    said = [f"host={_word(host)}", f"name={_word(reading.name)}"]
-    said += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
-    said += [f"{key}={_word(word)}" for key, word in reading.words.items() if word]
-    return f"{stamp} [poll] {reading.area} {' '.join(said)}\n".encode()
+    words = [f"host={_word(host)}", f"name={_word(reading.name)}"]
+    words += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
+    words += [f"{key}={_word(word)}" for key, word in reading.words.items() if word]
+    return f"{stamp} [poll] {reading.area} {' '.join(words)}\n".encode()
 
 
 def is_poll(log: str) -> bool:
-    """Whether a log of this name is a poller's."""
+    """True if this is the name of a poller's log."""
     return log.startswith(SCHEME)
 
 
@@ -136,24 +136,24 @@ def parse_reading(line: str) -> tuple[str, Reading] | None:
     match = _LINE.search(line)
     if match is None or match["area"] not in _AREAS:
         return None
-    said = dict(pair.split("=", 1) for pair in match["rest"].split())
-    return match["host"], _sorted(Area(match["area"]), match["name"], said)
+    pairs = dict(pair.split("=", 1) for pair in match["rest"].split())
+    return match["host"], _reading(Area(match["area"]), match["name"], pairs)
 
 
-def as_told(reading: Reading) -> Reading:
+def as_recorded(reading: Reading) -> Reading:
     """As its line says it: live and replayed are the same."""
-    said = {key: _number(value) for key, value in reading.values.items() if isfinite(value)}
-    said |= {key: _word(word) for key, word in reading.words.items() if word}
-    return _sorted(reading.area, _word(reading.name), said)
+    pairs = {key: _number(value) for key, value in reading.values.items() if isfinite(value)}
+    pairs |= {key: _word(word) for key, word in reading.words.items() if word}
+    return _reading(reading.area, _word(reading.name), pairs)
 
 
-def _sorted(area: Area, name: str, said: Mapping[str, str]) -> Reading:
+def _reading(area: Area, name: str, pairs: Mapping[str, str]) -> Reading:
     """Words that are numbers are values."""
-    values = {key: float(word) for key, word in said.items() if key not in _WORDS and _NUMBER.fullmatch(word)}
-    return Reading(area, name, values, {key: word for key, word in said.items() if key not in values})
+    values = {key: float(word) for key, word in pairs.items() if key not in _WORDS and _NUMBER.fullmatch(word)}
+    return Reading(area, name, values, {key: word for key, word in pairs.items() if key not in values})
 
 
-def _moment(stamp: str) -> float | None:
+def _timestamp(stamp: str) -> float | None:
     try:
         return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
     except ValueError:

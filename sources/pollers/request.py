@@ -1,4 +1,4 @@
-"""What is asked for by SPEC, beside logs: `gpu`, `host`, `net:PORT`, `vllm=URL`, `command:'...'` and their like."""
+"""SOURCEs other than logs: `gpu`, `host`, `net:PORT`, `vllm=URL`, `command:'...'` and the like."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMAND = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PollRequest:
     """One thing that pollers are asked for."""
 
     kind: str
@@ -35,17 +35,17 @@ class Asked:
         return without_secrets(plain(f"{self.kind}{sign}{self.argument}", 200))
 
 
-DEFAULT = (Asked("host"), Asked("gpu"))
+DEFAULT = (PollRequest("host"), PollRequest("gpu"))
 """What the live monitor asks for without being told."""
 
 
-def parse_asked(text: str) -> Asked | None:
-    """What a SPEC asks pollers for; None where it is no such SPEC. Raises UsageError for a wrong one."""
+def parse_request(text: str) -> PollRequest | None:
+    """Parse a SOURCE of a poller; None for any other SOURCE. Raises UsageError for a wrong one."""
     match = _FORM.fullmatch(text)
     if match is None:
         return None
     if match["bare"]:
-        return Asked(match["bare"])
+        return PollRequest(match["bare"])
     if match["net"]:
         return _port(match["port"], text)
     if match["run"]:
@@ -54,7 +54,7 @@ def parse_asked(text: str) -> Asked | None:
     if kind == "ray":
         if not value or not _ADDRESS.fullmatch(value):
             raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or ray#NAMESPACE/QUEUE")
-        return Asked(kind, value)
+        return PollRequest(kind, value)
     from ..http_client import parse_url
 
     try:
@@ -63,19 +63,19 @@ def parse_asked(text: str) -> Asked | None:
         raise _wrong(text, "expected http://HOST:PORT or https://HOST:PORT") from None
     if url.scheme == "tcp":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT or {kind}=https://HOST:PORT")
-    return Asked(kind, value)
+    return PollRequest(kind, value)
 
 
-def _port(text: str, spec: str) -> Asked:
+def _port(text: str, spec: str) -> PollRequest:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
         raise _wrong(spec, "expected a port from 1 to 65535, such as net:12321")
-    return Asked("net", str(int(text)))
+    return PollRequest("net", str(int(text)))
 
 
-def _command(text: str, spec: str) -> Asked:
+def _command(text: str, spec: str) -> PollRequest:
     if not text.strip() or len(text) > _COMMAND or any(sign in text for sign in "\0\n\r"):
         raise _wrong(spec, "expected a one-line shell command that prints a number or key=value")
-    return Asked("command", text)
+    return PollRequest("command", text)
 
 
 def _wrong(spec: str, expected: str) -> UsageError:

@@ -14,11 +14,11 @@ from perfmon.core import Block, Notice, plain, without_secrets
 from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
-from .base import Machine, NotAvailableError, Places, Poller, nowhere
+from .base import DiskPaths, Machine, NotAvailableError, Poller, no_disk_paths
 from .local import LocalMachine
 from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
-from .request import Asked
+from .request import PollRequest
 
 # --- The virtual logs in which pollers tell what they found out, known by their names ---
 
@@ -34,13 +34,13 @@ def poll_log(host: str, name: str) -> LogFile:
 #
 # Every poller has a virtual log. Its readings, and what becomes of itself, come out of it the way lines of logs do.
 
-MISSED = 3
+STALE_AFTER_PERIODS = 3
 """Periods without an answer from which on the last one is stale."""
-ABSENT_S = 60.0
+ABSENT_RETRY_S = 60.0
 """What was not there is asked for again so much later."""
 DEADLINE_S = 60.0
 """A question is taken back when it has had no answer for so long (or for ten periods, where that is longer)."""
-_TELL_S, _WELL_S = 2.0, 60.0
+_REPORT_S, _REPEAT_S = 2.0, 60.0
 """How often at most that something is stale is told; and that it is well, or still absent, at least."""
 _LONGEST_S = 10.0
 """What fails is asked again so much later, at most (or after its period)."""
@@ -77,7 +77,7 @@ class PollTask:
         self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
         self._phase = phase
         self._offset, self._line = 0, 1
-        self._answered_at = self._told_at = time.monotonic()
+        self._answered_at = self._reported_at = time.monotonic()
         self._state, self._why = "", ""
         self._failures = 0
 
@@ -99,14 +99,14 @@ class PollTask:
         try:
             readings = await self._answer(began)
         except NotAvailableError as error:
-            await self._trouble("absent", str(error), anew=False)
-            return max(ABSENT_S, every)
+            await self._report_failure("absent", str(error), always=False)
+            return max(ABSENT_RETRY_S, every)
         except Exception as error:  # whatever one poller meets must not end the others
-            await self._trouble("failed", _said(error))
+            await self._report_failure("failed", _message(error))
             self._failures += 1
             return max(every, min(every * 2.0**self._failures, _LONGEST_S))
         self._failures = 0
-        await self._well(readings, began)
+        await self._report_ok(readings, began)
         return self._rest(every)
 
     def _rest(self, every: float) -> float:
@@ -121,7 +121,7 @@ class PollTask:
         deadline = began + max(DEADLINE_S, 10 * every)
         asking = asyncio.ensure_future(self._poller.poll())
         try:
-            tell_at = max(began, self._answered_at) + MISSED * every
+            tell_at = max(began, self._answered_at) + STALE_AFTER_PERIODS * every
             while True:
                 now = time.monotonic()
                 done, _ = await asyncio.wait({asking}, timeout=max(0.0, min(tell_at, deadline) - now))
@@ -130,41 +130,41 @@ class PollTask:
                 now = time.monotonic()
                 if now >= deadline:
                     raise TimeoutError(f"no answer for {now - began:.0f} s")
-                await self._trouble("stale", f"no answer for {now - began:.0f} s")
-                tell_at = now + max(every, _TELL_S)
+                await self._report_failure("stale", f"no answer for {now - began:.0f} s")
+                tell_at = now + max(every, _REPORT_S)
         finally:
             if not asking.done():
                 with suppress(Exception):
                     await end(asking, _END_S)
 
-    async def _well(self, readings: Sequence[Reading], began: float) -> None:
+    async def _report_ok(self, readings: Sequence[Reading], began: float) -> None:
         now = time.monotonic()
         self._answered_at = now
-        if self._state != "ok" or now - self._told_at >= _WELL_S:
-            self._state, self._why, self._told_at = "ok", "", now
+        if self._state != "ok" or now - self._reported_at >= _REPEAT_S:
+            self._state, self._why, self._reported_at = "ok", "", now
             took = {"took_ms": round(1e3 * (now - began), 1), "age_s": 0.0}
             readings = [*readings, Reading(Area.POLLER, self._name, took, {"state": "ok"})]
-        await self._tell(readings)
+        await self._emit_readings(readings)
 
-    async def _trouble(self, state: str, why: str, *, anew: bool = True) -> None:
+    async def _report_failure(self, state: str, why: str, *, always: bool = True) -> None:
         """Tells what keeps the answers from coming; what is known already is told again rarely, unless `anew`."""
         why = plain(without_secrets(why), 160)
         now = time.monotonic()
-        if (state, why) == (self._state, self._why) and not anew and now - self._told_at < _WELL_S:
+        if (state, why) == (self._state, self._why) and not always and now - self._reported_at < _REPEAT_S:
             return
-        self._state, self._why, self._told_at = state, why, now
+        self._state, self._why, self._reported_at = state, why, now
         age = {"age_s": round(now - self._answered_at, 1)}
-        await self._tell([Reading(Area.POLLER, self._name, age, {"state": state, "why": why})])
+        await self._emit_readings([Reading(Area.POLLER, self._name, age, {"state": state, "why": why})])
 
-    async def _tell(self, readings: Sequence[Reading]) -> None:
+    async def _emit_readings(self, readings: Sequence[Reading]) -> None:
         if readings:
             block = polled_block(readings, self._machine.name, self._machine.now(), self._offset, self._line)
             self._offset, self._line = self._offset + len(block.data), self._line + len(readings)
             await self._emit([(self.log, block)])
 
 
-def _said(error: BaseException) -> str:
-    """What went wrong, of several things the first."""
+def _message(error: BaseException) -> str:
+    """The message of an error; of a group the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
@@ -176,26 +176,26 @@ PATIENCE_S = 5.0
 _LOOK_S = 0.05
 
 
-def asked_once(asked: Sequence[Asked], places: Places = nowhere) -> list[tuple[LogFile, Block]]:
-    """What pollers of this machine say within some seconds."""
-    return asyncio.run(_asked_once(asked, places))
+def poll_once(requests: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> list[tuple[LogFile, Block]]:
+    """Poll this machine once; pollers that take longer than some seconds are left out."""
+    return asyncio.run(_poll_once(requests, places))
 
 
-async def _asked_once(asked: Sequence[Asked], places: Places) -> list[tuple[LogFile, Block]]:
+async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list[tuple[LogFile, Block]]:
     machine = LocalMachine()
-    told: list[tuple[LogFile, Block]] = []
+    blocks: list[tuple[LogFile, Block]] = []
 
     async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
-        told.extend((log, item) for log, item in items if isinstance(item, Block))
+        blocks.extend((log, item) for log, item in items if isinstance(item, Block))
 
-    pacing = PollScheduler(machine, [poller for one in asked for poller in pollers_for(machine, one, places)], take)
+    pacing = PollScheduler(machine, [poller for one in requests for poller in pollers_for(machine, one, places)], take)
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while {log for log, _ in told} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - nobody tells
+            while {log for log, _ in blocks} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass
     finally:
         await end(running)
-    return told
+    return blocks

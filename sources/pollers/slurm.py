@@ -11,8 +11,8 @@ from typing import Any
 
 from perfmon.core import plain
 
-from ..shell import Output, Runner, RunnerError, quoted
-from .base import Machine, NotAvailableError, PollError
+from ..shell import quoted
+from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from .reading import Area, Reading
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, and JSON of versions from 23.02 on ---
@@ -84,15 +84,15 @@ def ended_of_json(text: str) -> Iterator[Job]:
     for job in _listed(text, "jobs"):
         state, code, time = (_table(job.get(name)) for name in ("state", "exit_code", "time"))
         signal = _table(code.get("signal"))
-        ended = [_told(code.get("return_code")), _told(signal.get("id", signal.get("signal_id")))]
+        ended = [_figure(code.get("return_code")), _figure(signal.get("id", signal.get("signal_id")))]
         if job.get("job_id"):
             yield Job(
                 id=str(job["job_id"]),
                 state="+".join(_words(state.get("current")) or ["UNKNOWN"]),
                 reason="exit_" + ":".join(f"{part or 0:.0f}" for part in ended) if any(ended) else "",
                 title=str(job.get("name") or ""),
-                used_s=_told(time.get("elapsed")),
-                nodes=_told(job.get("allocation_nodes")),
+                used_s=_figure(time.get("elapsed")),
+                nodes=_figure(job.get("allocation_nodes")),
             )
 
 
@@ -127,7 +127,7 @@ def _words(value: Any) -> list[str]:
 
 def _job(job: Mapping[str, Any], now_s: float) -> Job:
     states = _words(job.get("job_state")) or ["UNKNOWN"]
-    start, nodes = _told(job.get("start_time")), _told(job.get("node_count"))
+    start, nodes = _figure(job.get("start_time")), _figure(job.get("node_count"))
     begun = states[0] in ("RUNNING", "COMPLETING", "SUSPENDED") and start
     return Job(
         id=_id(job),
@@ -142,11 +142,11 @@ def _job(job: Mapping[str, Any], now_s: float) -> Job:
 
 def _id(job: Mapping[str, Any]) -> str:
     """`12_3` for the third of an array, as `squeue` names it."""
-    array, task = _told(job.get("array_job_id")), _told(job.get("array_task_id"))
+    array, task = _figure(job.get("array_job_id")), _figure(job.get("array_task_id"))
     return f"{array:.0f}_{task:.0f}" if array and task is not None else str(job["job_id"])
 
 
-def _told(value: Any) -> float | None:
+def _figure(value: Any) -> float | None:
     """A number, plain or, since 23.02, as `{"set": true, "infinite": false, "number": 3}`."""
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
@@ -166,7 +166,7 @@ def nodes_of_lines(text: str) -> list[Reading]:
 
 
 def is_unwell(state: str) -> bool:
-    """Whether a node does not answer (`*`), is down, failing, or taken out of use."""
+    """True if a node does not respond (`*`), is down, failing, or taken out of use."""
     return state.endswith("*") or state.startswith(("down", "drain", "fail", "error", "unknown", "inval", "not_resp"))
 
 
@@ -206,15 +206,14 @@ _NO_CLUSTER = "configuration source"
 """What it says where Slurm is installed, and nothing more."""
 
 
-class SlurmPoller:
+class SlurmPoller(ScriptPoller):
     """Asks the scheduler that a machine belongs to."""
 
     name = "slurm"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._runner: Runner | None = None
+        super().__init__(machine, Script(machine, "slurm: ", TIMEOUT_S))
         self._version = (0, 0)
         self._json, self._accounting = False, True
         self._polls = 0
@@ -229,32 +228,28 @@ class SlurmPoller:
         nodes = await self._nodes([job for job in newest if job.state.startswith("RUNNING")])
         return [*[job.reading for job in newest], *nodes]
 
-    async def close(self) -> None:
-        """Ends its shell."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.close()
-
     async def _jobs(self) -> list[Job]:
         if self._version == (0, 0):
             await self._look()
         if self._json:
-            output = await self._run(f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un')
+            output = await self._shell.run(
+                f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un'
+            )
             text, _, user = output.text.rstrip("\n").rpartition("\n")
             try:
                 return list(jobs_of_json(text, user, self._machine.now().timestamp()))
             except ValueError:
                 self._json = False  # cut short, or of a version that has other names: lines are told by all
-        output = await self._run(
+        output = await self._shell.run(
             f'squeue -h -a -t all -u "$(id -un)" -o {quoted(JOB_FORMAT)} 2>&1; printf "\\n%s" "$?"'
         )
         text, _, code = output.text.rpartition("\n")
         if code.strip() != "0":
-            raise (NotAvailableError if _NO_CLUSTER in text else PollError)(f"slurm: squeue: {_said(text)}")
+            raise (NotAvailableError if _NO_CLUSTER in text else PollError)(f"slurm: squeue: {_last_line(text)}")
         return list(jobs_of_lines(text))
 
     async def _look(self) -> None:
-        output = await self._run("squeue --version 2>/dev/null")
+        output = await self._shell.run("squeue --version 2>/dev/null")
         if output.code == _MISSING:
             raise NotAvailableError(f"slurm: no squeue on {self._machine.name}: not a login node?")
         match = _VERSION.search(output.text)
@@ -263,11 +258,11 @@ class SlurmPoller:
 
     async def _ended(self) -> list[Job]:
         """Those of the last hour by the accounting, where there is one: `squeue` forgets them after minutes."""
-        asked = "sacct -X -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now"
+        command = "sacct -X -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now"
         if self._json:
             with suppress(ValueError):
-                return list(ended_of_json(await self._told(f"{asked} --json")))
-        output = await self._run(f"{asked} -n -P -o {ENDED_FORMAT} 2>/dev/null")
+                return list(ended_of_json(await self._output(f"{command} --json")))
+        output = await self._shell.run(f"{command} -n -P -o {ENDED_FORMAT} 2>/dev/null")
         self._accounting = output.code == 0
         return list(ended_of_lines(output.text)) if self._accounting else []
 
@@ -278,23 +273,13 @@ class SlurmPoller:
         names = quoted(plain(",".join(lists), 4000))
         if self._json:
             with suppress(ValueError):
-                return nodes_of_json(await self._told(f"scontrol show node {names} --json"))[:MOST_NODES]
-        output = await self._run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
+                return nodes_of_json(await self._output(f"scontrol show node {names} --json"))[:MOST_NODES]
+        output = await self._shell.run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
         return nodes_of_lines(output.text)[:MOST_NODES]
 
-    async def _told(self, command: str) -> str:
-        """What a command prints, up to a limit: cut short it is no JSON."""
-        return (await self._run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
-
-    async def _run(self, script: str) -> Output:
-        if self._runner is None or self._runner.closed:
-            self._runner = await self._machine.runner()
-        try:
-            return await self._runner.run(script, timeout_s=TIMEOUT_S)
-        except RunnerError as error:
-            with suppress(RunnerError):
-                await self.close()
-            raise PollError(f"slurm: {error}") from None
+    async def _output(self, command: str) -> str:
+        """Output of a command, up to a limit: cut short it is not valid JSON."""
+        return (await self._shell.run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
 
 
 def _by_age(job: Job) -> tuple[bool, int]:
@@ -303,6 +288,6 @@ def _by_age(job: Job) -> tuple[bool, int]:
     return not job.reading.values["ended"], int(number[0]) if number else 0
 
 
-def _said(text: str) -> str:
+def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return plain(lines[-1].strip().removeprefix("squeue:").strip() if lines else "nothing", 120)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .discovery import Discovery, asked_of, discover, discover_here, find_logs, told, with_metrics
+    from .discovery import Discovery, describe, discover, discover_here, find_logs, requests_for, with_metrics
     from .fetch import HostCopy, manifest
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions
@@ -23,22 +23,22 @@ __all__ = [
     "HostState",
     "Phase",
     "RemoteSpec",
-    "asked_of",
     "at_home",
+    "describe",
     "discover",
     "discover_here",
     "find_logs",
     "manifest",
     "parse_host",
     "parse_remote",
-    "told",
+    "requests_for",
     "with_metrics",
 ]
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "discovery": "Discovery,asked_of,discover,discover_here,find_logs,told,with_metrics",
+        "discovery": "Discovery,describe,discover,discover_here,find_logs,requests_for,with_metrics",
         "fetch": "HostCopy,manifest",
         "files": "Files",
         "fleet": "FOUND_S,Fleet,FleetOptions",

@@ -26,16 +26,16 @@ Ask = Callable[[str, bool], Awaitable[str | None]]
 """Shows a prompt and gives the answer (True: echoed); None where nobody can be asked, or nobody answered."""
 
 
-async def nobody(_prompt: str, _echo: bool) -> str | None:
+async def no_prompt(_prompt: str, _echo: bool) -> str | None:
     """There is no terminal, or the screen is open."""
     return None
 
 
 @dataclass(slots=True)
 class Login:
-    """How this user may log in; shared by all hosts of a command."""
+    """Login options and answers of this user; shared by all hosts of a command."""
 
-    ask: Ask = nobody
+    ask: Ask = no_prompt
     accept_new: bool = False
     """Keys of hosts that were never seen are believed, and remembered."""
     config: tuple[str, ...] | None = None
@@ -48,16 +48,16 @@ class Login:
     _asking: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
 
     async def answer(self, host: str, prompt: str, echo: bool = False, *, wrong: str | None = None) -> str | None:
-        """What was answered before, unless that was `wrong`; else what is answered now, once for all who wait."""
+        """Return the earlier answer unless it was `wrong`; else prompt, once for all callers that wait."""
         key = (host, prompt)
         async with self._asking.setdefault(key, asyncio.Lock()):
             if wrong is not None and self.answers.get(key) == wrong:
                 del self.answers[key]
             if key not in self.answers:
-                said = await self.ask(prompt, echo)
-                if said is None:
+                answer = await self.ask(prompt, echo)
+                if answer is None:
                     return None
-                self.answers[key] = said
+                self.answers[key] = answer
             return self.answers[key]
 
 
@@ -128,11 +128,11 @@ class Client(asyncssh.SSHClient):
         """Passes on what the server asks."""
         answers = []
         for prompt, echo in prompts:
-            asked = f"{self._shown}: {plain(prompt, 200)}"
-            answer = await self._answer(asked, echo, wrong=self._answered.get(asked))
+            question = f"{self._shown}: {plain(prompt, 200)}"
+            answer = await self._answer(question, echo, wrong=self._answered.get(question))
             if answer is None:
                 return None
-            self._answered[asked] = answer
+            self._answered[question] = answer
             answers.append(answer)
         return answers
 
@@ -232,19 +232,19 @@ def _reason(error: BaseException, port: int, user: str) -> tuple[Cause, str]:
     if isinstance(error, asyncssh.DisconnectError) and "too many authentication failures" in str(error).lower():
         return Cause.LOGIN, "too many keys were tried before the right one: name it (IdentityFile, IdentitiesOnly yes)"
     if isinstance(error, asyncssh.KeyExchangeFailed | asyncssh.ProtocolNotSupported | asyncssh.ProtocolError):
-        return Cause.UNREACHABLE, f"SSH negotiation failed: {_said(error)}"
+        return Cause.UNREACHABLE, f"SSH negotiation failed: {_message(error)}"
     if isinstance(error, asyncssh.ChannelOpenError):
-        return Cause.UNREACHABLE, f"the jump host cannot reach it: {_said(error)}"
+        return Cause.UNREACHABLE, f"the jump host cannot reach it: {_message(error)}"
     if isinstance(error, asyncssh.Error):
-        return Cause.UNREACHABLE, f"the connection failed: {_said(error)}"
+        return Cause.UNREACHABLE, f"the connection failed: {_message(error)}"
     if isinstance(error, OSError):
         known = _ERRNOS.get(error.errno or 0)
-        return Cause.UNREACHABLE, known.format(port=port) if known else f"cannot be reached: {_said(error)}"
-    return Cause.CONFIG, f"the ssh configuration cannot be used: {_said(error)}"
+        return Cause.UNREACHABLE, known.format(port=port) if known else f"cannot be reached: {_message(error)}"
+    return Cause.CONFIG, f"the ssh configuration cannot be used: {_message(error)}"
 
 
-def _said(error: BaseException) -> str:
-    """What a library or the other side says, as one line."""
+def _message(error: BaseException) -> str:
+    """Message of a library or the server, as one line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return plain(" ".join(text.split()) or type(error).__name__, 200)
 
@@ -352,7 +352,7 @@ def _paths(names: Sequence[str]) -> tuple[Path, ...]:
 
 
 async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence[asyncssh.SSHKey]) -> None:
-    """What to do about a key that is not known: returns when it is now. Raises HostError."""
+    """Decide about an unknown key: returns once it is known. Raises HostError."""
     assert keys.offered is not None  # noqa: S101 - else there is nothing to judge
     print_ = fingerprint(keys.offered)
     if known:
@@ -411,11 +411,11 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
             f"{shown}: no response from its shell for {_READY_S:.0f} s: host overloaded, or home folder missing?"
         ) from None
     except RunnerError:
-        said = f": '{shell.said}'" if shell.said else ""
+        last = f": '{shell.last_line}'" if shell.last_line else ""
         if connection.is_closed():
-            raise HostError(f"{shown}: the connection was lost{said}") from None
+            raise HostError(f"{shown}: the connection was lost{last}") from None
         raise HostError(
-            f"{shown}: no usable POSIX shell{said} (a restricted account, or no sh and dd?)", Cause.SHELL
+            f"{shown}: no usable POSIX shell{last} (a restricted account, or no sh and dd?)", Cause.SHELL
         ) from None
     return shell
 

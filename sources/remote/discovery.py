@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from perfmon.core import evidence_text
 
 from ..http_client import Opener, ReplyError, Url, get, open_here
-from ..pollers.request import Asked
+from ..pollers.request import PollRequest
 from ..shell import LocalRunner, RunnerError, pattern, quoted
 from ..spec import is_log_name
 from .files import Files, State, Wanted, list_logs
@@ -89,7 +89,7 @@ class FoundLog:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found on a machine."""
+    """The processes and logs of a run on a machine."""
 
     processes: tuple[Process, ...] = ()
     logs: tuple[FoundLog, ...] = ()
@@ -102,8 +102,8 @@ class Discovery:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What the machine told."""
+class _Parsed:
+    """Parsed output of the script."""
 
     processes: list[Process] = field(default_factory=list)
     sockets: dict[int, set[str]] = field(default_factory=dict)
@@ -118,11 +118,13 @@ async def discover(files: Files) -> Discovery:
 
     Only what this user may see is found. Raises RunnerError.
     """
-    seen = _parsed((await files.runner.run(_SCRIPT % quoted(ANY), timeout_s=60.0)).text)
+    parsed = _parsed((await files.runner.run(_SCRIPT % quoted(ANY), timeout_s=60.0)).text)
     processes = [
-        replace(process, ports=tuple(sorted({seen.listening[inode] for inode in sockets if inode in seen.listening})))
-        for process in seen.processes
-        for sockets in [seen.sockets.get(process.pid, set())]
+        replace(
+            process, ports=tuple(sorted({parsed.listening[inode] for inode in sockets if inode in parsed.listening}))
+        )
+        for process in parsed.processes
+        for sockets in [parsed.sockets.get(process.pid, set())]
     ]
     reasons = _reasons(processes)
     folders = dict.fromkeys(["~", *(process.folder for process in processes if process.folder.startswith("/"))])
@@ -130,7 +132,7 @@ async def discover(files: Files) -> Discovery:
     for path in places:
         reasons.setdefault(path, "")
     states = await files.look([path for path in reasons if "\n" not in path])
-    logs = _chosen(reasons, states, seen.now_s)
+    logs = _chosen(reasons, states, parsed.now_s)
     run = tuple(process for process in processes if process.kind != "tee")
     return Discovery(run, tuple(logs[:_MOST]), files.home)
 
@@ -159,7 +161,7 @@ async def find_logs(files: Files) -> Sequence[str]:
     return (await discover(files)).paths
 
 
-async def named(files: Files, found: Discovery, paths: Sequence[str]) -> Discovery:
+async def with_names(files: Files, found: Discovery, paths: Sequence[str]) -> Discovery:
     """The same, with the logs that these paths and patterns stand for in place of those that were found.
 
     Raises RunnerError.
@@ -175,8 +177,8 @@ async def named(files: Files, found: Discovery, paths: Sequence[str]) -> Discove
     return replace(found, logs=tuple(logs.values()))
 
 
-def told(name: str, found: Discovery) -> list[str]:
-    """What was found, and why, line by line."""
+def describe(name: str, found: Discovery) -> list[str]:
+    """Lines that list what was found, and why."""
     lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
     for process in found.processes:
         ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
@@ -188,31 +190,31 @@ def told(name: str, found: Discovery) -> list[str]:
     return lines
 
 
-def kind_of(command: str) -> str | None:
-    """What kind of process has such a command line; None where it is none of a run."""
+def process_kind(command: str) -> str | None:
+    """Kind of the process with this command line; None if it does not belong to a run."""
     if _NO_RUN.match(command):
         return None
     return next((kind for kind, words in KINDS if words.search(command)), None)
 
 
-def _parsed(text: str) -> _Seen:
-    seen, (processes, _, rest) = _Seen(), text.partition("\nN\n")
+def _parsed(text: str) -> _Parsed:
+    parsed, (processes, _, rest) = _Parsed(), text.partition("\nN\n")
     if not _:
         processes, rest = "", text.removeprefix("N\n")
     sockets, _, clock = rest.partition("\nT\n")
     for chunk in re.split(r"(?m)^P (?=[0-9]{1,9}$)", processes)[1:]:
-        _take_process(chunk.split("\n"), seen)
+        _take_process(chunk.split("\n"), parsed)
     for line in sockets.split("\n"):
         words = line.split()
         if len(words) > 9 and words[3] == "0A" and (port := _PORT.search(words[1])):
-            seen.listening[words[9]] = int(port[1], 16)
-    seen.now_s = float(clock) if _CLOCK.fullmatch(clock) else 0.0
-    return seen
+            parsed.listening[words[9]] = int(port[1], 16)
+    parsed.now_s = float(clock) if _CLOCK.fullmatch(clock) else 0.0
+    return parsed
 
 
-def _take_process(lines: list[str], seen: _Seen) -> None:
+def _take_process(lines: list[str], parsed: _Parsed) -> None:
     pid, command, folder = int(lines[0]), lines[1].strip(), lines[2] if len(lines) > 2 else ""
-    kind = kind_of(command)
+    kind = process_kind(command)
     if kind is None:
         return
     writes, sockets = [], set()
@@ -225,8 +227,8 @@ def _take_process(lines: list[str], seen: _Seen) -> None:
             sockets.add(socket[1])
         elif match[2].startswith("/") and "w" in match[1][1:4] and not match[2].endswith(" (deleted)"):
             writes.append(match[2])
-    seen.sockets[pid] = sockets
-    seen.processes.append(Process(pid, kind, evidence_text(command), folder, tuple(dict.fromkeys(writes))))
+    parsed.sockets[pid] = sockets
+    parsed.processes.append(Process(pid, kind, evidence_text(command), folder, tuple(dict.fromkeys(writes))))
 
 
 def _reasons(processes: Iterable[Process]) -> dict[str, str]:
@@ -308,10 +310,10 @@ async def _discover() -> Discovery:
 _KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
 
 
-def asked_of(found: Discovery) -> list[Asked]:
+def requests_for(found: Discovery) -> list[PollRequest]:
     """The metrics pages of its processes, each once."""
     kinds: dict[int, str] = {}
     for process in found.processes:
         for port in process.metrics:
             kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
-    return [Asked(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]
+    return [PollRequest(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

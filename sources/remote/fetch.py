@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import aiofiles
-
 from perfmon.core import evidence_text, plain
 
 from ..shell import RunnerError
@@ -51,7 +49,7 @@ class Copied:
 
 @dataclass(slots=True)
 class HostCopy:
-    """What was copied of a host."""
+    """The copied logs of a host."""
 
     host: str
     facts: dict[str, object] = field(default_factory=dict)
@@ -139,16 +137,14 @@ class Fetcher:
 
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)
-        self._tell(target, at)
-        async with aiofiles.open(target, "ab") as file:
-            while at < size:
-                data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
-                if not data:
-                    return
-                await file.write(data)
-                await file.flush()
-                at += len(data)
-                self._tell(target, at)
+        self._report(target, at)
+        while at < size:
+            data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
+            if not data:
+                return
+            await asyncio.to_thread(_append, target, data)
+            at += len(data)
+            self._report(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
         """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
@@ -156,22 +152,22 @@ class Fetcher:
         kept = await asyncio.to_thread(_size, target)
         if 0 < kept <= size and await _same(files, handle, target, kept):
             return kept
-        async with aiofiles.open(target, "wb"):
-            return 0
+        await asyncio.to_thread(target.write_bytes, b"")
+        return 0
 
-    def _tell(self, target: Path, at: int) -> None:
+    def _report(self, target: Path, at: int) -> None:
         self._at[target] = at
         self._progress(sum(self._at.values()), self._total)
 
 
 def file_name(host: str, path: str) -> str:
-    """Where a log of a host lies below the folder: nothing leads out of it."""
+    """Path of the copy of a log below the folder: nothing leads out of it."""
     parts = [part for part in path.split("/") if part not in ("..", ".", "")]
     return "/".join([_NO_NAME.sub("_", host).lstrip(".") or "_", *parts])
 
 
 def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
-    """What a bundle holds, as JSON."""
+    """The contents of a bundle as JSON."""
     data = {"schema": 1, "perfmon": version, "made": made, "hosts": [copy.as_data() for copy in copies]}
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
@@ -200,13 +196,23 @@ async def _facts(host: Host, files: Files) -> dict[str, object]:
 
 
 async def _same(files: Files, handle: Handle, target: Path, size: int) -> bool:
-    """Whether what was copied is still how the log begins: its first bytes and its last ones."""
-    async with aiofiles.open(target, "rb") as file:
-        for start in {0, max(0, size - _COMPARED)}:
-            await file.seek(start)
-            if await files.read(handle, start, min(_COMPARED, size - start)) != await file.read(_COMPARED):
-                return False
+    """Check that the log still begins with what was copied: its first bytes and its last ones."""
+    for start in {0, max(0, size - _COMPARED)}:
+        wanted = min(_COMPARED, size - start)
+        if await files.read(handle, start, wanted) != await asyncio.to_thread(_piece, target, start, wanted):
+            return False
     return True
+
+
+def _piece(target: Path, start: int, size: int) -> bytes:
+    with target.open("rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+def _append(target: Path, data: bytes) -> None:
+    with target.open("ab") as file:
+        file.write(data)
 
 
 def _size(target: Path) -> int:

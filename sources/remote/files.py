@@ -61,7 +61,7 @@ _SQUEEZED = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a file is."""
+    """The state of a file."""
 
     identity: Identity
     size: int
@@ -81,7 +81,7 @@ class Handle:
 
 
 class UnreadableError(Exception):
-    """Why a file that exists cannot be read."""
+    """A file that exists cannot be read."""
 
 
 class Files:
@@ -119,7 +119,7 @@ class Files:
         return _states(await self._run(f"{define} S"))
 
     async def state(self, handle: Handle) -> State | None:
-        """What a file is now, whatever its name."""
+        """Current state of a file, under any name."""
         where = self._at(handle)
         return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
 
@@ -141,7 +141,7 @@ class Files:
         return word if _SHA256.fullmatch(word) else None
 
     async def damage(self, path: str) -> str:
-        """Why a compressed file cannot be read to its end there; "" where it can."""
+        """The reason why a compressed file cannot be read to its end; "" if it can."""
         tool = _TOOLS[compression_of(path) or "gz"]
         script = f"if T {tool}; then D {quoted(path)} >/dev/null || echo damaged; else echo no {tool} there; fi"
         return (await self._run(script)).text.strip()[:_BRIEFLY]
@@ -211,7 +211,7 @@ class Files:
 
     @property
     def left_out(self) -> list[str]:
-        """What was not found, or not taken, and why."""
+        """Messages about files that were not found or not followed."""
         slow = ["too many files to search in 10 s: name the log folders"] if self.unended else []
         return [*(f"'{name}': a name with a line break" for name in sorted(self.unnameable)), *slow]
 
@@ -243,7 +243,7 @@ def _states(output: Output) -> dict[str, State]:
 
 
 def _whole(names: list[str]) -> list[str]:
-    """Where a list was broken off stand two empty names, or one that was cut and an empty one: without these."""
+    """Remove the names at which a list was broken off: two empty ones, or a cut one and an empty one."""
     whole: list[str] = []
     empty = 0
     for name in [*names, "-"]:
@@ -308,14 +308,14 @@ def grown(old: Fingerprint, data: bytes) -> Fingerprint:
     return Fingerprint(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
 
 
-class Claims:
+class InodeOwners:
     """The texts of one machine that are read, or were."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[Identity, Text] = OrderedDict()
 
     def known(self, identity: Identity) -> bool:
-        """Whether it is, or was, read."""
+        """True if it is or was read."""
         return identity in self._texts
 
     def text(self, identity: Identity) -> Text | None:
@@ -323,7 +323,7 @@ class Claims:
         return self._texts.get(identity)
 
     def owner(self, identity: Identity) -> object | None:
-        """Who reads a file; None when nobody does."""
+        """The reader of a file, if any."""
         text = self._texts.get(identity)
         return None if text is None else text.owner
 
@@ -353,7 +353,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be followed there."""
+    """Logs to follow on a machine."""
 
     path: str
     """Absolute; may be a pattern."""
@@ -390,7 +390,7 @@ async def _is_folder(files: Files, path: str) -> bool:
 
 
 def _is_below(name: str, root: str, packed: bool) -> bool:
-    """Whether a file in a folder is a log by its name, in folders that may hold some."""
+    """True if a file below a folder is a log by its name, and its folders may hold logs."""
     *folders, last = name[len(root) :].strip("/").split("/")
     fits = is_log_name(last) and (packed or not compression_of(last))
     return fits and (not root or all(map(holds_logs, folders)))

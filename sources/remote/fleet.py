@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from perfmon.core import ConnectError
 
 from ..http_client import Url
-from ..pollers.request import Asked
+from ..pollers.request import PollRequest
 from ..shell import RunnerError
 from .connection import HostError, Login
-from .discovery import Discovery, discover, named, with_metrics
+from .discovery import Discovery, discover, with_metrics, with_names
 from .fetch import Fetcher, HostCopy, Progress
 from .follow import Emit, Finder, HostLogs, ThreadQueue
 from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
@@ -31,8 +31,8 @@ from .reader import Item
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found on a host."""
+class HostDiscovery:
+    """The result of discovery on a host."""
 
     host: str
     what: Discovery | None
@@ -41,8 +41,8 @@ class Found:
     """Why not; one line."""
 
 
-async def discover_all(hosts: Sequence[Host], grace_s: float) -> list[Found]:
-    """What runs on hosts that are connected; once the first has answered, the others have so long.
+async def discover_all(hosts: Sequence[Host], grace_s: float) -> list[HostDiscovery]:
+    """Discover runs on connected hosts; after the first answer the others have `grace_s` left.
 
     Raises HostError when none answers.
     """
@@ -65,24 +65,26 @@ async def _first(left: set[asyncio.Task[Discovery]]) -> None:
             return
 
 
-async def _outcome(name: str, task: asyncio.Task[Discovery], grace_s: float) -> Found:
+async def _outcome(name: str, task: asyncio.Task[Discovery], grace_s: float) -> HostDiscovery:
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
     if task.cancelled():
-        return Found(name, None, f"{name}: process discovery has not finished after {grace_s:.0f} s (hung disk?)")
+        return HostDiscovery(
+            name, None, f"{name}: process discovery has not finished after {grace_s:.0f} s (hung disk?)"
+        )
     error = task.exception()
-    return Found(name, None, str(error)) if error is not None else Found(name, task.result())
+    return HostDiscovery(name, None, str(error)) if error is not None else HostDiscovery(name, task.result())
 
 
 async def _found(host: Host) -> Discovery:
-    """What runs there; of a host whose logs were named, also what these names stand for. Raises HostError."""
+    """Discover runs on a host; named logs are resolved, too. Raises HostError."""
     files, connection = host.files, host.connection
     if files is None or connection is None:
         raise HostError(f"{host.address.shown}: not connected")
     try:
         found = await with_metrics(await discover(files), opener_of(connection))
-        return await named(files, found, host.logs.paths) if host.logs.paths else found
+        return await with_names(files, found, host.logs.paths) if host.logs.paths else found
     except RunnerError as error:
         raise HostError(str(error)) from None
 
@@ -109,9 +111,9 @@ async def check(host: Host, url: Url, emit: Emit) -> None:
         await asyncio.sleep(EVERY_S)
 
 
-async def poll(host: Host, asked: Sequence[Asked], emit: Emit) -> None:
+async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     """Asks a host's pollers at their pace, once its logs were read."""
-    if not asked:
+    if not requests:
         return
     from ..pollers.registry import pollers_for
     from ..pollers.scheduler import PollScheduler
@@ -120,7 +122,7 @@ async def poll(host: Host, asked: Sequence[Asked], emit: Emit) -> None:
     while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(_COMPANION_LOOK_S)
     machine, places = RemoteMachine(host), partial(_places, host)
-    pollers = [poller for one in dict.fromkeys(asked) for poller in pollers_for(machine, one, places)]
+    pollers = [poller for one in dict.fromkeys(requests) for poller in pollers_for(machine, one, places)]
     await PollScheduler(machine, pollers, emit).run()
 
 
@@ -132,7 +134,7 @@ def _places(host: Host) -> Mapping[str, str]:
 # --- All hosts of a command, in a thread of their own: logins are asked for before a screen opens, then logs come ---
 
 _T = TypeVar("_T")
-AskHere = Callable[[str, bool], str | None]
+PromptCallback = Callable[[str, bool], str | None]
 """Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
@@ -145,18 +147,18 @@ _Question = tuple[str, bool, "Future[str | None]"]
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """How hosts are followed."""
+    """Options for following hosts."""
 
     history: int | None = None
     """The most bytes of each log that are read of what exists; None: all, 0: none."""
     poll_s: float = POLL_S
-    ask: AskHere | None = None
+    ask: PromptCallback | None = None
     accept_new: bool = False
     config: tuple[str, ...] | None = None
     known_hosts: tuple[str, ...] | None = None
     checks: tuple[Url, ...] = ()
     """What is asked for, again and again."""
-    asked: tuple[Asked, ...] = ()
+    requests: tuple[PollRequest, ...] = ()
     """What pollers ask of every host."""
     patient: bool = False
     """All hosts are waited for until they are connected or have failed: no screen is to be opened."""
@@ -172,14 +174,14 @@ class Fleet:
 
     def __init__(self, specs: Sequence[RemoteSpec], options: FleetOptions | None = None) -> None:
         self._options = options or FleetOptions()
-        self._conveyor = ThreadQueue()
+        self._queue = ThreadQueue()
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
         self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
         self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
         self.failures: list[HostError] = []
         """Why hosts could not be reached at first; they are tried again."""
         self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
-        self._asked: dict[str, tuple[Asked, ...]] = {}
+        self._requests: dict[str, tuple[PollRequest, ...]] = {}
         self._asking = True
         self._unanswered = 0
         self._loop = asyncio.new_event_loop()
@@ -204,9 +206,9 @@ class Fleet:
             more = f" (and {len(self.failures) - 1} other hosts)" if len(self.failures) > 1 else ""
             raise ConnectError(f"{self.failures[0]}{more}")
 
-    def ask_also(self, host: str, asked: Iterable[Asked]) -> None:
+    def add_pollers(self, host: str, requests: Iterable[PollRequest]) -> None:
         """Pollers ask a host, by its name, for more than the others; before `follow`."""
-        self._asked[host] = (*self._asked.get(host, ()), *asked)
+        self._requests[host] = (*self._requests.get(host, ()), *requests)
 
     def follow(self) -> None:
         """Begins to read logs."""
@@ -215,19 +217,19 @@ class Fleet:
 
     def _stopped(self, running: Future[None]) -> None:
         if not running.cancelled():
-            self._conveyor.end(running.exception())
+            self._queue.end(running.exception())
 
     def items(self) -> AsyncIterator[Item]:
-        """What the logs hold, and what comes; for one loop, of any thread."""
-        return self._conveyor.take()
+        """Contents of the logs, then what comes; for one event loop of any thread."""
+        return self._queue.take()
 
     @property
     def states(self) -> tuple[HostState, ...]:
-        """What becomes of the hosts."""
+        """States of the hosts."""
         return tuple(host.state for host in self.hosts)
 
     @property
-    def waited_for(self) -> list[str]:
+    def pending_hosts(self) -> list[str]:
         """Those that have not answered yet, nor failed."""
         return [host.address.shown for host, task in self._connecting.items() if not task.done()]
 
@@ -235,15 +237,15 @@ class Fleet:
     def caught_up(self) -> bool:
         """All that was there at the start was taken, of those hosts that answer."""
         read = all(host.logs.caught_up or host.connection is None for host in self.hosts)
-        return read and self._conveyor.idle
+        return read and self._queue.idle
 
     @property
     def behind(self) -> int:
         """Bytes that are known to be there and are not read yet."""
         return sum(host.logs.behind for host in self.hosts)
 
-    def discover(self, grace_s: float = FOUND_S) -> list[Found]:
-        """What runs on those that are connected; those that are slow are not waited for. Raises ConnectError."""
+    def discover(self, grace_s: float = FOUND_S) -> list[HostDiscovery]:
+        """Discover runs on connected hosts; slow ones are not waited for. Raises ConnectError."""
         return self.call(discover_all(self.hosts, grace_s)).result()
 
     def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:
@@ -263,7 +265,7 @@ class Fleet:
     def close(self, patience_s: float = 2.0) -> None:
         """Ends all connections."""
         self._asking = False
-        self._conveyor.end()
+        self._queue.end()
         # On a busy machine tasks may outlive the patience there is: the terminal is no place to say so.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         if not self._thread.is_alive():
@@ -278,7 +280,7 @@ class Fleet:
     def _host(self, address: Address, paths: list[str]) -> Host:
         finder = None if paths else self._options.finder
         logs = HostLogs(address.shown, paths, self._options.history, finder)
-        return Host(address, self._login, logs, self._conveyor.put)
+        return Host(address, self._login, logs, self._queue.put)
 
     # --- in the thread --------------------------------------------------------------------------------------------
     async def _connect_all(self) -> list[HostError | None]:
@@ -307,19 +309,21 @@ class Fleet:
         return None
 
     async def _run_all(self) -> None:
-        emit, options = self._conveyor.put, self._options
-        beside = [asyncio.create_task(check(host, url, emit)) for host, url in checks_of(self.hosts, options.checks)]
-        beside += [asyncio.create_task(self._poll(host)) for host in self.hosts]
+        emit, options = self._queue.put, self._options
+        companions = [
+            asyncio.create_task(check(host, url, emit)) for host, url in checks_of(self.hosts, options.checks)
+        ]
+        companions += [asyncio.create_task(self._poll(host)) for host in self.hosts]
         async with asyncio.TaskGroup() as tasks:
             for host in self.hosts:
                 tasks.create_task(self._run(host))
-        for task in beside:
+        for task in companions:
             task.cancel()
 
     async def _poll(self, host: Host) -> None:
         await self._connecting[host]
-        asked = (*self._options.asked, *self._asked.get(host.address.shown, ()))
-        await poll(host, asked, self._conveyor.put)
+        requests = (*self._options.requests, *self._requests.get(host.address.shown, ()))
+        await poll(host, requests, self._queue.put)
 
     async def _run(self, host: Host) -> None:
         failure = await self._connecting[host]

@@ -14,8 +14,8 @@ from perfmon.core import Block, Notice, format_bytes, plain
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of
-from .files import Claims, Files, Handle, State, Text, UnreadableError, Wanted, list_logs
-from .reader import Item, LogReader, skip_history, state_of, unread, whole_print
+from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, Wanted, list_logs
+from .reader import Item, LogReader, full_fingerprint, skip_history, state_of, unread
 
 # --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
 LINGER_S = 5.0
@@ -24,7 +24,7 @@ LINGER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What is wanted of a log that exists already."""
+    """The part to read of a log that exists already."""
 
     history: int | None = None
     """The most bytes of its end; None: all, 0: nothing but what comes."""
@@ -36,20 +36,25 @@ class RemoteTail(LogReader):
     """The text that appears under one name. Its state outlives connections."""
 
     def __init__(
-        self, log: LogFile, path: str, claims: Claims, wish: ReadRequest, clock: Callable[[], float] = time.monotonic
+        self,
+        log: LogFile,
+        path: str,
+        claims: InodeOwners,
+        request: ReadRequest,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(log, path, claims)
         self.changed_s: float | None = None
         """When it was last written to, by the clock of its machine."""
-        self._wish, self._clock = wish, clock
+        self._request, self._clock = request, clock
         self._files: Files | None = None
-        self._new = wish.new
+        self._new = request.new
         self._gone_at: float | None = None
         self._left_s: float | None = None
         self._missing = ""
 
     def quiet(self, files: Files, state: State | None) -> bool:
-        """Whether `advance` has nothing to do."""
+        """True if `advance` has nothing to do."""
         text = self.text
         if files is not self._files or text is None or state is None or self._late or self.more:
             return False
@@ -135,8 +140,8 @@ class RemoteTail(LogReader):
     async def _open(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Opens the file that bears the name now, unless it is read under another one."""
         if state is None:
-            self._new = self._new or not self._told
-            self._tell(items, "gone", "does not exist yet: waiting")
+            self._new = self._new or not self._last_notice
+            self._notice(items, "gone", "does not exist yet: waiting")
             return
         if self._claims.owner(state.identity) not in (None, self):
             return
@@ -144,27 +149,27 @@ class RemoteTail(LogReader):
         text = await self._claimed(files, self.path, items)
         if text is None:
             return
-        new, self._new, self._told = self._new, False, ""
+        new, self._new, self._last_notice = self._new, False, ""
         if new and not known:
-            self._tell(items, "appeared", "new log: reading", again=True)
+            self._notice(items, "appeared", "new log: reading", again=True)
         if not new and not text.print.position:
             await self._skip(files, text, items)
         await self._begin(files, text, items)
 
     async def _skip(self, files: Files, text: Text, items: list[Item]) -> None:
         """Passes over the history that nobody wants."""
-        left_out = await skip_history(files, text, self._wish.history)
-        if left_out and self._wish.history:
-            self._tell(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
+        left_out = await skip_history(files, text, self._request.history)
+        if left_out and self._request.history:
+            self._notice(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
 
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Reads a text from now on; before it, what came and went since the last one."""
         if self._left_s is not None:
-            found = await self._read_missed(files, self._left_s, items, await whole_print(files, text))
+            found = await self._read_missed(files, self._left_s, items, await full_fingerprint(files, text))
             if self._missing and not found:
-                self._tell(items, "lost", self._missing, again=True)
+                self._notice(items, "lost", self._missing, again=True)
             self._missing = ""
-            self._tell(items, "rotated", "rotated: reading the new file", again=True)
+            self._notice(items, "rotated", "rotated: reading the new file", again=True)
         text.changed_s = max(text.changed_s, self.changed_s or 0.0)
         if text.handle is not None and text.handle.slot is None:
             text.since_s = text.changed_s  # until it is read another file may take its number
@@ -174,7 +179,7 @@ class RemoteTail(LogReader):
         """The name is gone, the file may still be written to."""
         if self._gone_at is None:
             self._gone_at = self._clock()
-            self._tell(items, "gone", "deleted or renamed: waiting for a new file", again=True)
+            self._notice(items, "gone", "deleted or renamed: waiting for a new file", again=True)
             return
         if self._clock() - self._gone_at < LINGER_S:
             return
@@ -200,15 +205,15 @@ class RemoteTail(LogReader):
         if new is not None:
             await self._begin(files, new, items)
 
-    def _miss(self, text: Text, said: str, items: list[Item]) -> None:
+    def _miss(self, old: Text, text: str, items: list[Item]) -> None:
         """Tells that the rest of a text was not found; one of which nothing was read may be found as a part yet."""
-        if text.print.position:
-            self._tell(items, "lost", said, again=True)
+        if old.print.position:
+            self._notice(items, "lost", text, again=True)
         else:
-            self._missing = said
+            self._missing = text
 
     async def _read_late(self, files: Files, text: Text, until: float, items: list[Item]) -> None:
-        """What a slow writer still adds to a file after it was rotated."""
+        """Read what a slow writer still adds to a file after it was rotated."""
         self._late.remove((text, until))
         now = await state_of(files, text)
         before = text.print.position
@@ -248,7 +253,7 @@ _TOGETHER = 4
 
 
 class HostLogs:
-    """What is followed on one machine; its state outlives connections."""
+    """The followed logs of one machine; the state outlives connections."""
 
     def __init__(self, shown: str, paths: Sequence[str], history: int | None, finder: Finder | None = None) -> None:
         self.shown = shown
@@ -258,7 +263,7 @@ class HostLogs:
         self.caught_up = False
         """All that was there at the start was read."""
         self._history, self._finder = history, finder
-        self._claims = Claims()
+        self._claims = InodeOwners()
         self._next_scan = 0.0
         self._scanned = self._told_many = False
         self._left_out: set[str] = set()

@@ -47,7 +47,7 @@ class ClockProbe:
         return min(self._samples, key=lambda sample: sample.uncertainty_s, default=None)
 
     def now(self) -> datetime:
-        """What a clock there shows, as its logs print it."""
+        """Time of its clock, as its logs print it."""
         offset = self.offset
         return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
 
@@ -66,7 +66,7 @@ class ClockProbe:
         offset = there - (sent + trip / 2)
         if self._samples and abs(offset - self._samples[-1].seconds) > 1.0 + trip:
             self._samples.clear()  # one of the clocks was set
-        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5), trip))
+        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5)))
 
 
 # --- One host: connected, followed, and connected again when it was lost ---
@@ -94,20 +94,18 @@ class Host:
         """Its files, while it is connected."""
         self._phase = Phase.CONNECTING
         self._error = ""
-        self._heard_at: float | None = None
+        self._answered_at: float | None = None
         self._lost_at: float | None = None
-        self._retry_at: float | None = None
         self._reconnects = self._attempts = 0
 
     @property
     def state(self) -> HostState:
-        """What there is to show (from any thread)."""
+        """The state for display (from any thread)."""
         now = time.monotonic()
-        age = None if self._heard_at is None else now - self._heard_at
+        age = None if self._answered_at is None else now - self._answered_at
         stale = self._phase is Phase.LIVE and age is not None and age > _STALE_S
-        retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         return HostState(
-            self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts, retry,
+            self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts,
             self._error, len(self.logs.tails), self.clock.offset,
         )  # fmt: skip
 
@@ -125,8 +123,8 @@ class Host:
             connection.abort()
             raise
         self.connection, self._shell = connection, shell
-        self._phase, self._error, self._retry_at = Phase.LIVE, "", None
-        self._heard_at = time.monotonic()
+        self._phase, self._error = Phase.LIVE, ""
+        self._answered_at = time.monotonic()
 
     async def runner(self) -> Runner:
         """One more shell on the connection, for what may hang or take long. Raises HostError."""
@@ -167,15 +165,12 @@ class Host:
     async def _again(self) -> None:
         if self._attempts:
             jitter = 0.75 + secrets.randbelow(500) / 1000
-            delay = jitter * min(_LONGEST_S, _BACKOFF_S * 2.0 ** min(self._attempts - 1, 10))
-            self._retry_at = time.monotonic() + delay
-            await asyncio.sleep(delay)
-            self._retry_at = None
+            await asyncio.sleep(jitter * min(_LONGEST_S, _BACKOFF_S * 2.0 ** min(self._attempts - 1, 10)))
         await self.connect()
         if self._lost_at is not None:
             self._reconnects += 1
             away = time.monotonic() - self._lost_at
-            await self._tell(Notice(f"{self.address.shown}: reconnected after {away:.0f} s", "appeared"))
+            await self._notice(Notice(f"{self.address.shown}: reconnected after {away:.0f} s", "appeared"))
         self._lost_at, self._attempts = None, 0
 
     async def _follow(self, poll_s: float) -> None:
@@ -186,7 +181,7 @@ class Host:
         while True:
             began = time.monotonic()
             more = await self.logs.round(files, self._emit)
-            now = self._heard_at = time.monotonic()
+            now = self._answered_at = time.monotonic()
             if now >= echo_at:
                 await self.clock.ask(shell)
                 echoes -= 1
@@ -203,14 +198,14 @@ class Host:
         changed = cause in (Cause.KEY_CHANGED, Cause.KEY_UNKNOWN)
         if changed or (cause is Cause.LOGIN and self._attempts >= _LOGINS):
             self._phase = Phase.REFUSED
-            await self._tell(Notice(f"{self._error}: giving up", "lost"))
+            await self._notice(Notice(f"{self._error}: giving up", "lost"))
             return
         self._phase = Phase.RECONNECTING
         if self._lost_at is None:
             self._lost_at = time.monotonic()
-            await self._tell(Notice(f"{self._error}: reconnecting", "gone"))
+            await self._notice(Notice(f"{self._error}: reconnecting", "gone"))
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _notice(self, notice: Notice) -> None:
         """Beside the first log of the host; where it has none yet the host stands for it."""
         tail = next(iter(self.logs.tails.values()), None)
         shown = self.address.shown
@@ -237,7 +232,7 @@ class RemoteMachine:
         self._host = host
 
     def now(self) -> datetime:
-        """What its clock shows."""
+        """Time of its clock."""
         return self._host.clock.now()
 
     async def runner(self) -> Runner:
@@ -250,7 +245,7 @@ class RemoteMachine:
         return self._open
 
     async def lines(self, command: str) -> AsyncIterator[bytes]:
-        """What a command prints there. Raises HostError and PollError."""
+        """Yield the output of a command. Raises HostError and PollError."""
 
         async for line in remote_lines(self._connection(), self.name, command):
             yield line

@@ -115,11 +115,10 @@ class ClockOffset:
     seconds: float
     """What that clock shows more than this one."""
     uncertainty_s: float
-    round_trip_s: float
 
 
 class Phase(StrEnum):
-    """What becomes of a host."""
+    """The state of the connection to a host."""
 
     CONNECTING = "connecting"
     LIVE = "live"
@@ -142,8 +141,6 @@ class HostState:
     """How often a lost connection was made again."""
     attempts: int
     """How often that failed since it was lost."""
-    retry_s: float | None
-    """Seconds until the next attempt."""
     error: str
     """Why it is not connected; one line."""
     logs: int

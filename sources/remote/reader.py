@@ -15,7 +15,7 @@ from ..follow.file_reader import EMPTY, Fingerprint
 from ..follow.rotation import age_by_name
 from ..spec import HEAD as JUDGED
 from ..spec import compression_in, is_binary
-from .files import HEAD, TAIL, Claims, Files, Handle, State, Text, UnreadableError, grown
+from .files import HEAD, TAIL, Files, Handle, InodeOwners, State, Text, UnreadableError, grown
 
 # --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
 # ---
@@ -47,10 +47,10 @@ async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
         if state.changed_s >= since_s
     ]
     found.sort(key=lambda part: (part.state.changed_s, part.state.stamp, *age_by_name(part.path)))
-    return [await seen_again(files, part) for part in found]
+    return [await with_head(files, part) for part in found]
 
 
-async def seen_again(files: Files, part: Part) -> Part:
+async def with_head(files: Files, part: Part) -> Part:
     """The same after another look: it may have been half written before."""
     return replace(part, head=await _read(files, part, 0, HEAD))
 
@@ -70,22 +70,22 @@ async def rest_in_packed(files: Files, log: str, known: Fingerprint, since_s: fl
 
 
 async def trouble(files: Files, part: Part) -> str:
-    """Why a compressed part cannot be read to its end; "" where it can."""
+    """The reason why a compressed part cannot be read to its end; "" if it can."""
     if part.state.size > _LARGEST:
         return f"larger than {format_bytes(_LARGEST)}"
     return await files.damage(part.path)
 
 
 async def holds(files: Files, part: Part, known: Fingerprint) -> bool:
-    """Whether a part begins with a known text."""
+    """True if a part begins with a known text."""
     if not part.head or not part.head.startswith(known.head):
         return False
     again = len(known.tail)
     return await _read(files, part, known.position - again, again) == known.tail
 
 
-async def was_read(files: Files, part: Part, past: Iterable[Fingerprint]) -> bool:
-    """Whether its text is one of those that were read, under another name or before it was compressed or copied."""
+async def was_consumed(files: Files, part: Part, past: Iterable[Fingerprint]) -> bool:
+    """True if its text was read already, under another name or before it was compressed or copied."""
     for known in past:
         if known.position and await holds(files, part, known):
             return True
@@ -93,7 +93,7 @@ async def was_read(files: Files, part: Part, past: Iterable[Fingerprint]) -> boo
 
 
 async def pieces(files: Files, part: Part, offset: int) -> AsyncIterator[bytes]:
-    """What a compressed part holds from `offset` on."""
+    """Yield the contents of a compressed part from `offset` on."""
     end = offset + _MOST
     while offset < end and (data := await files.unpacked(part.path, offset, min(_PIECE, end - offset))):
         yield data
@@ -109,14 +109,14 @@ _REST = 64 << 20
 
 
 async def state_of(files: Files, text: Text) -> State | None:
-    """What a text's own file is now; None when it cannot be found."""
+    """Current state of a text's own file; None if it cannot be found."""
     if text.handle is None:
         return None
     now = await files.state(text.handle)
     return now if now is not None and now.identity == text.identity else None
 
 
-async def whole_print(files: Files, text: Text) -> Fingerprint:
+async def full_fingerprint(files: Files, text: Text) -> Fingerprint:
     """The print of all that a text's own file holds now; an empty one when it cannot be read."""
     now = await state_of(files, text)
     if now is None or text.handle is None:
@@ -147,7 +147,7 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
 
 
 async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | None:
-    """What a copy of a truncated log holds after the place that was reached; None when there is no copy."""
+    """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
     if not known.position:
         return None
     for path, state in reversed(await files.parts(log)):
@@ -173,9 +173,9 @@ Item = tuple[LogFile, Block | Notice]
 
 
 class LogReader:
-    """What was read of a log, and how the next bytes of a text of it are."""
+    """Reads the texts of one log, and remembers those that were read."""
 
-    def __init__(self, log: LogFile, path: str, claims: Claims) -> None:
+    def __init__(self, log: LogFile, path: str, claims: InodeOwners) -> None:
         self.log, self.path = log, path
         self.text: Text | None = None
         self.more = True
@@ -183,7 +183,7 @@ class LogReader:
         self.behind = 0
         """Bytes that are known to be there and are not read yet."""
         self._claims = claims
-        self._told = ""
+        self._last_notice = ""
         self._late: list[tuple[Text, float]] = []
         self._past: deque[Fingerprint] = deque(maxlen=_REMEMBERED)
         """The texts that it has read."""
@@ -225,7 +225,7 @@ class LogReader:
             head = data[:JUDGED].lstrip(b"\0")
             text.ignored = is_binary(head) or compression_in(head) is not None
             if text.ignored:
-                self._tell(items, "lost", "binary, not a log: skipped", again=True)
+                self._notice(items, "lost", "binary, not a log: skipped", again=True)
         text.advance(data)
         if not text.ignored:
             self._put(items, text.cutter.feed(data))
@@ -242,7 +242,7 @@ class LogReader:
         self._restart(text)
         text.since_s = since_s
         text.history = 0
-        self._tell(items, "truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
+        self._notice(items, "truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
         self.more = True
 
     async def _claimed(self, files: Files, path: str, items: list[Item]) -> Text | None:
@@ -250,7 +250,7 @@ class LogReader:
         try:
             handle = await files.hold(path)
         except UnreadableError as error:
-            self._tell(items, "lost", f"cannot be read ({error}): retrying")
+            self._notice(items, "lost", f"cannot be read ({error}): retrying")
             return None
         text = self._claims.claim(handle.identity, self) if handle is not None else None
         if text is None or handle is None:
@@ -293,7 +293,7 @@ class LogReader:
             if self.text is not None and part.state.identity == self.text.identity and not part.packed:
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
-                if not await was_read(files, part, [*self._known(), next_]):
+                if not await was_consumed(files, part, [*self._known(), next_]):
                     found += await self._read_packed(files, part, items, next_)
             elif part.head and part.state.identity not in late and await self._is_new(files, part):
                 await self._read_part(files, part, items)
@@ -304,7 +304,7 @@ class LogReader:
         text = self._claims.text(part.state.identity)
         if text is not None and await holds(files, part, text.print):
             return text.owner is self and text is not self.text
-        return not await was_read(files, part, self._known())
+        return not await was_consumed(files, part, self._known())
 
     def _known(self) -> list[Fingerprint]:
         """The texts that are read, or were."""
@@ -315,7 +315,7 @@ class LogReader:
         text = await self._claimed(files, part.path, items)
         if text is None:
             return
-        self._tell(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
+        self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         self.more = True
         while self.more and (now := await state_of(files, text)) is not None:
             await self._read(files, text, now, items)
@@ -324,16 +324,16 @@ class LogReader:
         self._let_go(text)
 
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
-        """Whether there was one to be read, or to be missed."""
+        """Read a compressed part; False if it was read before."""
         if why := await trouble(files, part):
             what = f"{_name(part)} ({format_bytes(part.state.size)})"
-            self._tell(
+            self._notice(
                 items, "lost", f"rotated more than once: {what} cannot be decompressed: {plain(why)}", again=True
             )
             return True
-        if await was_read(files, await seen_again(files, part), [*self._known(), next_]):
+        if await was_consumed(files, await with_head(files, part), [*self._known(), next_]):
             return False  # it was still being compressed when it was looked at first
-        self._tell(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
+        self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         text = Text(part.state.identity)
         async for data in pieces(files, part, 0):
             self._take(text, data, items)
@@ -346,10 +346,10 @@ class LogReader:
         log = replace(self.log, name=f"{self.log.name} (rotated)") if late else self.log
         items += [(log, _named(log, item)) for item in blocks]
 
-    def _tell(self, items: list[Item], kind: NoticeKind, text: str, *, again: bool = False) -> None:
+    def _notice(self, items: list[Item], kind: NoticeKind, text: str, *, again: bool = False) -> None:
         """A notice; one that was told last is not told again, unless `again`."""
-        if text != self._told or again:
-            self._told = text
+        if text != self._last_notice or again:
+            self._last_notice = text
             items.append((self.log, Notice(f"{self.log.name}: {text}", kind)))
 
 
@@ -358,7 +358,7 @@ def _named(log: LogFile, item: Block | Notice) -> Block | Notice:
 
 
 def unread(text: Text) -> str:
-    """What of a text was not read."""
+    """Describe the unread part of a text."""
     size = text.print.position
     return f"the old file after the first {format_bytes(size)}" if size else "the content of the old file"
 

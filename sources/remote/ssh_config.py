@@ -50,7 +50,7 @@ def flat_config(address: Address, files: Sequence[str] | None) -> str | None:
     if program is None or (files is not None and len(files) != 1):
         return None
     login = [*(["-l", address.user] if address.user else []), *(["-p", str(address.port)] if address.port else [])]
-    options = _asked(program, *([] if files is None else ["-F", files[0]]), *login, "--", address.host)
+    options = _ssh_g(program, *([] if files is None else ["-F", files[0]]), *login, "--", address.host)
     usual = _usual(program)
     lines = []
     for name, values in options.items():
@@ -80,11 +80,11 @@ def written(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _usual(program: str) -> _Options:
-    """What holds where nothing is configured."""
-    return _asked(program, "-F", "/dev/null", "--", "perfmon.invalid")
+    """The defaults of `ssh`."""
+    return _ssh_g(program, "-F", "/dev/null", "--", "perfmon.invalid")
 
 
-def _asked(program: str, *arguments: str) -> _Options:
+def _ssh_g(program: str, *arguments: str) -> _Options:
     try:
         done = subprocess.run(
             [program, "-G", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
@@ -92,8 +92,8 @@ def _asked(program: str, *arguments: str) -> _Options:
     except subprocess.TimeoutExpired:
         raise ValueError(f"ssh -G does not answer for {_TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"ssh -G ends with {done.returncode}"]
-        raise ValueError(plain(said[0], 200).strip())
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"ssh -G ends with {done.returncode}"]
+        raise ValueError(plain(lines[0], 200).strip())
     found: _Options = {}
     for line in done.stdout.decode(errors="surrogateescape").splitlines():
         name, _, value = line.partition(" ")
@@ -112,7 +112,7 @@ Trusted = tuple[Sequence[asyncssh.SSHKey], ...]
 
 @dataclass(slots=True)
 class HostKeys:
-    """What is known of one host."""
+    """The known keys of one host."""
 
     name: str
     """As in the files: a name or alias; with its port, where that is not 22."""
@@ -194,7 +194,7 @@ _CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """How a host is reached."""
+    """The configuration of the connection to a host."""
 
     files: tuple[str, ...]
     """The configuration files that were read, unless there is `text`."""
@@ -293,5 +293,5 @@ def _by_shell(command: str) -> tuple[str, ...]:
     The library takes the end of any of the command's pipes for the end of the connection, and what the command would
     inherit, it may close (ssh does): so a shell beside it holds stderr's pipe open for as long as the command lives.
     """
-    beside = "(exec <&- >&-; while kill -0 $$ 2>/dev/null; do sleep 2; done) &"
-    return ("/bin/sh", "-c", f"{beside} exec 2>/dev/null; exec {command}")
+    keeper = "(exec <&- >&-; while kill -0 $$ 2>/dev/null; do sleep 2; done) &"
+    return ("/bin/sh", "-c", f"{keeper} exec 2>/dev/null; exec {command}")

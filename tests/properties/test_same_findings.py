@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import zstandard
 from feeding import feed
+from following import follow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,6 @@ from perfmon.recording.writer import RecordingWriter
 from perfmon.reports.json_report import document
 from perfmon.sources import parallel
 from perfmon.sources.blocks import LineSplitter
-from perfmon.sources.follow.follower import follow
 from perfmon.sources.pollers.reading import is_poll
 from perfmon.sources.replay import Player, Rewound
 from perfmon.store.source_state import SourceState

@@ -15,10 +15,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from following import follow
 
 from perfmon.core.errors import UsageError
 from perfmon.core.model import Block, Notice
-from perfmon.sources.follow.follower import Follower, follow
+from perfmon.sources.follow.follower import Follower
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +152,7 @@ async def test_an_unfinished_line_waits_for_its_end(log: Writer, polling: bool) 
 
 
 async def test_a_log_that_appears_while_others_are_busy(log: Writer, tmp_path: Path) -> None:
-    """Where every round gives something the kernel is not listened to: folders are looked at now and then."""
+    """Events of folders come through among those of a log that every round has something of."""
     (tmp_path / "below").mkdir()
     fresh = (Writer(tmp_path / "b.log"), Writer(tmp_path / "below" / "c.log"))
     async with following(tmp_path) as reader:
@@ -164,11 +165,8 @@ async def test_a_log_that_appears_while_others_are_busy(log: Writer, tmp_path: P
         await reader.until(lambda: reader.lines(str(log.path)) == log.lines)
 
 
-async def test_a_log_that_a_pattern_matches_appears_in_a_new_folder(
-    log: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder was there before the log was, and nothing that is watched changes with it."""
-    monkeypatch.setattr("perfmon.sources.follow.follower._BACKSTOP_S", 3600.0)
+async def test_a_log_that_a_pattern_matches_appears_in_a_new_folder(log: Writer, tmp_path: Path) -> None:
+    """The folder was there before the log was, and nothing that is watched changes with it: found now and then."""
     fresh = Writer(tmp_path / "run" / "out.log")
     async with following(log.path, tmp_path / "*" / "out.log") as reader, busy(log):
         await asyncio.sleep(2.0)
@@ -209,7 +207,7 @@ async def test_others_have_their_turns_while_what_is_no_text_is_read(
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-        await follower.close()
+        follower.close()
     assert turns > 100
 
 
@@ -425,9 +423,9 @@ async def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("redirected", [False, True])
 def test_standard_input_is_followed_to_its_end(tmp_path: Path, log: Writer, redirected: bool) -> None:
     program = (
-        "import asyncio, sys\nfrom perfmon.sources.follow.follower import follow\n"
+        "import asyncio, sys\nfrom perfmon.sources.follow import Follower\n"
         "async def main():\n"
-        "    async for _, item in follow('-'): sys.stdout.buffer.write(item.data)\n"
+        "    async for _, item in Follower(['-'], True).items(): sys.stdout.buffer.write(item.data)\n"
         "asyncio.run(main())"
     )
     command = [sys.executable, "-c", program]

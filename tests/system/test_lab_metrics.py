@@ -19,7 +19,8 @@ from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Reading, format_reading
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +46,9 @@ async def test_polled_figures_are_metrics_of_the_run(lab: Path) -> None:
     for second in range(120):
         await asyncio.sleep(0.5)
         if poller is None and plan.exists() and (told := plan.read_text()):
-            (poller,) = queue_pollers(LocalMachine(), "vllm", f"http://127.0.0.1:{json.loads(told)['port']}")
+            (poller,) = make_pollers(
+                LocalMachine(), PollRequest("vllm", f"http://127.0.0.1:{json.loads(told)['port']}")
+            )
         if poller is None:
             continue
         with suppress(PollError):  # it starts

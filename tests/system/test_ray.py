@@ -11,11 +11,12 @@ import psutil
 import pytest
 import ray_head
 
-from perfmon.sources.pollers.base import NotAvailableError, Poller, PollError
+from perfmon.sources.pollers.base import NotAvailableError, Poller, PollError, Script
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.ray.poller import cluster_on
 from perfmon.sources.pollers.reading import Reading
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 pytestmark = [
     pytest.mark.system,
@@ -59,7 +60,7 @@ def waiting(side: str, count: float) -> Callable[[dict[str, Reading]], bool]:
 
 
 async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
-    (poller,) = queue_pollers(LocalMachine(), "ray", str(head.folder))
+    (poller,) = make_pollers(LocalMachine(), PollRequest("ray", str(head.folder)))
     with head.queue("starved", producers=1, pause_s=1.0, consumers=2):
         told = await until(poller, waiting("consumers", 2.0))
         assert told["ray/_QueueActor"].values["producers_waiting"] == 0.0
@@ -69,8 +70,8 @@ async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
 
 
 async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> None:
-    (by_dashboard,) = queue_pollers(LocalMachine(), "ray", f"127.0.0.1:{head.dashboard}")
-    _, attached = queue_pollers(LocalMachine(), "ray", f"{head.folder}#lab/full")
+    (by_dashboard,) = make_pollers(LocalMachine(), PollRequest("ray", f"127.0.0.1:{head.dashboard}"))
+    _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/full"))
     with head.queue("full", producers=1, pause_s=0.0, consumers=0):
         told = await until(by_dashboard, waiting("producers", 1.0))
         told = await until(attached, lambda told: "ray/full" in told)
@@ -88,7 +89,7 @@ async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> No
 
 
 async def those_that_do_not_answer_say_why(head: ray_head.Head) -> None:
-    _, attached = queue_pollers(LocalMachine(), "ray", f"{head.folder}#lab/some,some-mute,some-busy")
+    _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/some,some-mute,some-busy"))
     with head.queue("some", producers=0, pause_s=0.0, consumers=0):
         told = await until(attached, lambda told: len(told) == 3 and "busy" in told["ray/some-busy"].words["why"])
         assert told["ray/some"].values["depth"] == 0.0
@@ -99,17 +100,17 @@ async def those_that_do_not_answer_say_why(head: ray_head.Head) -> None:
 
 
 async def a_queue_that_is_not_there(head: ray_head.Head) -> None:
-    _, attached = queue_pollers(LocalMachine(), "ray", f"{head.folder}#lab/nobody")
+    _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/nobody"))
     with pytest.raises(NotAvailableError, match="no such actors in that namespace"):
         await forever(attached)
     await attached.close()
 
 
 async def the_cluster_is_found_by_its_process(head: ray_head.Head) -> None:
-    runner = await LocalMachine().runner()
-    cluster = await cluster_on(runner, str(head.folder))
-    elsewhere = await cluster_on(runner, "/nowhere")
-    await runner.close()
+    shell = Script(LocalMachine())
+    cluster = await cluster_on(shell, str(head.folder))
+    elsewhere = await cluster_on(shell, "/nowhere")
+    await shell.close()
     assert (cluster.folder, cluster.python) == (str(head.folder), sys.executable)
     assert cluster.gcs == head.environment["RAY_ADDRESS"]
     assert (elsewhere.python, elsewhere.folder) == ("", "/nowhere")

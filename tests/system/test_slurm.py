@@ -11,7 +11,8 @@ import slurm_node
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.slurm import jobs_of_json, nodes_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
@@ -27,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm_node.Clu
 
 async def polled() -> dict[tuple[Area, str], Reading]:
     """What one poll tells."""
-    (poller,) = queue_pollers(LocalMachine(), "slurm", "")
+    (poller,) = make_pollers(LocalMachine(), PollRequest("slurm", ""))
     try:
         return {(reading.area, reading.name): reading for reading in await poller.poll()}
     finally:

@@ -17,7 +17,7 @@ from sshd import AVAILABLE, Sshd, free_port
 from terminals import PERFMON, Server, wait
 
 from perfmon.sources.http_client import parse_url
-from perfmon.sources.remote.discovery import Discovery, discover, find_logs, told
+from perfmon.sources.remote.discovery import Discovery, describe, discover, find_logs
 from perfmon.sources.remote.files import Files
 from perfmon.sources.remote.host import HealthCheck, opener_of
 from perfmon.sources.shell import LocalRunner
@@ -95,7 +95,7 @@ async def test_a_run_is_found_by_its_processes(run: Run, shell: str) -> None:
     logs = {log.path: log.why for log in found.logs}
     assert logs[str(run.log)] == f"held open by prime-rl {run.process.pid}"
     assert not [path for path in logs if path.endswith(("rollouts.jsonl", "attempt_1/orchestrator.log"))]
-    text = "\n".join(told("here", found))
+    text = "\n".join(describe("here", found))
     assert "sk-abcdefghijklmnopqrstuvwx" not in text
 
 

@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from textual import _wait
 from textual.app import App, ComposeResult
 from textual.events import Key
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
@@ -17,6 +16,8 @@ from textual.widget import Widget
 from perfmon.themes.loader import load_themes
 from perfmon.tui.actions import by_key, chosen
 from perfmon.tui.theme import ColorDepth, ThemeStyles
+from perfmon.tui.widgets.overlays import PageScreen
+from perfmon.tui.widgets.pane import Request
 
 SIZES = [(60, 10), (80, 24), (120, 30), (200, 50)]
 SKIN = ThemeStyles(load_themes()["midnight"])
@@ -29,14 +30,14 @@ _wait.SLEEP_IDLE /= 4
 
 
 class Host(App[None]):
-    """Shows one widget or screen; keeps what it posts."""
+    """Shows one widget or screen; keeps its requests, as names and what they are about."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, make: Callable[[], Widget]) -> None:
         super().__init__()
         self._make = make
-        self.said: list[Message] = []
+        self.requests: list[tuple[str, Any]] = []
 
     def compose(self) -> ComposeResult:
         """The widget."""
@@ -52,11 +53,9 @@ class Host(App[None]):
         elif self.screen.focus_chain:
             self.screen.focus_chain[0].focus()
 
-    def _heard(self, message: Message) -> None:
-        self.said.append(message)
-
-    on_alert_opened = on_alert_acked = on_alert_silence_asked = on_alert_undone = _heard
-    on_jump_to_line = on_line_yanked = on_pager_asked = on_asked = _heard
+    def on_request(self, message: Request) -> None:
+        """Keeps it."""
+        self.requests.append((message.action, message.about))
 
     def on_key(self, event: Key) -> None:
         """Runs the action of a key as the app does."""
@@ -66,6 +65,11 @@ class Host(App[None]):
         action = chosen(by_key({}).get(event.key, []), focused.id or "")
         if action is not None:
             getattr(focused, f"do_{action.id}", lambda: None)()
+
+
+def page_of(app: App[Any]) -> Widget | None:
+    """The page that is open."""
+    return app.screen.page if isinstance(app.screen, PageScreen) else None
 
 
 def screen_text(app: App[Any]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,7 +17,6 @@ from textual.geometry import Region
 from perfmon.core.model import Severity, TimeBase
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.layout import shares
-from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import Moment, alert_row
 from perfmon.tui.theme import ThemeStyles
@@ -49,9 +47,9 @@ class Shown(AlertPane):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
-def said(app: Host) -> Iterator[tuple[type, int]]:
-    """Kinds of what was posted, with the number of the alert."""
-    return ((type(message), message.alert.number) for message in app.said if isinstance(message, AlertMessage))
+def requests(app: Host) -> list[tuple[str, int]]:
+    """Requests, with the number of the alert."""
+    return [(action, about.number) for action, about in app.requests]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -169,7 +167,7 @@ async def test_keys_move_the_cursor_and_ask_for_what_they_name() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("j", "down", "k", "enter", "a", "end", "S", "home", "u")
         await pilot.pause()
-    assert list(said(app)) == [(AlertOpened, 2), (AlertAcked, 2), (AlertSilenceAsked, 12), (AlertUndone, 1)]
+    assert requests(app) == [("alert", 2), ("ack", 2), ("silence", 12), ("undo", 1)]
 
 
 async def test_the_cursor_follows_its_alert_but_stays_on_top_when_it_is_there() -> None:
@@ -195,7 +193,7 @@ async def test_the_cursor_stays_on_the_alert_that_was_acted_on_wherever_that_mov
         pane = app.query_one(Shown)
         pane.show(picture(second, first))
         await pilot.press("S", "u")
-        assert list(said(app)) == [(AlertAcked, 1), (AlertSilenceAsked, 1), (AlertUndone, 1)]
+        assert requests(app) == [("ack", 1), ("silence", 1), ("undo", 1)]
 
 
 async def test_more_alerts_than_rows_scroll_with_keys_and_wheel() -> None:
@@ -218,12 +216,12 @@ async def test_a_click_chooses_and_a_double_click_opens() -> None:
     app = Host(lambda: Shown(picture(*several())))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.click(offset=(10, 4))
-        assert list(said(app)) == []
+        assert requests(app) == []
         await pilot.press("a")
         await pilot.click(offset=(10, 6), times=2)
         await pilot.click(offset=(10, 20), times=2)
         await pilot.pause()
-    assert list(said(app)) == [(AlertAcked, 4), (AlertOpened, 6)]
+    assert requests(app) == [("ack", 4), ("alert", 6)]
 
 
 async def test_a_second_later_only_ages_are_painted() -> None:
@@ -253,4 +251,4 @@ async def test_no_alerts_is_told_too(changes: dict[str, Any], words: str) -> Non
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("enter", "j", "a")
         assert words in screen_text(app)[1]
-    assert app.said == []
+    assert app.requests == []

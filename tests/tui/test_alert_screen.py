@@ -6,25 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
+from hosts import PLAIN, SIZES, SKIN, Host, page_of, paged, screen_text
 from pictures import START, alert, bar, board, picture
 from snapshots import HOSTILE, finding, hostile
 from whole import running
 
 from perfmon.diagnosis.result import ConditionState, EvidenceLine, Moment
 from perfmon.textgraphics.glyphs import ASCII
-from perfmon.tui.messages import (
-    AlertAcked,
-    AlertSilenceAsked,
-    AlertUndone,
-    JumpToLine,
-    LineMessage,
-    LineYanked,
-    PagerAsked,
-)
 from perfmon.tui.render.alerts import detail, traces_of, waterfall
-from perfmon.tui.screens.alert import AlertScreen
+from perfmon.tui.screens.alert import AlertPage
 from perfmon.tui.theme import ThemeStyles
+from perfmon.tui.widgets.overlays import PageScreen
 from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, MonitorState
 
 EVIDENCE = tuple(EvidenceLine("orchestrator.log", 812 + at, f"queue_ms={at}") for at in range(3))
@@ -49,12 +41,18 @@ def shown(**changes: Any) -> tuple[Alert, MonitorState]:
 
 
 def host(first: Alert, made: MonitorState, skin: ThemeStyles = SKIN) -> Host:
-    return Host(lambda: AlertScreen(skin, first, made))
+    return Host(lambda: PageScreen(AlertPage(skin, first, made)))
 
 
-def page(app: Host) -> AlertScreen:
-    assert isinstance(app.screen, AlertScreen)
-    return app.screen
+def page(app: Host) -> AlertPage:
+    shown = page_of(app)
+    assert isinstance(shown, AlertPage)
+    return shown
+
+
+def requests(app: Host) -> list[tuple[str, int]]:
+    """Requests, with the number of the line or alert."""
+    return [(action, getattr(about, "line", None) or about.number) for action, about in app.requests]
 
 
 def test_an_identity_with_a_name_as_long_as_a_log_line_takes_few_rows() -> None:
@@ -107,10 +105,10 @@ async def test_going_down_line_by_line_reaches_the_last_line(size: tuple[int, in
     app = host(*shown())
     async with app.run_test(size=size) as pilot:
         for _ in range(45):
-            page(app).detail.do_down()
+            page(app).do_down()
         await pilot.press("enter")
         await pilot.pause()
-    assert [m.line for m in app.said if isinstance(m, LineMessage)] == [814]
+    assert requests(app) == [("jump", 814)]
 
 
 async def test_only_whole_keys_and_the_place_are_shown_where_there_is_little_room() -> None:
@@ -126,14 +124,8 @@ async def test_lines_are_jumped_to_copied_and_opened() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await pilot.press("j", "enter", "j", "y", "O")
         await pilot.pause()
-    assert [(type(m), m.line) for m in app.said if isinstance(m, LineMessage)] == [
-        (JumpToLine, 812),
-        (LineYanked, 813),
-        (PagerAsked, 813),
-    ]
-    yanked = app.said[1]
-    assert isinstance(yanked, LineYanked)
-    assert yanked.copied == "orchestrator.log:813 queue_ms=1"
+    assert requests(app) == [("jump", 812), ("copy", 813), ("pager", 813)]
+    assert app.requests[1] == ("copy", EvidenceLine("orchestrator.log", 813, "queue_ms=1"))
 
 
 async def test_a_click_on_a_line_chooses_it() -> None:
@@ -143,7 +135,7 @@ async def test_a_click_on_a_line_chooses_it() -> None:
         await pilot.click(offset=(40, row), times=2)
         await pilot.click(offset=(40, 3), times=2)
         await pilot.pause()
-    assert [(type(m), m.line) for m in app.said if isinstance(m, LineMessage)] == [(JumpToLine, 814)]
+    assert requests(app) == [("jump", 814)]
 
 
 async def test_alerts_are_acted_on_and_turned_over() -> None:
@@ -151,12 +143,8 @@ async def test_alerts_are_acted_on_and_turned_over() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("a", "right_square_bracket", "S", "left_square_bracket", "left_square_bracket", "u", "escape")
         await pilot.pause()
-        assert not isinstance(app.screen, AlertScreen)
-    assert [(type(m), m.alert.number) for m in app.said if hasattr(m, "alert")] == [
-        (AlertAcked, 1),
-        (AlertSilenceAsked, 2),
-        (AlertUndone, 3),
-    ]
+        assert page_of(app) is None
+    assert requests(app) == [("ack", 1), ("silence", 2), ("undo", 3)]
 
 
 async def test_it_holds_still_and_says_that_there_is_news() -> None:

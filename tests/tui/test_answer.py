@@ -15,9 +15,9 @@ from snapshots import finding, healthy, snapshot
 from perfmon.core.model import TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.pollers.reading import Area
-from perfmon.tui.app_base import Journey
+from perfmon.tui.journey import Journey
 from perfmon.tui.render.explanation import why_row
-from perfmon.tui.render.header_footer import Place, header_row
+from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.rows import Row, moment_text, short_duration
 from perfmon.tui.render.summary import ledger_row, verdict_row
 from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
@@ -179,7 +179,7 @@ def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(widt
 )
 def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(width: int, title: str) -> None:
     played = picture(position_s=796.0, duration_s=3600.0, speed=20.0, state=RunState.REPLAY)
-    place = Place(title, 600.0, cpu_percent=1.6, rss_bytes=61 << 20)
+    place = HeaderInfo(title, 600.0, cpu_percent=1.6, rss_bytes=61 << 20)
     said = text(header_row(played, place, width, PLAIN))
     assert len(said) == width
     assert re.search(r" \d\d:\d\d:\d\d $", said)
@@ -198,7 +198,7 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
     none = picture(sources=(), snapshot=None, state=state)
     assert told in text(verdict_row(none, 80, PLAIN))
-    assert "✓" not in text(header_row(none, Place("run", 600.0), 80, PLAIN))
+    assert "✓" not in text(header_row(none, HeaderInfo("run", 600.0), 80, PLAIN))
 
 
 def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> None:
@@ -229,7 +229,7 @@ def test_no_verdict_that_lags_behind_says_so_too() -> None:
 def test_the_screen_goes_on_saying_that_it_failed() -> None:
     failed = Recording("run.pmrec", 10, 0.0, "run.pmrec: recording stopped: No space left on device")
     for width in (80, 120, 200):
-        row = header_row(picture(recording=failed), Place("run", 600.0), width, PLAIN)
+        row = header_row(picture(recording=failed), HeaderInfo("run", 600.0), width, PLAIN)
         assert "REC failed" in "".join(text for text, _ in row)
 
 
@@ -257,7 +257,7 @@ def test_an_engine_that_is_polled_without_any_log_is_learnt_of_and_then_healthy(
     ("lines_per_s", "told"), [(0.0, " 0 l/s"), (0.03, " 0 l/s"), (0.4, " 0.4 l/s"), (0.96, " 1 l/s"), (2.2, " 2 l/s")]
 )
 def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
-    row = header_row(replace(picture(), lines_per_s=lines_per_s), Place("run", 600.0), 120, PLAIN)
+    row = header_row(replace(picture(), lines_per_s=lines_per_s), HeaderInfo("run", 600.0), 120, PLAIN)
     assert told in text(row)
 
 
@@ -273,12 +273,12 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
     assert journey.stands_at(shown) is None
     journey.pause(shown)
     assert journey.stands_at(shown) == now
-    row = text(header_row(shown, Place("run", 600.0, now, 1), 120, PLAIN))
+    row = text(header_row(shown, HeaderInfo("run", 600.0, now, 1), 120, PLAIN))
     assert " +1 line " in row
     assert "(-" not in row
     journey.end = START + 300.0
     assert journey.stands_at(shown) == START + 300.0
-    row = text(header_row(shown, Place("run", 600.0, START + 300.0, 2), 120, PLAIN))
+    row = text(header_row(shown, HeaderInfo("run", 600.0, START + 300.0, 2), 120, PLAIN))
     assert "(-4m 54s) +2 lines" in row
     journey.cursor = START + 123.0
     assert journey.stands_at(shown) == START + 123.0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts import screen_text
+from hosts import page_of, screen_text
 from hypothesis import given as examples
 from hypothesis import strategies
 from textual.pilot import Pilot
@@ -15,10 +15,10 @@ from whole import played, running, until
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.commands import COMMANDS, obey, quoted, split_words
-from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.screens.pages import HelpScreen
-from perfmon.tui.widgets.palette import Prompt
+from perfmon.tui.commands import COMMANDS, quoted, run_command, split_words
+from perfmon.tui.screens.alert import AlertPage
+from perfmon.tui.screens.pages import HelpPage
+from perfmon.tui.widgets.overlays import Prompt
 from perfmon.viewmodel.state import AlertState
 
 WORDS = "expected "
@@ -31,9 +31,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def done(app: PerfmonApp, pilot: Pilot[Any], *texts: str) -> None:
-    """Has commands obeyed that are right."""
+    """Has commands run_commanded that are right."""
     for text in texts:
-        assert obey(app, text) is None, text
+        assert run_command(app, text) is None, text
         await pilot.pause()
 
 
@@ -57,7 +57,7 @@ async def test_a_time_before_the_first_line_leads_to_it() -> None:
         await done(app, pilot, ":at 03:00")
         assert app.journey.cursor == app.monitor.picture.begin
         assert app.journey.cursor is not None
-        assert app._said == "'03:00' is before the first line (10:00:00)"
+        assert app._message == "'03:00' is before the first line (10:00:00)"
         end = app.journey.end
         assert end is not None
         assert end - app.journey.span_s < app.journey.cursor < end
@@ -79,7 +79,7 @@ async def test_alerts() -> None:
         assert isinstance(app.screen, Prompt)
         await pilot.press("escape")
         await done(app, pilot, "open front")
-        assert isinstance(app.screen, AlertScreen)
+        assert isinstance(page_of(app), AlertPage)
 
 
 async def test_panes_and_themes() -> None:
@@ -100,7 +100,7 @@ async def test_panes_and_themes() -> None:
         await done(app, pilot, "theme day", "layout log")
         assert (app.theme_name, app.preset) == ("daylight", "log")
         await done(app, pilot, "zoom", "mark", "pane-alerts", "help")
-        assert isinstance(app.screen, HelpScreen)
+        assert isinstance(page_of(app), HelpPage)
 
 
 async def test_files(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ async def test_files(tmp_path: Path) -> None:
         await done(app, pilot, "svg")
         await until(pilot, lambda: len([*tmp_path.glob("perfmon_*.svg")]) == 1)
         await done(app, pilot, f"svg {tmp_path}/none/x.svg")
-        await until(pilot, lambda: "cannot be written" in app._said)
+        await until(pilot, lambda: "cannot be written" in app._message)
         await done(app, pilot, f'record "{tmp_path}/it.pmrec"')
         await until(pilot, lambda: app.monitor.picture.recording is not None)
-        assert "being recorded already" in str(obey(app, "record other.pmrec"))
-        assert "being recorded already" in str(obey(app, "record start"))
+        assert "being recorded already" in str(run_command(app, "record other.pmrec"))
+        assert "being recorded already" in str(run_command(app, "record start"))
         await done(app, pilot, "record stop")
         await until(pilot, lambda: app.monitor.picture.recording is None)
-        assert obey(app, "record stop") == "no recording is running"
+        assert run_command(app, "record stop") == "no recording is running"
         assert (tmp_path / "it.pmrec").exists()
 
 
@@ -171,12 +171,12 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "quit now": "quit takes no more arguments, got 'now'",
             'theme "\x1b[2J': "no such theme: '', expected",
         }.items():
-            said = obey(app, text)
+            said = run_command(app, text)
             assert said is not None, text
             assert told in said, (text, said)
             assert said.isprintable()
         for text in ("", "  ", ":", " : "):
-            assert obey(app, text) is None
+            assert run_command(app, text) is None
 
 
 async def test_what_was_wrong_with_one_command_is_not_said_of_the_next() -> None:
@@ -192,7 +192,9 @@ async def test_where_only_a_monotonic_clock_is_told_no_time_of_day_is_known(tmp_
     log = tmp_path / "inference.log"
     log.write_text("[weights][aaa] rpc.start op=update_weights t=100.0\n")
     async with running(lambda: FollowFeed([str(log)])) as (app, _):
-        assert obey(app, "at 10:00") == "these logs have no time of day: expected a duration before now, as in 10m"
+        assert (
+            run_command(app, "at 10:00") == "these logs have no time of day: expected a duration before now, as in 10m"
+        )
 
 
 async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> None:
@@ -200,9 +202,9 @@ async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> No
     log.write_text("nothing of use\n")
     async with running(lambda: FollowFeed([str(log)])) as (app, pilot):
         for text in ("speed 2", "seek 10"):
-            assert obey(app, text) == "this run is live: only for replays"
-        assert obey(app, "trace a") == "no weight update in view (- zooms out)"
-        assert "there are none yet" in str(obey(app, "chart queue_ms"))
+            assert run_command(app, text) == "this run is live: only for replays"
+        assert run_command(app, "trace a") == "no weight update in view (- zooms out)"
+        assert "there are none yet" in str(run_command(app, "chart queue_ms"))
         await done(app, pilot, "ack", "silence", "undo", "open", "snapshot")
 
 
@@ -211,7 +213,7 @@ async def test_every_word_of_the_tables_is_a_command() -> None:
         for name in [action.word for action in ACTIONS] + [command.name for command in COMMANDS]:
             if name in ("quit", "pager"):
                 continue
-            said = obey(app, name)
+            said = run_command(app, name)
             await pilot.pause()
             while len(app.screen_stack) > 1:
                 app.pop_screen()

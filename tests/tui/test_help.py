@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hosts import SIZES, SKIN, Host, paged, screen_text
+from hosts import SIZES, SKIN, Host, page_of, paged, screen_text
 
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.commands import COMMANDS
-from perfmon.tui.screens.pages import HelpScreen
+from perfmon.tui.screens.pages import HelpPage
 from perfmon.tui.theme import ThemeStyles
+from perfmon.tui.widgets.overlays import PageScreen
 
 
 def host(pane: str = "board", skin: ThemeStyles = SKIN, **keys: str) -> Host:
-    return Host(lambda: HelpScreen(skin, pane, keys))
+    return Host(lambda: PageScreen(HelpPage(skin, pane, keys)))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -59,9 +60,9 @@ async def test_chosen_keys_are_shown_as_they_were_chosen() -> None:
 async def test_any_of_its_keys_closes_it(key: str) -> None:
     app = host()
     async with app.run_test(size=(80, 24)) as pilot:
-        assert isinstance(app.screen, HelpScreen)
+        assert isinstance(page_of(app), HelpPage)
         await pilot.press(key)
-        assert not isinstance(app.screen, HelpScreen)
+        assert page_of(app) is None
 
 
 async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:

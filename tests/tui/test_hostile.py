@@ -110,7 +110,7 @@ async def shown(app: PerfmonApp, pilot: Pilot[int], text: str) -> None:
     app.monitor.picture = picture_of(text, app.monitor.picture)
     tell(app.monitor.logbook, text)
     app.show(app.monitor.picture)
-    app.log_pane.stir()
+    app.log_pane.update()
     await pilot.pause()
 
 
@@ -125,7 +125,7 @@ async def test_every_view_shows_it_as_text(text: str, size: tuple[int, int]) -> 
             harmless(app)
             await pilot.press("down", "pagedown", *(("enter",) if view not in ("palette", "named") else ()))
             harmless(app)
-            app.uncover()
+            app.close_overlays()
             app.choose_preset("auto")
             app.board.focus()
             await pilot.pause()
@@ -168,7 +168,7 @@ async def test_hostile_logs_from_end_to_end(tmp_path: Path) -> None:
             for keys in VIEWS.values():
                 await pilot.press(*keys)
                 harmless(app)
-                app.uncover()
+                app.close_overlays()
                 app.choose_preset("auto")
                 app.board.focus()
             for _ in range(10):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
-from hosts import screen_text
+from hosts import page_of, screen_text
 from machines import seen
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -24,10 +24,11 @@ from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
 from perfmon.tui.render.lanes import Geometry
-from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.screens.pages import DoctorScreen, HelpScreen
-from perfmon.tui.screens.trace import TraceScreen
-from perfmon.tui.widgets.palette import Palette, Prompt
+from perfmon.tui.screens.alert import AlertPage
+from perfmon.tui.screens.pages import DoctorPage, HelpPage
+from perfmon.tui.screens.trace import TracePage
+from perfmon.tui.widgets.overlays import Prompt
+from perfmon.tui.widgets.palette import Palette
 from perfmon.viewmodel.state import AlertState
 
 
@@ -135,7 +136,7 @@ def _made(pattern: str) -> list[Path]:
 @check
 async def help(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert isinstance(hands.app.screen, HelpScreen)
+    assert isinstance(page_of(hands.app), HelpPage)
     assert "every key and command" in hands.text
 
 
@@ -176,7 +177,7 @@ async def theme(hands: Hands, key: str) -> None:
 @check
 async def doctor(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert isinstance(hands.app.screen, DoctorScreen)
+    assert isinstance(page_of(hands.app), DoctorPage)
     assert "parse coverage" in hands.text
 
 
@@ -514,29 +515,31 @@ async def bottom(hands: Hands, key: str) -> None:
 async def open(hands: Hands, key: str) -> None:
     await hands.to("alerts")
     await hands.press(key)
-    assert isinstance(hands.app.screen, AlertScreen)
+    assert isinstance(page_of(hands.app), AlertPage)
     await hands.press(key)  # at its first line of evidence
     assert not hands.app.covered
     assert hands.app.pane_name == "log"
     finding = hands.app.picture.alerts[0].finding
     assert hands.current.endswith(finding.evidence[0].text[-30:])
     await hands.press(key)  # the line is about a weight update
-    assert isinstance(hands.app.screen, TraceScreen)
-    assert hands.app.screen.page.bar.key in finding.evidence[0].text
+    page = page_of(hands.app)
+    assert isinstance(page, TracePage)
+    assert page.bar.key in finding.evidence[0].text
     await hands.press("escape")
     await hands.to("sources")
     await hands.press(key)  # every value of the first GPU
     await hands.shows("model NVIDIA")
     await hands.press(key, "l", key)
-    assert isinstance(hands.app.screen, DoctorScreen)
+    assert isinstance(page_of(hands.app), DoctorPage)
 
 
 # --- the timeline -----------------------------------------------------------------------------------------------------
 @check
 async def waterfall(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert isinstance(hands.app.screen, TraceScreen)
-    assert hands.app.screen.page.bar == hands.app.updates()[-1]
+    page = page_of(hands.app)
+    assert isinstance(page, TracePage)
+    assert page.bar == hands.app.updates()[-1]
 
 
 @check
@@ -739,7 +742,9 @@ async def scroll_left(hands: Hands, key: str) -> None:
 @check
 async def yank(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert hands.app.clipboard == hands.app.log_pane.yank()
+    line = hands.app.log_pane.current
+    assert line is not None
+    assert hands.app.clipboard == f"{line.source}:{line.line} {line.text}"
     assert hands.app.clipboard.endswith(hands.current)
     await hands.shows("copied")
 
@@ -808,7 +813,7 @@ async def test_the_footer_is_that_of_the_pane_behind_what_is_asked() -> None:
         await hands.press("slash", "q", "enter")
         assert "& only lines" in screen_text(app)[-1]
         await hands.press("slash")
-        app.say("something is told meanwhile")
+        app.show_message("something is told meanwhile")
         await hands.press("escape")
         assert "& only lines" in screen_text(app)[-1]
 
@@ -914,7 +919,7 @@ async def test_a_click_on_a_key_of_the_footer_does_what_it_does() -> None:
         hands = Hands(app, pilot)
         foot = screen_text(app)[-1]
         await pilot.click(offset=(foot.index("help"), app.size.height - 1))
-        await hands.until(lambda: isinstance(app.screen, HelpScreen))
+        await hands.until(lambda: isinstance(page_of(app), HelpPage))
         await hands.press("escape")
         await hands.to("log")
         await hands.shows("& only lines")
@@ -950,7 +955,7 @@ async def test_a_double_click_opens() -> None:
         row = next(y for y, line in enumerate(screen_text(app)) if "CRIT" in line and y > 10)
         await pilot.click(offset=(20, row), times=2)
         await pilot.pause()
-        assert isinstance(app.screen, AlertScreen)
+        assert isinstance(page_of(app), AlertPage)
 
 
 async def test_the_wheel_goes_through_what_is_under_it() -> None:

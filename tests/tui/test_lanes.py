@@ -10,7 +10,7 @@ from hosts import PLAIN
 from pictures import START, bar, board, picture
 
 from perfmon.tui.render.lanes import Geometry
-from perfmon.tui.render.timeline import Made, TimelineView, draw_board
+from perfmon.tui.render.timeline import TimelineView, draw_board
 from perfmon.viewmodel.state import AlertState, Bar, Level, MonitorState, SpanLane, Transition, Viewport
 
 WRITE = Bar(
@@ -28,7 +28,7 @@ def shown() -> MonitorState:
 def row(made: MonitorState, name: str, cursor: float | None) -> str:
     """The row of a lane, up to its chart."""
     sight = TimelineView(cursor)
-    drawn = draw_board(made, 120, 14, sight, PLAIN, Made())
+    drawn = draw_board(made, 120, 14, sight, PLAIN)
     lines = ["".join(text for text, _ in one) for one in drawn.rows]
     return next(line[:28] for line in lines if line.startswith(f" {name}"))
 
@@ -48,9 +48,7 @@ def test_figures_end_below_the_names_of_their_columns(width: int) -> None:
     made = with_metrics(shown(), lane(values=(13_000.0,), levels=bytes(chart), p50=None))
     made = replace(made, board=replace(made.board, viewport=Viewport(START, START + 600.0, chart)))
     made = with_metrics(made, replace(made.board.metrics[0], values=(13_000.0,) * chart))
-    lines = [
-        "".join(text for text, _ in one) for one in draw_board(made, width, 14, TimelineView(), PLAIN, Made()).rows
-    ]
+    lines = ["".join(text for text, _ in one) for one in draw_board(made, width, 14, TimelineView(), PLAIN).rows]
     axis, queue = lines[0].rstrip(), next(line for line in lines if line.startswith(" queue_ms")).rstrip()
     assert len(axis) == len(queue)
     assert axis.index("p95") + len("p95") == queue.index("13.0 s", queue.index("13.0 s") + 1) + len("13.0 s")
@@ -62,21 +60,19 @@ def test_alerts_are_counted_where_they_are_seen() -> None:
     )
     made = shown()
     made = replace(made, board=replace(made.board, ticks=ticks))
-    drawn = draw_board(made, 120, 14, TimelineView(), PLAIN, Made())
+    drawn = draw_board(made, 120, 14, TimelineView(), PLAIN)
     assert any("1 fired" in "".join(text for text, _ in one) for one in drawn.rows)
 
 
 def test_a_strip_that_has_room_tells_names_apart() -> None:
     made = with_metrics(shown(), lane("batch_fill"), lane("batch_wait_s"))
-    lines = [
-        "".join(text for text, _ in one) for one in draw_board(made, 70, 9, TimelineView(), PLAIN, Made(), False).rows
-    ]
+    lines = ["".join(text for text, _ in one) for one in draw_board(made, 70, 9, TimelineView(), PLAIN, False).rows]
     assert any(line.startswith(" batch_fill ") for line in lines)
     assert any(line.startswith(" batch_wait_s ") for line in lines)
 
 
 def test_a_filter_that_no_lane_passes_says_so() -> None:
-    drawn = draw_board(shown(), 80, 9, TimelineView(wanted="/x[y]/"), PLAIN, Made())
+    drawn = draw_board(shown(), 80, 9, TimelineView(wanted="/x[y]/"), PLAIN)
     assert drawn.count == 0
     said = "".join(text for text, _ in drawn.rows[1])
     assert "no lane matches '/x[y]/'" in said

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts import PLAIN, SIZES, SKIN, screen_text
@@ -14,7 +15,6 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.events import Key
 from textual.geometry import Region
-from textual.message import Message
 from textual.pilot import Pilot
 
 from perfmon.core.model import Block
@@ -23,11 +23,11 @@ from perfmon.logbuffer.filters import Filter
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import by_key, chosen
-from perfmon.tui.messages import LineYanked, PagerAsked
-from perfmon.tui.panes.logs import LineOpened, LogPane
+from perfmon.tui.panes.logs import LogPane
 from perfmon.tui.render.logs import Columns, clock_text, log_row, short_names
 from perfmon.tui.terminal.suspend import Opened, command, opened_at, shown_elsewhere
 from perfmon.tui.theme import ThemeStyles
+from perfmon.tui.widgets.pane import Request
 
 HOSTILE = (
     b"[/x] [bold red]no[/] [weights][a]",
@@ -48,9 +48,9 @@ HOSTILE = (
 class Watched(LogPane):
     """Remembers what it repainted."""
 
-    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN, **options: object) -> None:
+    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN) -> None:
         self.regions: list[Region] = []
-        super().__init__(skin, filler.book, **options)  # type: ignore[arg-type]
+        super().__init__(skin, filler.book)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Watched:
         """As it is, and remembered."""
@@ -65,10 +65,10 @@ class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "LogPane { height: 1fr; }"
 
-    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN, **options: object) -> None:
+    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN) -> None:
         super().__init__()
-        self.pane = Watched(filler, skin, **options)
-        self.said: list[Message] = []
+        self.pane = Watched(filler, skin)
+        self.requests: list[tuple[str, Any]] = []
 
     def compose(self) -> ComposeResult:
         """The pane alone."""
@@ -78,10 +78,9 @@ class Host(App[None]):
         """It has the keys."""
         self.pane.focus()
 
-    def _heard(self, message: Message) -> None:
-        self.said.append(message)
-
-    on_line_opened = on_line_yanked = on_pager_asked = _heard
+    def on_request(self, message: Request) -> None:
+        """Keeps it."""
+        self.requests.append((message.action, message.about))
 
     def on_key(self, event: Key) -> None:
         """Runs the action of a key as the app does."""
@@ -167,7 +166,7 @@ async def test_it_fills_up_and_follows() -> None:
     async with app.run_test(size=(80, 6)) as pilot:
         assert await shown(pilot) == [0, 1, 2]
         filler.add(0, [stamped(900_000 + at, f"number {at}.") for at in range(3, 9)])
-        app.pane.stir()
+        app.pane.update()
         app.pane._due()
         assert await shown(pilot) == [4, 5, 6, 7, 8]
 
@@ -178,7 +177,7 @@ async def test_only_what_changed_is_repainted() -> None:
     async with app.run_test(size=(80, 10)) as pilot:
         await pilot.pause()
         app.pane.regions.clear()
-        app.pane.stir()
+        app.pane.update()
         app.pane.redraw()
         assert app.pane.regions == []
         filler.add(0, [stamped(900_000, "number 7.")])
@@ -194,12 +193,12 @@ async def test_a_line_after_a_pause_is_painted_at_once_and_a_flood_waits() -> No
     async with app.run_test(size=(80, 10)):
         app.pane._painted = float("-inf")
         filler.add(0, [stamped(900_000, "number 7.")])
-        app.pane.stir()
+        app.pane.update()
         assert len(app.pane.view.lines) == 3
         app.pane._painted = float("inf")
         filler.add(0, [stamped(900_001, "number 8.")])
-        app.pane.stir()
-        app.pane.stir()
+        app.pane.update()
+        app.pane.update()
         assert len(app.pane.view.lines) == 3
         assert app.pane._timer is not None
         app.pane._timer.stop()
@@ -269,8 +268,7 @@ async def test_the_mouse_scrolls_selects_and_opens() -> None:
         await pilot._post_mouse_events([_wheel(up=False)] * 2, app.pane, (5, 5))
         await pilot.pause()
         assert app.pane.view.follow
-    opened = [message for message in app.said if isinstance(message, LineOpened)]
-    assert [(message.source, message.line, message.trace) for message in opened] == [("log1.log", 46, "ab13")]
+    assert [(action, line.number, line.trace) for action, line in app.requests] == [("line", 46, "ab13")]
 
 
 def _wheel(*, up: bool) -> type:
@@ -438,10 +436,12 @@ async def test_a_line_is_copied_and_opened_elsewhere() -> None:
     async with app.run_test(size=(80, 11)) as pilot:
         await pilot.press("k", "y", "O", "enter")
         await pilot.pause()
-        assert app.pane.yank().endswith("number 008.")
-    kinds = [type(message) for message in app.said]
-    assert kinds == [LineYanked, PagerAsked, LineOpened]
-    assert {(message.source, message.line) for message in app.said} == {("log0.log", 5)}  # type: ignore[attr-defined]
+    copied, paged, opened = app.requests
+    assert [action for action, _ in app.requests] == ["copy", "pager", "line"]
+    assert copied[1] == paged[1]
+    assert (copied[1].source, copied[1].line) == ("log0.log", 5)
+    assert copied[1].text.endswith("number 008.")
+    assert opened[1].number == 5
 
 
 def test_what_opens_a_line_elsewhere_sees_no_option_in_a_path(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.hosts.layout import VIEWS, LineCache, View, lines_of
+from perfmon.tui.render.hosts.layout import VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text
 from perfmon.tui.render.hosts.table import Look
-from perfmon.tui.render.rows import Words, row_cells, styled
+from perfmon.tui.render.rows import row_cells
 from perfmon.tui.theme import ThemeStyles
-from perfmon.viewmodel.state import Freshness, MonitorState, RunState, SourceStatus
+from perfmon.viewmodel.state import Freshness, MonitorState
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))
@@ -279,7 +279,7 @@ def evil(text: str) -> tuple[Seen, ...]:
 @pytest.mark.parametrize("skin", SKINS, ids=["colours", "ascii"])
 @pytest.mark.parametrize("view", VIEWS)
 async def test_hostile_words_stay_words(view: str, size: tuple[int, int], skin: ThemeStyles) -> None:
-    link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, 3.0, HOSTILE, 0, None)
+    link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, HOSTILE, 0, None)
     app = pane(observed(seen=evil(HOSTILE), links=(link,)), view, skin)
     async with app.run_test(size=size) as pilot:
         await pilot.press("down", "enter", "i")
@@ -315,44 +315,3 @@ async def test_there_is_no_room_too_small() -> None:
     async with app.run_test(size=(9, 3)) as pilot:
         await pilot.press("down", "enter", "i")
         assert {cell_len(line) for line in screen_text(app)} == {9}
-
-
-# --- what is kept -----------------------------------------------------------------------------------------------------
-def test_what_is_kept_of_a_picture_is_what_the_next_one_tells() -> None:
-    kept, first = LineCache(), observed(links=())
-    later = replace(first, seen=seen(NOW + 5.0), now=NOW + 5.0)
-    silent = replace(LOGS[1], freshness=Freshness.STALE)
-    come = [replace(first, now=NOW + after) for after in (0.0, 0.5, 1.0, 2.0, 40.0, 41.0, 90.0)]
-    come += [later, replace(later, now=NOW + 6.0), replace(later, links=LINKS), observed(links=())]
-    come += [replace(one, sources=(LOGS[0], silent)) for one in come] + [replace(come[0], state=RunState.ENDED)]
-    for shown in (one for again in (come, come[::-1]) for one in again):
-        look = Look.at(shown, SKIN)
-        kept.look(look, shown)
-        for view in (View("auto", 100, 14), View("auto", 100, 40), View("hosts", 80, 14), View("gpus", 100, 14)):
-
-            def log_row(log: SourceStatus, shown: MonitorState = shown) -> Words:
-                return ((f"{log.name} {log.freshness} at {shown.now}", "text"),)
-
-            lines = kept.lines(look, view, shown.sources, log_row)
-            drawn = [
-                kept.row(line, "background", lambda line: styled(line.draw(), SKIN, "background")) for line in lines
-            ]
-            anew = lines_of(look, view, shown.sources, log_row)
-            assert drawn == [styled(line.draw(), SKIN, "background") for line in anew]
-            assert [(line.key, line.source, line.foreign) for line in lines] == [
-                (line.key, line.source, line.foreign) for line in anew
-            ]
-
-
-def test_lines_are_kept_between_two_polls() -> None:
-    kept, first = LineCache(), observed(links=())
-    drawn = []
-    for after in (0.0, 0.5, 1.0):
-        shown = replace(first, now=NOW + after)
-        kept.look(Look.at(shown, SKIN), shown)
-        lines = kept.lines(Look.at(shown, SKIN), View("auto", 100, 40), (), lambda log: ())
-        drawn.append(
-            [kept.row(line, "background", lambda line: styled(line.draw(), SKIN, "background")) for line in lines]
-        )
-    assert drawn[0]
-    assert all(one is other for one, other in zip(drawn[0], drawn[2], strict=True))

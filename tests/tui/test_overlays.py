@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hosts import screen_text
+from hosts import page_of, screen_text
 from whole import running, until
 
-from perfmon.tui.screens.chart import ChartScreen
-from perfmon.tui.screens.pages import HelpScreen
-from perfmon.tui.screens.trace import TraceScreen
+from perfmon.tui.screens.chart import ChartPage
+from perfmon.tui.screens.pages import HelpPage
+from perfmon.tui.screens.trace import TracePage
 from perfmon.tui.widgets.palette import Palette
 
 
@@ -25,7 +25,7 @@ async def test_from_the_palette_to_a_chart_and_back(size: tuple[int, int]) -> No
         await pilot.press("colon")
         assert isinstance(app.screen, Palette)
         await pilot.press(*"queue", "underscore", *"ms", "enter")
-        await until(pilot, lambda: isinstance(app.screen, ChartScreen))
+        await until(pilot, lambda: isinstance(page_of(app), ChartPage))
         await pilot.pause()
         assert "chart ▸ queue_ms" in screen_text(app)[0]
         await pilot.press("right_square_bracket", "left", "left")
@@ -37,10 +37,10 @@ async def test_from_the_palette_to_a_chart_and_back(size: tuple[int, int]) -> No
 async def test_from_a_waterfall_into_the_log() -> None:
     async with running() as (app, pilot):
         await pilot.press("w")
-        assert isinstance(app.screen, TraceScreen)
         await pilot.press("comma")
-        page = app.screen.page
-        await until(pilot, lambda: len(page.told.lines) == 5)
+        page = page_of(app)
+        assert isinstance(page, TracePage)
+        await until(pilot, lambda: len(page.found.lines) == 5)
         key = page.bar.key
         await pilot.press("w", "j", "enter")
         await until(pilot, lambda: len(app.screen_stack) == 1)
@@ -54,7 +54,7 @@ async def test_from_a_waterfall_into_the_log() -> None:
 async def test_the_help_is_about_the_pane_and_its_q_does_not_quit() -> None:
     async with running(keys={"help": "f1"}) as (app, pilot):
         await pilot.press("tab", "f1")
-        assert isinstance(app.screen, HelpScreen)
+        assert isinstance(page_of(app), HelpPage)
         assert "ALERTS: this pane" in screen_text(app)[1]
         await pilot.press("q")
         assert len(app.screen_stack) == 1

@@ -15,26 +15,25 @@ from textual.events import Mount
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.commands import split_words
-from perfmon.tui.messages import AppOptions
 from perfmon.tui.widgets.choices import choices, fit_of, fitting
 from perfmon.tui.widgets.palette import Palette
 from perfmon.viewmodel.state import AlertState, MonitorState
 
-OPENING = AppOptions("run", load_themes(), "midnight")
+THEMES = load_themes()
 
 
 class Asking(Host):
     """Opens a palette and keeps what it gives."""
 
     def __init__(self, shown: MonitorState) -> None:
-        super().__init__(lambda: Palette(SKIN, shown, OPENING))
+        super().__init__(lambda: Palette(SKIN, shown, THEMES, {}))
         self._shown = shown
         self.given: list[str | None] = []
 
     def on_mount(self, event: Mount) -> None:  # type: ignore[override]
         """Opens it, once."""
         event.prevent_default()
-        self.push_screen(Palette(SKIN, self._shown, OPENING), self.given.append)
+        self.push_screen(Palette(SKIN, self._shown, THEMES, {}), self.given.append)
 
 
 def host(shown: MonitorState | None = None) -> Asking:
@@ -69,7 +68,7 @@ async def test_what_there_is_now_goes_first(size: tuple[int, int]) -> None:
 
 
 def test_the_best_fit_is_on_top() -> None:
-    offered = choices(whole(), OPENING.themes, {})
+    offered = choices(whole(), THEMES, {})
     for typed, command in {
         "": "open #2",
         "frontq": "open #1",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
+from hosts import PLAIN, SIZES, SKIN, Host, page_of, paged, screen_text
 from pictures import picture, source
 from rich.cells import cell_len
 from snapshots import HOSTILE
@@ -14,9 +14,9 @@ from snapshots import HOSTILE
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.sources import common_ending, common_folder, source_row
-from perfmon.tui.screens.pages import DoctorScreen
+from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
-from perfmon.tui.widgets.pane import Asked
+from perfmon.tui.widgets.overlays import PageScreen
 from perfmon.viewmodel.state import Freshness, MonitorState, SourceStatus
 
 LOGS = (
@@ -44,7 +44,7 @@ def pane(sources: tuple[SourceStatus, ...], skin: ThemeStyles = SKIN) -> Host:
 
 
 def doctor(sources: tuple[SourceStatus, ...], skin: ThemeStyles = SKIN, about: SourceStatus | None = None) -> Host:
-    return Host(lambda: DoctorScreen(skin, picture(sources=sources), about))
+    return Host(lambda: PageScreen(DoctorPage(skin, picture(sources=sources), about)))
 
 
 @pytest.mark.parametrize("size", [*SIZES, (50, 6), (30, 4)])
@@ -70,8 +70,7 @@ async def test_opening_one_asks_for_the_doctor() -> None:
         await pilot.press("j", "enter")
         await pilot.click(offset=(5, 3), times=2)
         await pilot.pause()
-    asked = [(said.action, said.about) for said in app.said if isinstance(said, Asked)]
-    assert asked == [("doctor", LOGS[1]), ("doctor", LOGS[2])]
+    assert app.requests == [("doctor", LOGS[1]), ("doctor", LOGS[2])]
 
 
 async def test_no_logs_are_told_too() -> None:
@@ -109,14 +108,14 @@ async def test_the_doctor_scrolls_and_begins_at_the_log_that_was_asked_for(size:
         await pilot.press("home", "down")
         assert "recognised" in screen_text(app)[1]
         await pilot.press("escape")
-        assert not isinstance(app.screen, DoctorScreen)
+        assert page_of(app) is None
 
 
 async def test_the_doctor_follows_what_is_read() -> None:
     app = doctor(LOGS)
     async with app.run_test(size=(80, 24)) as pilot:
         later: MonitorState = picture(number=2, sources=(source(events=500, lines=1234),))
-        assert isinstance(app.screen, DoctorScreen)
+        assert isinstance(app.screen, PageScreen)
         app.screen.show(later)
         await pilot.pause()
         assert "500 of 1234 lines recognised (41 %)" in "\n".join(screen_text(app))

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
-from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
+from hosts import PLAIN, SIZES, SKIN, Host, page_of, paged, screen_text
 from hypothesis import given, strategies
 from logs import Filler
 from pictures import START, bar, board, picture
 from rich.cells import cell_len
 from snapshots import HOSTILE, hostile, snapshot, update
 
-from perfmon.diagnosis.result import ClockOffset, EvidenceLine
+from perfmon.diagnosis.result import ClockOffset
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.textgraphics.glyphs import ASCII
-from perfmon.tui.messages import LineMessage, LineYanked, PagerAsked
 from perfmon.tui.render.trace import in_order, leg_marks
-from perfmon.tui.screens.trace import TracePage, TraceScreen
+from perfmon.tui.screens.trace import TracePage
 from perfmon.tui.theme import ThemeStyles
+from perfmon.tui.widgets.overlays import PageScreen
 from perfmon.viewmodel.state import Bar, Leg, Level, MonitorState, SpanLane
 
 WAITED = bar(
@@ -52,20 +51,15 @@ def dated(time: float, text: str) -> bytes:
 
 
 class Shown(Host):
-    """A page; keeps what it gives."""
+    """A page."""
 
     def __init__(
         self, held: LogBuffer, shown: Bar = WAITED, made: MonitorState | None = None, skin: ThemeStyles = SKIN
     ) -> None:
-        self.given: list[EvidenceLine | None] = []
         whole = (
             picture(board=board(bar(12, 0.1, key="ab12", seq=12, level=Level.GOOD), shown)) if made is None else made
         )
-        super().__init__(lambda: TraceScreen(skin, shown, whole, held))
-
-    def push_screen(self, screen: Any, *more: Any, **options: Any) -> Any:
-        """Keeps what the screen gives."""
-        return super().push_screen(screen, self.given.append)
+        super().__init__(lambda: PageScreen(TracePage(skin, shown, whole, held)))
 
     @property
     def page(self) -> TracePage:
@@ -98,16 +92,15 @@ async def test_lines_of_all_logs_with_the_gaps_between_them(size: tuple[int, int
     assert "batch.start" not in text
 
 
-async def test_enter_gives_the_line_and_y_copies_it() -> None:
+async def test_enter_jumps_to_the_line_and_y_copies_it() -> None:
     app = Shown(book())
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press("j", "j", "y", "O", "enter")
         await pilot.pause()
-    assert [(line.source, line.line) for line in app.given if line] == [("inference.log", 1)]
-    assert [type(message) for message in app.said] == [LineYanked, PagerAsked]
-    copied = app.said[0]
-    assert isinstance(copied, LineMessage)
-    assert "[weights][ab13] server.recv" in copied.text
+    assert [(action, line.source, line.line) for action, line in app.requests] == [
+        (action, "inference.log", 1) for action in ("copy", "pager", "jump")
+    ]
+    assert "[weights][ab13] server.recv" in app.requests[0][1].text
 
 
 async def test_other_updates() -> None:
@@ -121,7 +114,7 @@ async def test_other_updates() -> None:
         await pilot.press("full_stop")
         assert "ab13" in screen_text(app)[0]
         await pilot.press("escape")
-    assert app.given == [None]
+        assert page_of(app) is None
 
 
 async def test_what_is_not_known_is_said() -> None:

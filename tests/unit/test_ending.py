@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import time
-from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
-from perfmon.sources.follow.follower import Follower
-from perfmon.sources.follow.wakeups import Waker, end
+from perfmon.sources.follow.wakeups import end
 
 
 async def _slow_to_end() -> None:
@@ -66,36 +61,3 @@ async def test_nothing_is_said_of_what_ends_too_late(caplog: pytest.LogCaptureFi
         del task
         await asyncio.sleep(0)
     assert not caplog.records
-
-
-async def test_who_is_cancelled_while_nothing_more_is_watched_has_been_cancelled(tmp_path: Path) -> None:
-    waker = Waker(0.25, polling=False)
-    await waker.watch([str(tmp_path)])
-    assert not waker.polling
-    napping = asyncio.create_task(waker.nap())
-    await asyncio.sleep(0)  # it waits for what listens
-    napping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await napping
-    await waker.close()
-
-
-async def test_a_follower_that_is_cancelled_while_it_closes_lets_go_of_its_logs(tmp_path: Path) -> None:
-    (tmp_path / "run.log").write_text("step 1\n")
-    follower = Follower([str(tmp_path)], True, 0.25, False, time.monotonic)
-    async with aclosing(follower.items()) as items:  # type: ignore[type-var]  # it is a generator
-        async for _ in items:
-            break
-    assert _open_below(tmp_path) == 1
-    closing = asyncio.create_task(follower.close())
-    await asyncio.sleep(0)
-    closing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await closing
-    assert _open_below(tmp_path) == 0
-
-
-def _open_below(folder: Path) -> int:
-    """Files in a folder that this process holds open."""
-    held = [os.readlink(name) for name in Path("/proc/self/fd").iterdir() if name.exists()]
-    return sum(name.startswith(str(folder)) for name in held)

@@ -26,7 +26,7 @@ from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.bands import load_bands
 from perfmon.rules.signatures import load_signatures
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.pollers.reading import Area, Reading, as_recorded
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import LatestReadings
 
@@ -150,8 +150,8 @@ def _names_of_pollers() -> set[str]:
     machines = LatestReadings()
     for area, names in _documented():
         reading = Reading(area, "x", dict.fromkeys(names, 1.0), {"state": "ok"})
-        machines.take("gpu-1", as_told(reading), pictures.START)
-    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
+        machines.take("gpu-1", as_recorded(reading), pictures.START)
+    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, "no route", 4, None)
     seen, known = machines.seen(), snapshots.snapshot()
     run = replace(
         known.run, goal=Goal(3.0, 9.0, "step", 60.0), limit_left_s=90.0, role_gpus={"trainer": frozenset({"0"})}

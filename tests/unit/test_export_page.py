@@ -19,7 +19,7 @@ from perfmon.diagnosis.evidence import Part
 from perfmon.exporters.metric_names import Families, Places, label_name, named
 from perfmon.exporters.metrics_page import Known
 from perfmon.rules.signatures import load_signatures
-from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.pollers.reading import Area, Reading, as_recorded
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import LatestReadings
 from perfmon.viewmodel.state import AlertState, Freshness, MonitorState
@@ -141,7 +141,7 @@ def test_the_verdict_and_whose_the_time_was() -> None:
 
 def test_logs_and_hosts() -> None:
     stale = pictures.source(index=1, name="trainer.log", freshness=Freshness.STALE, age_s=None, offset_s=None)
-    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
+    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, "no route", 4, None)
     found = told(pictures.picture(sources=(pictures.source(), stale), links=(link,)))
     assert found["perfmon_source_lines_total"][0] == ({"log": "orchestrator.log"}, 1000.0)
     assert found["perfmon_source_age_seconds"] == [({"log": "orchestrator.log"}, 0.4)]
@@ -161,7 +161,7 @@ def polled(*readings: tuple[Reading, float]) -> MonitorState:
     """What was seen, each so many seconds ago."""
     machines = LatestReadings()
     for reading, ago_s in readings:
-        machines.take("a100-0", as_told(reading), NOW - ago_s)
+        machines.take("a100-0", as_recorded(reading), NOW - ago_s)
     return pictures.picture(now=NOW, seen=machines.seen())
 
 

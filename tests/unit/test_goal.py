@@ -72,3 +72,14 @@ def test_a_bar_that_stopped_before_another_one_began_holds_nothing() -> None:
     goal = _goal("\n".join([*prepared, *(_frame(done, 1000, 2 * done) for done in range(0, 300, 10))]))
     assert goal is not None
     assert goal.total == 1000
+
+
+def test_a_start_that_resumes_further_on_does_not_speed_the_run_up() -> None:
+    def line(step: int, seconds: int) -> str:
+        return f"2026-03-02 10:{seconds // 60:02d}:{seconds % 60:02d} step {step}/1000 loss: 1.5"
+
+    first = [line(10 + at, 10 * at) for at in range(30)]
+    second = [line(500 + at, 400 + 10 * at) for at in range(30)]  # its checkpoint is of a run that this log has not
+    goal = _goal("\n".join(first + second) + "\n")
+    assert goal is not None
+    assert goal.remaining_s == pytest.approx(471 * 10.0)

@@ -11,7 +11,7 @@ import pytest
 
 from perfmon.sources.pollers.base import NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
-from perfmon.sources.pollers.gpu.common import Use
+from perfmon.sources.pollers.gpu.common import GpuProcess
 from perfmon.sources.pollers.gpu.poller import GpuPoller
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area
@@ -121,7 +121,7 @@ def test_names_and_processes() -> None:
         {"process_info": "No running processes detected"},
         "N/A",
     ]
-    assert amd_uses(json.dumps([{"gpu": 3, "process_list": entries}])) == [Use(42, "3", 1.0, None, "python")]
+    assert amd_uses(json.dumps([{"gpu": 3, "process_list": entries}])) == [GpuProcess(42, "3", 1.0, None, "python")]
 
 
 def test_keys_of_rocm_smi_differ_between_versions() -> None:
@@ -130,10 +130,10 @@ def test_keys_of_rocm_smi_differ_between_versions() -> None:
         "util_pct": 100, "mem_util_pct": 12, "mem_used_mb": 11, "mem_total_mb": 65520, "power_w": 128,
         "power_limit_w": 560, "temp_c": 44, "fan_pct": 50, "sm_mhz": 1090, "mem_mhz": 1600,
     }  # fmt: skip
-    assert told.words == {"model": "AMD INSTINCT", "uuid": "0xf6fa8cb00a2d7c81", "state": "ok"}
+    assert told.words == {"model": "AMD INSTINCT", "uuid": "0xf6fa8cb00a2d7c81", "throttle": "", "state": "ok"}
     told, *others = rocm_readings("WARNING: AMD GPU device(s) is/are in a low-power state.\n" + json.dumps(ROCM_6))
     assert (told.values["power_w"], told.values["temp_c"], told.values["mem_util_pct"]) == (131, 39, 1)
-    assert told.words == {"model": "0x74a1", "uuid": "", "state": "ok"}
+    assert told.words == {"model": "0x74a1", "uuid": "", "throttle": "", "state": "ok"}
     assert [(one.name, one.words["state"]) for one in others] == [("2", "unsupported"), ("10", "ok")]
 
 

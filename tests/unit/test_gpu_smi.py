@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.sources.pollers.base import NotAvailableError, PollError
-from perfmon.sources.pollers.gpu.common import Use
+from perfmon.sources.pollers.gpu.common import GpuProcess
 from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
     Column,
@@ -20,7 +20,7 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     table,
     without,
 )
-from perfmon.sources.pollers.gpu.poller import GpuPoller, gpu_pollers
+from perfmon.sources.pollers.gpu.poller import GpuPoller
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 
@@ -98,7 +98,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
 async def poller() -> AsyncIterator[GpuPoller]:
     machine = LocalMachine()
     machine.here = False  # as another machine is asked: by its shell alone
-    [made] = gpu_pollers(machine)
+    made = GpuPoller(machine)
     assert isinstance(made, GpuPoller)
     yield made
     await made.close()
@@ -318,7 +318,10 @@ DMON = """\
 
 def test_tables_are_read_by_their_headers() -> None:
     uses = [use for one in table(PMON.splitlines()) if (use := pmon_use(one)) is not None]
-    assert uses == [Use(4242, "0", 66280.0, 96.0, "python3 -m vllm"), Use(4243, "1", None, 7.0, "ray::Actor")]
+    assert uses == [
+        GpuProcess(4242, "0", 66280.0, 96.0, "python3 -m vllm"),
+        GpuProcess(4243, "1", None, 7.0, "ray::Actor"),
+    ]
     first, second = map(dmon_reading, table(DMON.splitlines()))
     assert first.values == {
         "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "power_w": 684, "temp_c": 71, "sm_mhz": 1755,

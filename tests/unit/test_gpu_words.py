@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.sources.pollers.gpu.common import mine, read_mask, reasons, throttled
+from perfmon.sources.pollers.gpu.common import read_mask, reasons, throttled, visible_devices
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ UUIDS = ("GPU-aa11", "GPU-aa22", "GPU-bb33")
     ],
 )
 def test_what_was_given(environment: dict[str, str], given: str) -> None:
-    owner = mine(environment)
+    owner = visible_devices(environment)
     assert owner is not None
     words = [owner.word(str(index), uuid, "", len(UUIDS)) for index, uuid in enumerate(UUIDS)]
     assert words == [{"1": "yes", "0": "no"}[sign] for sign in given]
@@ -82,11 +82,11 @@ def test_what_was_given(environment: dict[str, str], given: str) -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"SLURM_JOB_GPUS": ""}, {"CUDA_HOME": "/usr"}])
 def test_nothing_in_particular(environment: dict[str, str]) -> None:
-    assert mine(environment) is None
+    assert visible_devices(environment) is None
 
 
 def test_an_instance_by_its_older_name() -> None:
-    owner = mine({"CUDA_VISIBLE_DEVICES": "MIG-GPU-aa11/1/0"})
+    owner = visible_devices({"CUDA_VISIBLE_DEVICES": "MIG-GPU-aa11/1/0"})
     assert owner is not None
     asked = (("0", "GPU-aa11", ""), ("0:0", "MIG-x", "GPU-aa11"), ("1:0", "MIG-y", "GPU-aa22"))
     assert [owner.word(*one) for one in asked] == ["no", "yes", "no"]

@@ -53,7 +53,7 @@ async def test_each_is_asked_for_its_size_a_few_times(tmp_path: Path, monkeypatc
         for _ in range(_LOGS):
             await anext(given)
             behind.append(follower.behind)
-    await follower.close()
+    follower.close()
     assert behind[-1] == 0
     assert len(asked) == _LOGS
     assert max(asked.values()) < 8
@@ -70,7 +70,7 @@ async def test_what_is_behind_is_what_was_not_read(tmp_path: Path) -> None:
             _, item = await anext(given)
             read += len(getattr(item, "data", b""))
             seen.append(follower.behind)
-    await follower.close()
+    follower.close()
     assert max(seen) > 4 << 20
     assert seen[-1] == 0
 

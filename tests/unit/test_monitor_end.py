@@ -18,7 +18,7 @@ from perfmon.monitor.composite_feeds import PollingFeed
 from perfmon.monitor.feeds import FollowFeed, Item, MergedStream
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.request import Asked
+from perfmon.sources.pollers.request import PollRequest
 
 _PATIENCE_S = 30.0
 
@@ -61,7 +61,7 @@ def test_a_long_history_need_not_be_read_to_its_end(
 
     def feed() -> FollowFeed | PollingFeed:
         logs = FollowFeed([str(path)])
-        return PollingFeed(logs, [Asked("host")]) if polled else logs
+        return PollingFeed(logs, [PollRequest("host")]) if polled else logs
 
     with caplog.at_level(logging.ERROR, "asyncio"):
         for _ in range(3):

@@ -139,8 +139,8 @@ async def test_what_is_absent_is_told_once() -> None:
 
 
 async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "ABSENT_S", 0.02)
-    monkeypatch.setattr(scheduler, "_WELL_S", 0.1)
+    monkeypatch.setattr(scheduler, "ABSENT_RETRY_S", 0.02)
+    monkeypatch.setattr(scheduler, "_REPEAT_S", 0.1)
 
     async def absent() -> float:
         raise NotAvailableError("no driver")

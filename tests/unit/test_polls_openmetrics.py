@@ -16,7 +16,7 @@ NAMES = ("vllm:num_requests_running", "up", "jobs_total", "wait_seconds_bucket",
 
 def values(page: str, *names: str) -> list[tuple[str, dict[str, str], float]]:
     """Name, labels and value of what is read."""
-    return [(s.name, dict(s.labels), s.value) for s in read_samples(page.encode(), names or NAMES).told]
+    return [(s.name, dict(s.labels), s.value) for s in read_samples(page.encode(), names or NAMES).found]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_one_line(line: str, labels: dict[str, str], value: float) -> None:
 @pytest.mark.parametrize("line", ["up NaN", "up +Inf", "up 1_0", "up", "up{ 1", 'up{a="x} 1', "up one", "up 1 2 3 4"])
 def test_what_holds_no_number_is_counted(line: str) -> None:
     told = read_samples(f"{line}\nup 1\n".encode(), ["up"])
-    assert (len(told.told), told.refused) == (1, 1)
+    assert (len(told.found), told.refused) == (1, 1)
 
 
 def test_names_that_begin_alike_are_apart() -> None:
@@ -51,7 +51,7 @@ def test_names_that_begin_alike_are_apart() -> None:
 
 def test_a_page_of_endless_samples_is_cut() -> None:
     page = b"".join(b'up{n="%d"} 1\n' % number for number in range(MOST + 10))
-    assert len(read_samples(page, ["up"]).told) == MOST
+    assert len(read_samples(page, ["up"]).found) == MOST
 
 
 def test_types_are_told_in_order() -> None:

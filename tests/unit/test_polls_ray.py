@@ -11,7 +11,8 @@ from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.openmetrics import Sample, read_samples
 from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
 from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 
 def tasks(name: str, state: str, value: float, source: str = "executor") -> str:
@@ -22,7 +23,7 @@ def tasks(name: str, state: str, value: float, source: str = "executor") -> str:
 
 def samples(*lines: str) -> tuple[Sample, ...]:
     """What is read of a page."""
-    return read_samples("\n".join(lines).encode(), NAMES).told
+    return read_samples("\n".join(lines).encode(), NAMES).found
 
 
 @pytest.mark.parametrize("source", ["executor", ""])
@@ -121,5 +122,5 @@ def test_what_is_attached_to_is_no_word_of_a_shell() -> None:
 
 def test_the_name_says_where() -> None:
     for argument, name in (("", "ray"), ("/tmp/x", "ray /tmp/x"), ("gpu-1:8265", "ray http://gpu-1:8265/")):
-        assert queue_pollers(LocalMachine(), "ray", argument)[0].name == name
-    assert queue_pollers(LocalMachine(), "ray", "#lab/q1,q2")[1].name == "ray lab/q1,q2"
+        assert make_pollers(LocalMachine(), PollRequest("ray", argument))[0].name == name
+    assert make_pollers(LocalMachine(), PollRequest("ray", "#lab/q1,q2"))[1].name == "ray lab/q1,q2"

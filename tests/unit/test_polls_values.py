@@ -15,7 +15,8 @@ from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.metrics_endpoint import MOST_FOUND, PrometheusPoller, parse_prometheus
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 PAGE = """\
 # TYPE process_cpu_seconds_total counter
@@ -55,7 +56,9 @@ async def test_a_page_is_told_without_being_asked_for_names() -> None:
 async def test_names_that_are_chosen() -> None:
     async with endpoint() as server:
         server.serve(PAGE)
-        (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{server.url}#queue_depth,process_cpu_seconds_total")
+        (poller,) = make_pollers(
+            LocalMachine(), PollRequest("prometheus", f"{server.url}#queue_depth,process_cpu_seconds_total")
+        )
         await poller.poll()
         assert set(await told(poller)) == {"queue_depth/a_b", "queue_depth/c", "process_cpu_seconds_per_s"}
 
@@ -63,7 +66,7 @@ async def test_names_that_are_chosen() -> None:
 async def test_names_that_are_not_there() -> None:
     async with endpoint() as server:
         server.serve(PAGE)
-        (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{server.url}#depth,width")
+        (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", f"{server.url}#depth,width"))
         with pytest.raises(PollError, match="none of depth, width on this page"):
             await poller.poll()
 
@@ -72,7 +75,7 @@ async def test_a_page_of_endless_values_is_cut() -> None:
     page = "# TYPE depth gauge\n" + "".join(f'depth{{n="{n}"}} 1\n' for n in range(500))
     async with endpoint() as server:
         server.serve(page)
-        (poller,) = queue_pollers(LocalMachine(), "prometheus", server.url)
+        (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", server.url))
         values = await told(poller)
     assert (len(values), values["left_out"]) == (MOST_FOUND + 1, 460.0)
 
@@ -91,7 +94,7 @@ trainer_last_step_timestamp_seconds {at}
 async def test_a_trainer_tells_each_step_once() -> None:
     async with endpoint() as server:
         server.serve(TRAINER.format(at=time.time() - 30))
-        (poller,) = queue_pollers(LocalMachine(), "prime-rl", server.url)
+        (poller,) = make_pollers(LocalMachine(), PollRequest("prime-rl", server.url))
         (first,) = await poller.poll()
         assert first.values["step"] == 42.0
         assert 29 < first.values["step_age_s"] < 90
@@ -103,7 +106,7 @@ async def test_a_trainer_tells_each_step_once() -> None:
 async def test_a_page_that_is_no_trainers() -> None:
     async with endpoint() as server:
         server.pages["/metrics"] = ok(b"up 1\n")
-        (poller,) = queue_pollers(LocalMachine(), "prime-rl", server.url)
+        (poller,) = make_pollers(LocalMachine(), PollRequest("prime-rl", server.url))
         with pytest.raises(PollError, match="no metrics of a prime-rl trainer on this page"):
             await poller.poll()
 

@@ -20,7 +20,7 @@ from perfmon.monitor.monitor import Monitor
 from perfmon.pipeline.offline import Options, analyze
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.reading import Area
-from perfmon.sources.pollers.request import Asked, parse_asked
+from perfmon.sources.pollers.request import PollRequest, parse_request
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.sources.replay import Player, timeline_of
 from perfmon.store.latest_readings import Seen
@@ -137,7 +137,7 @@ def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
     assert analyze(Options(specs=(str(log),))).seen == ()
 
 
-def _followed(folder: Path, asked: tuple[Asked, ...], seconds: float, recording: Path) -> MonitorState:
+def _followed(folder: Path, asked: tuple[PollRequest, ...], seconds: float, recording: Path) -> MonitorState:
     """A run that goes on while this machine is polled, recorded."""
     monitor = Monitor(lambda: PollingFeed(FollowFeed([str(folder)]), asked, lambda: {str(folder): "logs"}), Config())
     monitor.record(str(recording))
@@ -181,7 +181,7 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
     folder, file = tmp_path / "logs", tmp_path / "run.pmrec"
     folder.mkdir()
     (folder / "run.log").touch()
-    live = _followed(folder, (Asked("host"),), 5.0, file)
+    live = _followed(folder, (PollRequest("host"),), 5.0, file)
     from perfmon.recording.reader import open_recording
 
     recording = open_recording(file)
@@ -248,12 +248,12 @@ def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_specs_of_pollers_are_read() -> None:
-    assert parse_asked("net:12321") == Asked("net", "12321")
-    assert parse_asked("ray") == Asked("ray")
-    assert parse_asked("ray=10.0.0.1:6379") == Asked("ray", "10.0.0.1:6379")
-    assert parse_asked("command:wc -l < x") == Asked("command", "wc -l < x")
-    assert parse_asked("logs/run.log") is None
-    assert parse_asked("gpus") is None
-    asked = parse_asked("prometheus=http://h:9090/metrics?token=abcdefgh12345")
+    assert parse_request("net:12321") == PollRequest("net", "12321")
+    assert parse_request("ray") == PollRequest("ray")
+    assert parse_request("ray=10.0.0.1:6379") == PollRequest("ray", "10.0.0.1:6379")
+    assert parse_request("command:wc -l < x") == PollRequest("command", "wc -l < x")
+    assert parse_request("logs/run.log") is None
+    assert parse_request("gpus") is None
+    asked = parse_request("prometheus=http://h:9090/metrics?token=abcdefgh12345")
     assert asked is not None
     assert "abcdefgh12345" not in asked.shown

@@ -16,7 +16,7 @@ from perfmon.sources.pollers.reading import (
     Area,
     PolledBlock,
     Reading,
-    as_told,
+    as_recorded,
     format_reading,
     polled_block,
     polled_blocks,
@@ -76,7 +76,7 @@ def session_of(blocks: list[Block]) -> Session:
 @given(READINGS)
 def test_a_reading_is_as_its_line_says_it(reading: Reading) -> None:
     line = format_reading(reading, "a100-0", "2026-03-02 08:15:07.118").decode()
-    assert parse(line) == ("a100-0", as_told(reading))
+    assert parse(line) == ("a100-0", as_recorded(reading))
 
 
 def test_nothing_that_a_poller_hands_over_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.core.model import Block, Notice
-from perfmon.sources.remote.discovery import discover, told
+from perfmon.sources.remote.discovery import describe, discover
 from perfmon.sources.remote.fetch import file_name
 from perfmon.sources.remote.files import Files
 from perfmon.sources.remote.follow import HostLogs
@@ -54,7 +54,7 @@ async def test_junk_for_answers(tmp_path: Path, junk: str) -> None:
         echo = ClockProbe()
         await echo.ask(runner)
         echo.now()
-        assert "\x1b" not in "\n".join(told("here", await discover(files)))
+        assert "\x1b" not in "\n".join(describe("here", await discover(files)))
     finally:
         await runner.close()
     for shown, item in came:

@@ -14,8 +14,8 @@ from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Reading
-from perfmon.sources.pollers.registry import queue_pollers
-from perfmon.sources.pollers.request import Asked, parse_asked
+from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest, parse_request
 
 PAGE = "# TYPE jobs gauge\njobs 7\n"
 
@@ -30,14 +30,14 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
 
 async def asked(url: str) -> Reading:
     """The one reading of a page."""
-    (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{url}#jobs")
+    (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", f"{url}#jobs"))
     (reading,) = await poller.poll()
     return reading
 
 
 async def refusal(url: str) -> str:
     """What a poll of it says."""
-    (poller,) = queue_pollers(LocalMachine(), "prometheus", url)
+    (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", url))
     with pytest.raises(PollError) as caught:
         await poller.poll()
     assert "\n" not in str(caught.value)
@@ -55,7 +55,7 @@ async def test_how_a_server_of_trl_is_asked_for_behind_it_too(authority: Authori
     async with endpoint(authority.server("127.0.0.1")) as server:
         server.serve("", "/health/")
         server.serve("", "/health")
-        (poller,) = queue_pollers(LocalMachine(), "trl", server.url)
+        (poller,) = make_pollers(LocalMachine(), PollRequest("trl", server.url))
         (reading,) = await poller.poll()
     assert reading.words["state"] == "ok"
 
@@ -147,8 +147,10 @@ async def test_one_that_does_not_shake_hands_is_waited_for_no_longer_than_any_ot
 
 
 def test_it_is_a_spec_like_any_other() -> None:
-    assert parse_asked("prometheus=https://gpu-1:9443/metrics") == Asked("prometheus", "https://gpu-1:9443/metrics")
-    assert parse_asked("vllm=https://gpu-1") == Asked("vllm", "https://gpu-1")
+    assert parse_request("prometheus=https://gpu-1:9443/metrics") == PollRequest(
+        "prometheus", "https://gpu-1:9443/metrics"
+    )
+    assert parse_request("vllm=https://gpu-1") == PollRequest("vllm", "https://gpu-1")
     assert (parse_url("https://gpu-1/x").port, parse_url("HTTP://gpu-1/x").port) == (443, 80)
     with pytest.raises(UsageError, match="https://HOST:PORT"):
-        parse_asked("vllm=tcp://gpu-1:8000")
+        parse_request("vllm=tcp://gpu-1:8000")

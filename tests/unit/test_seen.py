@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from perfmon.sources.pollers.gpu.common import Use, readings_of
+from perfmon.sources.pollers.gpu.common import GpuProcess, readings_of
 from perfmon.sources.pollers.reading import Area, Reading, polled_block
 from perfmon.store.latest_readings import LatestReadings, Seen
 
@@ -13,7 +13,7 @@ BEGIN = 1_772_439_300.0
 
 def of_gpu(pid: int = 48123, mem_mb: float = 71_000.0, uptime_s: float = 600.0) -> Reading:
     """As the poller of GPUs says it."""
-    (made,) = readings_of([Use(pid, "0", mem_mb, 93.0)], {pid: ("vllm serve", None)})
+    (made,) = readings_of([GpuProcess(pid, "0", mem_mb, 93.0)], {pid: ("vllm serve", None)})
     return Reading(made.area, made.name, {**made.values, "uptime_s": uptime_s}, made.words)
 
 

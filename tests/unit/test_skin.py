@@ -149,11 +149,10 @@ def test_colourless_keeps_selections_and_clicks() -> None:
 _APP = """
 import os
 from textual.app import App
-from textual.containers import VerticalScroll
 from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets import Input, Label
 from rich.segment import Segment
 from perfmon.themes.loader import load_themes
 from perfmon.themes.loader import STYLES, GROUNDS
@@ -167,10 +166,8 @@ class Pane(Widget):
 
 class Shown(App):
     CSS = '''
-    Pane { height: 9; border: round $skin-frame; } VerticalScroll { height: 5; }
-    Static { color: $text-muted; background: $skin-cursor-background; }
+    Pane { height: 9; border: round $border; } Label { color: $accent; background: $panel; }
     '''
-    BINDINGS = [("x", "nothing", "Nothing")]
     def __init__(self):
         super().__init__()
         self.depth = depth_of(self.console.color_system, self.no_color)
@@ -182,12 +179,9 @@ class Shown(App):
     def compose(self):
         yield Pane()
         yield Input("text", select_on_focus=True)
-        yield OptionList("first", "second")
-        with VerticalScroll():
-            yield Static("line\\n" * 50)
-        yield Footer()
+        yield Label("line")
     async def on_ready(self):
-        self.action_command_palette()
+        self.query_one(Input).action_select_all()
         self.set_timer(0.2, self.exit)
 
 Shown().run()

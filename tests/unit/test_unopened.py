@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from following import follow
 from handfed import HandFed
 
 from perfmon.core.errors import InputError
@@ -15,7 +16,6 @@ from perfmon.core.model import Notice
 from perfmon.pipeline.offline import Options, analyze
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover, folder_of_archives, log_file
-from perfmon.sources.follow.follower import follow
 
 LOG = "[ckpt] write.done step=42 write_ms=234.5\n"
 

@@ -1,140 +1,166 @@
-"""Actions that open something or answer an alert: help, palette, pages, recordings."""
+"""Actions that open something or answer an alert: pages, prompts, other programs, files; and requests of panes."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
 from perfmon.core import InputError, PerfmonError, evidence_text, plain
-from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, MonitorState, SourceStatus, little_is_recognised
+from perfmon.diagnosis import EvidenceLine
+from perfmon.logbuffer import Line
+from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, little_is_recognised
 
 from ..actions import Action
-from ..app_base import Base
-from ..messages import AlertAcked, AlertOpened, AlertSilenceAsked, AlertUndone, JumpToLine, LineYanked, PagerAsked
-from ..panes.logs import LineOpened
 from ..render.rows import short_duration
-from ..widgets.pane import Asked
-from .view import Replaying, Travelling
+from ..widgets.overlays import PageScreen, Prompt
+from ..widgets.pane import Request
+from .view import TimeActions
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis import EvidenceLine
-
     from ..render.lanes import Lane
-    from ..terminal.suspend import Opened
 
 
-# --- Help, palette, themes, pages and recordings ---
+class FileActions(TimeActions):
+    """Pages, pictures, recordings and formats as files; themes."""
 
+    def _write(self, write: Callable[[], str]) -> None:
+        """Do it in a thread, and show its result, or in one line why it failed."""
 
-class General(Base):
-    """General actions."""
+        async def work() -> None:
+            try:
+                self.show_message(await asyncio.to_thread(write))
+            except PerfmonError as error:
+                self.show_message(str(error))
 
-    def do_help(self) -> None:
-        """Every key."""
-        from ..screens.pages import HelpScreen
-
-        self.push_screen(HelpScreen(self.skin, self.pane_name, self.opening.keys))
+        self.run_worker(work(), exclusive=False)
 
     def do_snapshot(self, path: str = "") -> None:
-        """Writes a page."""
-        self.run_worker(self._keep_page(self.picture, path))
+        """Write a page to a new file, or to a folder (this one) where it is named after the time."""
+        picture = self.picture
 
-    async def _keep_page(self, picture: MonitorState, path: str) -> None:
-        from ..render.svg import keep_page
+        def write() -> str:
+            from perfmon.reports import render_page, save
 
-        try:
-            self.say(f"written: {await asyncio.to_thread(keep_page, picture, path)}")
-        except InputError as error:
-            self.say(str(error))
+            if picture.snapshot is None:
+                raise InputError("nothing has been read yet")
+            made, target = datetime.now().astimezone(), Path(path or ".").expanduser()
+            if target.is_file():
+                raise InputError(f"{path}: already exists (choose another name)")
+            return f"written: {save(render_page(picture.snapshot, picture, made), target, made)}"
+
+        self._write(write)
+
+    def save_svg(self, path: str) -> None:
+        """Write an image of the screen to `path`, or where that is a folder or "", to a file named after the time."""
+        from ..render.svg import captured
+
+        image = captured(self, self.skin, self.opening.title)
+
+        def write() -> str:
+            from perfmon.reports import save
+
+            return f"written: {save(image, Path(path or '.'), datetime.now().astimezone(), '.svg')}"
+
+        self._write(write)
 
     def do_learn(self, log: str = "") -> None:
-        """Learns a format from a log: without a name from the one of which least is recognised."""
+        """Learn a format from a log: without a name from the one of which least is recognised."""
         unread = [source for source in self.picture.sources if little_is_recognised(source)]
         chosen = log or next((source.name for source in sorted(unread, key=lambda s: -(s.lines - s.events))), "")
-        if chosen:
-            self.run_worker(self._learn(chosen))
-        else:
-            self.say("every log is recognised: name one to learn from")
+        if not chosen:
+            self.show_message("every log is recognised: name one to learn from")
+            return
 
-    async def _learn(self, log: str) -> None:
-        from ..render.svg import keep_format
+        def write() -> str:
+            from perfmon.core import load_config
+            from perfmon.pipeline import format_name, installed, keep, learn
+            from perfmon.sources.formats import load_packs
 
-        try:
-            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start")
-        except PerfmonError as error:
-            self.say(str(error))
+            packs, name = load_packs(load_config().format_dirs), format_name(chosen)
+            target = installed(name, packs)
+            proposal = learn(chosen, name, packs)
+            return f"written: {keep(proposal, target)} ({', '.join(proposal.found)}); used from the next start"
+
+        self._write(write)
 
     def do_record(self) -> None:
-        """Begins or ends a recording."""
+        """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
     def do_theme(self) -> None:
-        """The next theme."""
+        """Switch to the next theme."""
         names = list(self.opening.themes)
         self.choose_theme(names[(names.index(self.theme_name) + 1) % len(names)])
 
     def choose_theme(self, name: str) -> None:
-        """Puts on a theme and remembers it."""
+        """Switch to a theme and remember it."""
         from perfmon.core import remember
 
-        self.dress(name)
-        self.say(f"theme: {name}")
+        self.apply_theme(name)
+        self.show_message(f"theme: {name}")
         remember("theme", name)
 
-    def do_doctor(self) -> None:
-        """Open the parse coverage of the logs."""
-        from ..screens.pages import DoctorScreen
-
-        self.push_screen(DoctorScreen(self.skin, self.monitor.picture))
-
     def do_suspend(self) -> None:
-        """To the shell; what is watched stands still until `fg`."""
+        """Suspend to the shell, until `fg`."""
         self.action_suspend_process()
 
     def do_quit(self) -> None:
-        """Leaves."""
+        """Quit."""
         self.exit(0)
 
 
-# --- Actions that open a screen or another program ---
+class OpenActions(FileActions):
+    """Charts, weight updates, alerts, prompts and other programs. `request_NAME` answers a `Request` of a pane."""
 
+    def on_request(self, message: Request) -> None:
+        """Answer a pane or page."""
+        message.stop()
+        getattr(self, f"request_{message.action}")(message.about)
 
-class Showing(Travelling):
-    """Opens charts, traces, alerts, prompts and other programs."""
+    def request_action(self, action: Action) -> None:
+        """Do what was clicked in the footer, in the pane whose keys it shows."""
+        self.do(action)
 
-    def asked_open_lane(self, lane: Lane) -> None:
-        """A lane was opened."""
+    def do(self, action: Action) -> None:
+        """Do an action in the focused pane, else in the app; not in the app under an overlay that would hide it."""
+        method = getattr(self.focused, f"do_{action.id}", None)
+        if method is None and (not self.covered or (action.everywhere and not self.screen.is_modal)):
+            method = getattr(self, f"do_{action.id}", None)
+        if method is not None:
+            method()
+
+    # --- charts and weight updates ------------------------------------------------------------------------------------
+    def request_open_lane(self, lane: Lane) -> None:
+        """Open the page of a lane."""
         if isinstance(lane.shown, Bar):
             self.open_trace(lane.shown)
         elif isinstance(lane.shown, MetricLane):
             self.open_chart(lane.shown.name)
         elif lane.kind == "alerts":
-            self.do_pane_alerts()
+            self._toggle("alerts")
         else:
             self.open_chart(lane.key)
 
     def open_chart(self, metric: str) -> None:
-        """A metric as a chart."""
-        from ..screens.chart import ChartScreen
+        """Open a metric as a chart."""
+        from ..screens.chart import ChartPage
 
         if any(lane.name == metric for lane in self.picture.board.metrics):
-            self.push_screen(ChartScreen(self.skin, metric, lambda: self.monitor.picture))
+            self.push_screen(PageScreen(ChartPage(self.skin, metric, self.monitor.picture)))
 
     def open_trace(self, bar: Bar) -> None:
-        """A weight update with its lines."""
-        from ..screens.trace import TraceScreen
+        """Open a weight update with its lines."""
+        from ..screens.trace import TracePage
 
-        self.push_screen(TraceScreen(self.skin, bar, self.picture, self.monitor.logbook), self._jump_to_evidence)
-
-    def _jump_to_evidence(self, line: EvidenceLine | None) -> None:
-        if line is not None:
-            self.jump_to_line(line.source, line.line, line.text)
+        self.push_screen(PageScreen(TracePage(self.skin, bar, self.picture, self.monitor.logbook)))
 
     def do_waterfall(self) -> None:
-        """The trace under the cursor, else the selected or the newest one."""
+        """Open the weight update under the cursor, else the selected or the newest one."""
         bars = self.updates()
         lane, cursor = self.board.lane, self.journey.cursor
         under = [bar for bar in bars if cursor is not None and bar.start <= cursor <= bar.end]
@@ -143,21 +169,37 @@ class Showing(Travelling):
         if under or bars:
             self.open_trace((under or bars)[-1])
         else:
-            self.say("no weight update in view (- zooms out)")
+            self.show_message("no weight update in view (- zooms out)")
 
-    def page(self, source: str, line: int, text: str = "") -> None:
-        """Opens a log in the user's pager, at a line."""
-        from ..terminal.suspend import opened_at
-
-        opened = opened_at(self.monitor.logbook, source, line, evidence_text(text))
-        if opened is None:
-            self.say(f"{plain(source, 60)}:{line} is no longer buffered, and its file is missing")
+    # --- lines of logs ------------------------------------------------------------------------------------------------
+    def request_line(self, line: Line) -> None:
+        """Open the weight update that a line is about, else go to its time."""
+        bars = [bar for bar in self.updates() if line.trace and bar.key == line.trace]
+        when = line.time
+        if bars:
+            self.open_trace(bars[-1] if when is None else min(bars, key=lambda bar: abs(bar.start - when)))
+        elif when is not None:
+            self.point(when)
         else:
-            self._show_elsewhere(opened)
+            self.show_message("the time of this line is unknown")
 
-    def _show_elsewhere(self, opened: Opened) -> None:
-        from ..terminal.suspend import shown_elsewhere
+    def request_jump(self, line: EvidenceLine) -> None:
+        """Close what is open and show a line among its neighbours."""
+        self.jump_to_line(line.source, line.line, line.text)
 
+    def request_copy(self, line: EvidenceLine) -> None:
+        """Copy the position and the text of a line to the clipboard."""
+        self.copy_to_clipboard(f"{line.source}:{line.line} {line.text}")
+        self.show_message("copied")
+
+    def request_pager(self, line: EvidenceLine) -> None:
+        """Open the log of a line in the user's pager."""
+        from ..terminal.suspend import opened_at, shown_elsewhere
+
+        opened = opened_at(self.monitor.logbook, line.source, line.line, evidence_text(line.text))
+        if opened is None:
+            self.show_message(f"{plain(line.source, 60)}:{line.line} is no longer buffered, and its file is missing")
+            return
         try:
             with self.suspend():
                 problem = shown_elsewhere(opened)
@@ -165,39 +207,46 @@ class Showing(Travelling):
             opened.discard()
             problem = "cannot start another program on this terminal"
         if problem:
-            self.say(problem)
+            self.show_message(problem)
 
     def do_pager(self) -> None:
-        """Opens the log under the cursor in $PAGER or lnav."""
+        """Open the log at the line under its cursor in $PAGER or lnav."""
         if self.log_pane.view.current is None:
-            self.say("no line to open")
+            self.show_message("no line to open")
         else:
             self.log_pane.do_pager()
 
     def do_yank(self) -> None:
-        """Copies the line under the log's cursor."""
+        """Copy the line under the cursor of the log."""
         self.log_pane.do_yank()
 
     def do_filter_lanes(self) -> None:
-        """Asks for a part of a lane's name."""
-        from ..widgets.palette import Prompt
-
+        """Prompt for a part of a lane's name."""
         self.push_screen(Prompt("filter lanes", self.board.sight.wanted), lambda text: self.board.want(text or ""))
 
-    def open_alert(self, alert: Alert) -> None:
-        """Shows all of an alert."""
-        from ..screens.alert import AlertScreen
+    # --- alerts -------------------------------------------------------------------------------------------------------
+    def request_alert(self, alert: Alert) -> None:
+        """Open the page of an alert."""
+        from ..screens.alert import AlertPage
 
-        self.push_screen(AlertScreen(self.skin, alert, self.monitor.picture))
+        self.push_screen(PageScreen(AlertPage(self.skin, alert, self.monitor.picture)))
 
     def do_open(self) -> None:
         """Open the verdict if a pane has nothing of its own to open."""
         firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
         if firing:
-            self.open_alert(firing[0])
+            self.request_alert(firing[0])
 
-    def ask_silence(self, alert: Alert) -> None:
-        """Asks for how long."""
+    def request_ack(self, alert: Alert) -> None:
+        """Acknowledge an alert."""
+        self.monitor.ack(alert.key)
+
+    def request_undo(self, alert: Alert) -> None:
+        """Take back acknowledgement and silence."""
+        self.monitor.undo(alert.key)
+
+    def request_silence(self, alert: Alert) -> None:
+        """Prompt for a duration, then silence an alert."""
         name = plain(alert.finding.title, 40)
 
         def silence(text: str | None) -> None:
@@ -208,97 +257,9 @@ class Showing(Travelling):
             except ValueError:
                 minutes = 0.0
             if not 0 < minutes <= 10_000:
-                self.say(f"{plain(text, 20)}: expected minutes, such as 15")
+                self.show_message(f"{plain(text, 20)}: expected minutes, such as 15")
                 return
             self.monitor.silence(alert.key, 60.0 * minutes)
-            self.say(f"{name}: silenced for {short_duration(60.0 * minutes)} (u undoes it)")
-
-        from ..widgets.palette import Prompt
+            self.show_message(f"{name}: silenced for {short_duration(60.0 * minutes)} (u undoes it)")
 
         self.push_screen(Prompt(f"silence {name} for how many minutes?", "15"), silence)
-
-
-# --- Requests of panes and screens to the app ---
-
-
-class Answering(Showing):
-    """Each message that comes up from a pane has its answer here."""
-
-    def on_asked(self, message: Asked) -> None:
-        """A pane wants something done."""
-        message.stop()
-        getattr(self, f"asked_{message.action}")(message.about)
-
-    def asked_action(self, action: Action) -> None:
-        """A key of the footer was clicked: it is for the pane that the footer names them of."""
-        self.do(action)
-
-    def asked_doctor(self, about: SourceStatus | None) -> None:
-        """A source was opened."""
-        from ..screens.pages import DoctorScreen
-
-        self.push_screen(DoctorScreen(self.skin, self.monitor.picture, about))
-
-    def on_alert_opened(self, message: AlertOpened) -> None:
-        """Shows all of an alert."""
-        self.open_alert(message.alert)
-
-    def on_alert_acked(self, message: AlertAcked) -> None:
-        """Somebody looks after it."""
-        self.monitor.ack(message.alert.key)
-
-    def on_alert_silence_asked(self, message: AlertSilenceAsked) -> None:
-        """For how long?"""
-        self.ask_silence(message.alert)
-
-    def on_alert_undone(self, message: AlertUndone) -> None:
-        """Neither acknowledged nor silenced any more."""
-        self.monitor.undo(message.alert.key)
-
-    def on_jump_to_line(self, message: JumpToLine) -> None:
-        """Leaves what is open and shows the line."""
-        self.jump_to_line(message.source, message.line, message.text)
-
-    def on_line_opened(self, message: LineOpened) -> None:
-        """Shows the weight update that a line is about, else when it was printed."""
-        bars = [bar for bar in self.updates() if message.trace and bar.key == message.trace]
-        if bars:
-            when = message.when
-            self.open_trace(bars[-1] if when is None else min(bars, key=lambda bar: abs(bar.start - when)))
-        elif message.when is not None:
-            self.point(message.when)
-        else:
-            self.say("the time of this line is unknown")
-
-    def on_line_yanked(self, message: LineYanked) -> None:
-        """Copies it."""
-        self.copy_to_clipboard(message.copied)
-        self.say("copied")
-
-    def on_pager_asked(self, message: PagerAsked) -> None:
-        """Opens its log."""
-        self.page(message.source, message.line, message.text)
-
-
-# --- Actions of `tui.actions` that concern more than one pane, a module per topic ---
-#
-# `do_NAME` is what the action of that name does.
-
-
-class ActionHandlers(General, Answering, Replaying):
-    """The app's half of the actions; `PerfmonApp` has the other things that it is made of."""
-
-    def do_palette(self) -> None:
-        """Everything by name."""
-        from ..widgets.palette import Palette
-
-        self.push_screen(Palette(self.skin, self.picture, self.opening), self._chosen)
-
-    def _chosen(self, command: str | None) -> None:
-        if command:
-            from ..commands import obey
-
-            self.say("")  # what was said of the command before is over
-            problem = obey(self, command)
-            if problem:
-                self.say(problem)

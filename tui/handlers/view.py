@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
 from typing import TYPE_CHECKING
 
 from perfmon.core import evidence_text
-from perfmon.viewmodel import AlertState, Bar, Level, Transition
+from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import Base
+from ..app_base import PANES, BaseApp
 from ..layout import PRESETS
-from ..panes.logs import LogPane
 from ..render.hosts.layout import VIEWS
 
 if TYPE_CHECKING:
     from perfmon.sources import Player
 
-
-# --- Visibility and focus of panes ---
-
-PANES = ("board", "alerts", "sources", "log")
+_TURNING = (AlertState.FIRING, AlertState.RESOLVED)
 
 
-class Arranging(Base):
-    """Panes come, go, and are zoomed."""
-
-    def do_next_pane(self) -> None:
-        """The keys go on."""
-        self._turn_focus(1)
-
-    def do_previous_pane(self) -> None:
-        """The keys go back."""
-        self._turn_focus(-1)
+class PaneActions(BaseApp):
+    """Visibility and focus of panes."""
 
     def _turn_focus(self, by: int) -> None:
         if self.zoomed:  # the next one has all the room then
@@ -42,150 +31,111 @@ class Arranging(Base):
         else:
             self.screen.focus_previous()
 
+    do_next_pane = partialmethod(_turn_focus, 1)
+    do_previous_pane = partialmethod(_turn_focus, -1)
+
     def _toggle(self, pane: str) -> None:
         """Of an arrangement with fewer panes this makes one's own; in a strip, panes are shown one at a time."""
         shown = self.shown_panes()
         if self.zoomed or self.strip:
             self.zoomed = None if self.zoomed == pane else pane
         elif shown == {pane}:
-            self.say("the last pane cannot be closed")
+            self.show_message("the last pane cannot be closed")
         else:
             self.preset, self.hidden = "overview", (set(PANES) - shown) ^ {pane}
         self.arrange()
         if self.zoomed:
             self.focus_first()
 
-    def do_pane_board(self) -> None:
-        """The timeline comes or goes."""
-        self._toggle("board")
+    do_pane_board = partialmethod(_toggle, "board")
+    do_pane_alerts = partialmethod(_toggle, "alerts")
+    do_pane_sources = partialmethod(_toggle, "sources")
+    do_pane_log = partialmethod(_toggle, "log")
 
-    def do_pane_alerts(self) -> None:
-        """The alerts come or go."""
-        self._toggle("alerts")
-
-    def do_pane_sources(self) -> None:
-        """The sources come or go."""
-        self._toggle("sources")
-
-    def do_pane_log(self) -> None:
-        """The log comes or goes."""
-        self._toggle("log")
-
-    def do_next_view(self) -> None:
-        """Pane 3 shows the next kind of thing; it comes first where it was hidden."""
-        at = VIEWS.index(self.sources.view) + self.sources.display
-        self._look_at(VIEWS[at % len(VIEWS)])
-
-    def do_machines(self) -> None:
-        """Show the overview of GPUs, hosts and queues."""
-        self._look_at("auto")
-
-    def do_gpus(self) -> None:
-        """Every GPU."""
-        self._look_at("gpus")
-
-    def do_hosts(self) -> None:
-        """Every host."""
-        self._look_at("hosts")
-
-    def do_queues(self) -> None:
-        """Every queue."""
-        self._look_at("queues")
-
-    def do_sources(self) -> None:
-        """The logs, and who polls."""
-        self._look_at("sources")
-
-    def _look_at(self, view: str) -> None:
-        """Shows pane 3, whatever was shown, with one kind of thing in it, and gives it the keys."""
-        self.uncover()
-        if view != self.sources.view:
-            self.sources.look_at(view)
+    def _open_pane(self, pane: str) -> None:
+        """Show a pane, whatever was shown, and close what is open over it."""
+        self.close_overlays()
         if self.strip or self.zoomed:
-            self.zoomed = "sources"
-        elif "sources" not in self.shown_panes():
-            self._toggle("sources")
+            self.zoomed = pane
+        elif pane not in self.shown_panes():
+            self._toggle(pane)
         self.arrange()
+
+    def _show_view(self, view: str) -> None:
+        """Show pane 3 with one kind of thing in it, and focus it."""
+        if view != self.sources.view:
+            self.sources.show_view(view)
+        self._open_pane("sources")
         self.sources.show(self.monitor.picture)
         self.sources.focus()
 
+    do_machines = partialmethod(_show_view, "auto")
+    do_gpus = partialmethod(_show_view, "gpus")
+    do_hosts = partialmethod(_show_view, "hosts")
+    do_queues = partialmethod(_show_view, "queues")
+    do_sources = partialmethod(_show_view, "sources")
+
+    def do_next_view(self) -> None:
+        """Show the next kind of thing in pane 3; a hidden pane is only shown."""
+        at = VIEWS.index(self.sources.view) + self.sources.display
+        self._show_view(VIEWS[at % len(VIEWS)])
+
     def do_processes(self) -> None:
-        """The processes of each GPU."""
+        """Show or hide the processes of each GPU."""
         self.sources.do_processes()
 
     def do_zoom(self) -> None:
-        """The pane with the keys has all the room, or all have theirs again."""
+        """Give the focused pane all the room, or all panes theirs again."""
         self.zoomed = None if self.zoomed else self.pane_name
         self.arrange()
 
     def do_preset(self) -> None:
-        """The next arrangement."""
+        """Switch to the next layout."""
         at = PRESETS.index(self.preset) if self.preset in PRESETS else 0
         self.choose_preset(PRESETS[(at + 1) % len(PRESETS)])
 
     def choose_preset(self, name: str) -> None:
-        """An arrangement by name."""
+        """Switch to a layout by name."""
         self.preset, self.zoomed, self.hidden = name, None, set()
         self.arrange()
 
     def jump_to_line(self, source: str, line: int, text: str = "") -> None:
-        """Shows a line of a log where it stands; `text` tells it from others that had its number before a rotation."""
+        """Show a line of a log where it stands; `text` tells it from others that had its number before a rotation."""
         self.show_log()
         self.log_pane.jump(source, line, evidence_text(text))
 
     def show_log(self) -> None:
-        """Shows the log, whatever was shown, and gives it the keys."""
-        self.uncover()
-        if self.strip or self.zoomed:
-            self.zoomed = "log"
-        elif "log" not in self.shown_panes():
-            self._toggle("log")
-        self.arrange()
+        """Show the log, whatever was shown, and focus it."""
+        self._open_pane("log")
         self.log_pane.focus()
 
-    def _log_in_sight(self) -> LogPane:
+    def _in_log(self, name: str) -> None:
+        """Do an action of the log pane, which is shown for it."""
         if not self.log_pane.display:
             self.show_log()
-        return self.log_pane
+        getattr(self.log_pane, f"do_{name}")()
 
-    def do_next_match(self) -> None:
-        """The next line that has what is searched."""
-        self._log_in_sight().do_next_match()
-
-    def do_previous_match(self) -> None:
-        """The one before."""
-        self._log_in_sight().do_previous_match()
-
-    def do_next_error(self) -> None:
-        """The next error."""
-        self._log_in_sight().do_next_error()
-
-    def do_previous_error(self) -> None:
-        """The one before."""
-        self._log_in_sight().do_previous_error()
+    do_next_match = partialmethod(_in_log, "next_match")
+    do_previous_match = partialmethod(_in_log, "previous_match")
+    do_next_error = partialmethod(_in_log, "next_error")
+    do_previous_error = partialmethod(_in_log, "previous_error")
 
 
-# --- The part of the past that is in sight, and the cursor in it ---
-
-_TURNING = (AlertState.FIRING, AlertState.RESOLVED)
-
-
-class Travelling(Arranging):
-    """Moves in time."""
+class TimeActions(PaneActions):
+    """The part of the past that is in view, and the cursor in it."""
 
     def _moved(self) -> None:
-        self._look()
+        self._update_view()
         if self.journey.cursor is not None and self.log_pane.display:
             self.log_pane.jump_time(self.journey.cursor)
 
-    def _look(self) -> None:
-        journey = self.journey
-        self.board.point(journey.cursor)
-        self.monitor.look(journey.end, journey.span_s, self.board.columns)
+    def _update_view(self) -> None:
+        self.board.point(self.journey.cursor)
+        self.monitor.look(self.journey.end, self.journey.span_s, self.board.columns)
 
     def do_pause(self) -> None:
-        """Freezes the view, or lets it go on; a replay stands still itself."""
-        player = self.monitor.feed.player if self.monitor.feed is not None else None
+        """Freeze the view, or let it continue; a replay is paused itself."""
+        player = self.player
         if player is not None:
             if player.paused:
                 player.resume()
@@ -198,97 +148,65 @@ class Travelling(Arranging):
             self._moved()
 
     def do_live(self) -> None:
-        """Back to the present."""
+        """Return to the present."""
         self.journey.live()
         self._moved()
         self.log_pane.follow()
-
-    def do_cursor_left(self) -> None:
-        """A column back."""
-        self._step(-1)
-
-    def do_cursor_right(self) -> None:
-        """A column on."""
-        self._step(1)
-
-    def do_cursor_left_far(self) -> None:
-        """Ten columns back."""
-        self._step(-10)
-
-    def do_cursor_right_far(self) -> None:
-        """Ten columns on."""
-        self._step(10)
 
     def _step(self, columns: int) -> None:
         self.journey.move(columns, self.picture)
         self._moved()
 
-    def do_zoom_in(self) -> None:
-        """Half the time."""
-        self.journey.zoom(0.5)
+    do_cursor_left = partialmethod(_step, -1)
+    do_cursor_right = partialmethod(_step, 1)
+    do_cursor_left_far = partialmethod(_step, -10)
+    do_cursor_right_far = partialmethod(_step, 10)
+
+    def _zoom(self, factor: float) -> None:
+        self.journey.zoom(factor)
         self._moved()
 
-    def do_zoom_out(self) -> None:
-        """Twice the time."""
-        self.journey.zoom(2.0)
-        self._moved()
+    do_zoom_in = partialmethod(_zoom, 0.5)
+    do_zoom_out = partialmethod(_zoom, 2.0)
 
     def do_zoom_reset(self) -> None:
-        """The time that is judged."""
-        self.journey.usual()
-        self._moved()
+        """Show as much time as is analysed."""
+        self._zoom(self.journey.usual_s / self.journey.span_s)
 
     def updates(self) -> list[Bar]:
-        """The weight updates in sight."""
+        """The weight updates in view."""
         lanes = [lane for lane in self.picture.board.spans if lane.kind == "weight-update"]
         return list(lanes[0].bars) if lanes else []
 
-    def _jump(self, moments: list[float], onward: bool, what: str) -> None:
+    def _jump(self, what: str, onward: bool) -> None:
+        if what == "alert":
+            moments = [tick.time for tick in self.picture.board.ticks if tick.state in _TURNING]
+        else:
+            moments = [bar.start for bar in self.updates()]
         if self.journey.jump(moments, onward, self.picture):
             self._moved()
         else:
-            self.say(f"no {'later' if onward else 'earlier'} {what} in view (- zooms out)")
+            self.show_message(f"no {'later' if onward else 'earlier'} {what} in view (- zooms out)")
 
-    def do_next_update(self) -> None:
-        """The next weight update."""
-        self._jump([bar.start for bar in self.updates()], True, "weight update")
+    do_next_update = partialmethod(_jump, "weight update", True)
+    do_previous_update = partialmethod(_jump, "weight update", False)
+    do_next_alert = partialmethod(_jump, "alert", True)
+    do_previous_alert = partialmethod(_jump, "alert", False)
 
-    def do_previous_update(self) -> None:
-        """The one before."""
-        self._jump([bar.start for bar in self.updates()], False, "weight update")
-
-    def _turns(self) -> list[Transition]:
-        return [tick for tick in self.picture.board.ticks if tick.state in _TURNING]
-
-    def do_next_alert(self) -> None:
-        """The next change of an alert."""
-        self._jump([tick.time for tick in self._turns()], True, "alert")
-
-    def do_previous_alert(self) -> None:
-        """The one before."""
-        self._jump([tick.time for tick in self._turns()], False, "alert")
-
-    def asked_cursor(self, moment: float) -> None:
-        """A column was clicked."""
+    def request_cursor(self, moment: float) -> None:
+        """Put the time cursor on a column, and the log on its time."""
         self.point(moment)
         if self.log_pane.display:
             self.log_pane.jump_time(moment)
 
     def point(self, moment: float) -> None:
-        """Puts the time cursor somewhere; the log stays where it is."""
+        """Put the time cursor somewhere; the log stays as it is."""
         self.journey.pause(self.picture)
         self.journey.put(moment)
-        self._look()
-
-    def critical_moments(self) -> list[float]:
-        """Times of alert changes and of starts of critical spans in view."""
-        board = self.picture.board
-        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
-        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
-        return ticks + bars
+        self._update_view()
 
     def do_back(self) -> None:
-        """Up by one: what is zoomed, then the cursor, then the pause."""
+        """Take back one thing: what is maximised, the filter of lanes, the cursor, the pause."""
         if self.zoomed:
             self.do_zoom()
         elif self.board.sight.wanted:
@@ -299,52 +217,42 @@ class Travelling(Arranging):
         elif self.journey.paused:
             self.do_live()
 
+    # --- replay -------------------------------------------------------------------------------------------------------
+    @property
+    def player(self) -> Player | None:
+        """The player of a replay; None in a live run."""
+        return None if self.monitor.feed is None else self.monitor.feed.player
 
-# --- A replay is steered ---
+    def _replayed(self) -> Player | None:
+        if self.player is None:
+            self.show_message("this run is live: only for replays")
+        return self.player
 
-
-class Replaying(Travelling):
-    """Speed and place of a replay; a live run has neither."""
-
-    def _player(self) -> Player | None:
-        player = self.monitor.feed.player if self.monitor.feed is not None else None
-        if player is None:
-            self.say("this run is live: only for replays")
-        return player
-
-    def do_faster(self) -> None:
-        """Twice the speed."""
-        player = self._player()
+    def _speed(self, factor: float) -> None:
+        player = self._replayed()
         if player is not None:
-            player.speed = player.speed * 2
+            player.speed = player.speed * factor
 
-    def do_slower(self) -> None:
-        """Half the speed."""
-        player = self._player()
-        if player is not None:
-            player.speed = player.speed / 2
+    do_faster = partialmethod(_speed, 2.0)
+    do_slower = partialmethod(_speed, 0.5)
 
-    def do_seek_back(self) -> None:
-        """Half a minute back."""
-        player = self._player()
+    def _seek(self, seconds: float) -> None:
+        player = self._replayed()
         if player is not None:
-            self.seek_to(player, player.position_s - 30)
+            self.seek_to(player, player.position_s + seconds)
 
-    def do_seek_on(self) -> None:
-        """Half a minute on."""
-        player = self._player()
-        if player is not None:
-            self.seek_to(player, player.position_s + 30)
+    do_seek_back = partialmethod(_seek, -30.0)
+    do_seek_on = partialmethod(_seek, 30.0)
 
     def do_step(self) -> None:
-        """The next moment."""
-        player = self._player()
+        """Advance a paused replay by one frame."""
+        player = self._replayed()
         if player is not None:
             self._follow()
             player.step()
 
     def seek_to(self, player: Player, seconds: float) -> None:
-        """To a moment of the replay, which is then in sight: a view that stood still goes along."""
+        """Go to a position of the replay, which is then in view: a frozen view follows it."""
         self._follow()
         player.seek(seconds)
 

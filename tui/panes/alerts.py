@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partialmethod
 
 from perfmon.core import format_seconds
 from perfmon.viewmodel import Alert, AlertKey, MonitorState
 
 from ..layout import HEADED
-from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row, preview
 from ..render.rows import Row, short_duration
 from ..theme import ThemeStyles
-from ..widgets.pane import Listing
+from ..widgets.pane import Listing, Request
 
 _COUNTED = ("firing", "acked", "pending", "resolving", "unknown", "inhibited", "silenced", "resolved")
 _KEYS = "Enter evidence  a ack  S silence  u undo"
@@ -22,10 +22,8 @@ _KEYS = "Enter evidence  a ack  S silence  u undo"
 class AlertPane(Listing):
     """All alerts of a picture, one a row."""
 
-    def __init__(self, skin: ThemeStyles, *, number: int | None = 2, id: str | None = "alerts") -> None:
-        super().__init__(skin, id=id)
-        self.number = number
-        """The key that toggles it; None: no title above it."""
+    def __init__(self, skin: ThemeStyles) -> None:
+        super().__init__(skin, id="alerts")
         self.cursor = 0
         self._picture: MonitorState | None = None
         self._alerts: tuple[Alert, ...] = ()
@@ -65,13 +63,11 @@ class AlertPane(Listing):
         """The title, and the names of the columns where there is room."""
         names = self._picture is not None and bool(self._alerts) and width >= HEADED
         names = names and (height >= 8 or height >= len(self._alerts) + 2)
-        rows: list[Row] = []
-        if self.number is not None:
-            place = self.place(height - 1 - names)
-            keys = _KEYS if width >= 150 else _KEYS[:14] if width >= 80 else ""
-            summary = self.summary(width - 16 - len(place) - len(keys))
-            right = "  ".join(part for part in (place, keys) if part)
-            rows.append(self.title_row(self.number, "ALERTS", summary, right, width))
+        place = self.place(height - 1 - names)
+        keys = _KEYS if width >= 150 else _KEYS[:14] if width >= 80 else ""
+        summary = self.summary(width - 16 - len(place) - len(keys))
+        right = "  ".join(part for part in (place, keys) if part)
+        rows = [self.title_row(2, "ALERTS", summary, right, width)]
         if names and self._picture is not None:
             rows.append(heading_row(self.skin, width, self._picture.window_s))
         return rows
@@ -79,7 +75,7 @@ class AlertPane(Listing):
     def foot(self, width: int, height: int) -> Sequence[Row]:
         """Details of the alert under the cursor, if there is room below the list."""
         free = height - len(self.head(width, height)) - self.count()
-        if self.number is None or self.selected is None or free < 2:
+        if self.selected is None or free < 2:
             return ()
         shown = preview(self.selected, self.skin, width, free - 1)
         return [*shown, *[()] * (free - 1 - len(shown))] if shown else ()
@@ -118,31 +114,19 @@ class AlertPane(Listing):
         self._chosen = alert.key if self.cursor and alert is not None else None
 
     def do_open(self) -> None:
-        """Shows all of an alert."""
-        self._post(AlertOpened)
+        """Open the page of the alert."""
+        if self.selected is not None:
+            self.post_message(Request("alert", self.selected))
 
-    def do_ack(self) -> None:
-        """Says that somebody looks after it."""
-        self._act(AlertAcked)
+    def _request(self, action: str) -> None:
+        """Request it; that may move the alert in the list: the cursor stays on it, for the next key is about it too."""
+        if self.selected is not None:
+            self._chosen = self.selected.key
+            self.post_message(Request(action, self.selected))
 
-    def do_silence(self) -> None:
-        """Asks for how long nobody wants to hear of it."""
-        self._act(AlertSilenceAsked)
-
-    def do_undo(self) -> None:
-        """Takes that back."""
-        self._act(AlertUndone)
-
-    def _act(self, message: type[AlertMessage]) -> None:
-        """It may move in the list by that: the cursor stays on it, for the next key is meant for it, too."""
-        alert = self.selected
-        self._chosen = None if alert is None else alert.key
-        self._post(message)
-
-    def _post(self, message: type[AlertMessage]) -> None:
-        alert = self.selected
-        if alert is not None:
-            self.post_message(message(alert))
+    do_ack = partialmethod(_request, "ack")
+    do_silence = partialmethod(_request, "silence")
+    do_undo = partialmethod(_request, "undo")
 
     def _follow(self, at: int) -> None:
         first, last = self.sight

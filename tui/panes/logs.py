@@ -1,328 +1,140 @@
-"""The pane of log lines and its title."""
+"""The pane of log lines: search, filters, marks, and requests about one line."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partialmethod
 
-from textual import events
-from textual.timer import Timer
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 
-from perfmon.core import InputError, plain
+from perfmon.core import UsageError, plain
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query
+from perfmon.logbuffer import EVERYTHING, Filter, LogLevel, Query
 
-from ..log_view import LogSearch, LogView
-from ..messages import LineMessage, LineYanked, PagerAsked
-from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
-from ..render.rows import Row, cells
-from ..theme import ThemeStyles
+from ..widgets.overlays import Prompt
+from ..widgets.pane import Request
+from .log_lines import LogLines
 
-# --- Title of the log pane: the visible part of the logs ---
-
-_KEYS = ("/ find", "& only", "f log", "v level", "r trace", "e error", "m mark", "O pager")
-_TAKEN = 18
-"""Cells of a title that have other uses, whatever it says."""
-
-
-@lru_cache(16)
-def keys_within(room: int) -> str:
-    """As many of the pane's keys as a title of `room` cells can name."""
-    shown = 0
-    while shown < len(_KEYS) and len("  ".join(_KEYS[: shown + 1])) + _TAKEN <= room:
-        shown += 1
-    return "  ".join(_KEYS[:shown])
-
-
-def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
-    """`note` first; `piece` when it shows lines that were read back from a file."""
-    wanted = view.wanted
-    parts = [plain(note, 120)] if note else []
-    if piece:
-        parts.append("read from the file: End returns")
-    elif not view.follow:
-        parts.append(f"+{_grouped(view.unseen)} line{'s' * (view.unseen != 1)}" if view.unseen else "not following")
-    if wanted.sources:
-        names = short_names(view.book.names)
-        parts.append("only " + ", ".join(names.get(source, "?") for source in sorted(wanted.sources)))
-    if wanted.level:
-        parts.append(f"{wanted.level.name.lower()} and worse")
-    if wanted.trace:
-        parts.append(f"trace {plain(wanted.trace, 30)}")
-    parts += [f"with {plain(text, 40)}" for text in wanted.texts]
-    if query is not None:
-        parts.append(f"find {plain(query.query, 40)}")
-    if view.searching or view.waiting:
-        parts.append("searching …")
-    lost = 0 if view.follow else view.book.totals().lost_lines
-    if lost:
-        parts.append(f"{_grouped(lost)} older lines dropped")
-    return " · ".join(parts)
-
-
-def _grouped(count: int) -> str:
-    return f"{count:,}".replace(",", "\u202f")
-
-
-# --- The pane of log lines: all logs merged by time, following, searched, filtered ---
-
-_PACE_S = 0.1
-_SHARE = 0.15
-"""Of a core, for lines that come: those of a thousand logs take long to put in order."""
-_EARLY_S = 0.03
-"""So much sooner is as good: what comes in rounds is shown in the same round."""
-_RESUME_S = 0.015
-_COUNT_S = 1.0
 _WHEEL = 3
-_SIDEWAYS = 20
-_KEPT_ROWS = 512
 
 
-class LineOpened(LineMessage):
-    """A line was chosen: show more of what it is about."""
+class LogPane(LogLines):
+    """The lines of a log buffer; errors in search and filters are shown in the title."""
 
-    def __init__(self, source: str, line: int, text: str, when: float | None, trace: str) -> None:
-        super().__init__(source, line, text)
-        self.when, self.trace = when, trace
+    # --- searching ----------------------------------------------------------------------------------------------
+    def do_search(self) -> None:
+        """Prompt for what to find."""
+        old = self._query.query if self._query is not None else ""
+        self._prompt("find (text, or /regex/)", old, self.search)
 
+    def _prompt(self, question: str, old: str, use: Callable[[str], None]) -> None:
+        self.app.push_screen(Prompt(question, old), lambda text: None if text is None else use(text))
 
-class LogPane(LogSearch, can_focus=True):
-    """The lines of a log book.
-
-    Posts LineOpened, LineYanked and PagerAsked. Nothing is done while nothing arrives; a flood of lines is painted five
-    times a second.
-    """
-
-    def __init__(self, skin: ThemeStyles, book: LogBuffer, *, number: int | None = 4, id: str | None = "log") -> None:
-        super().__init__(skin, id=id)
-        self.number = number
-        """The key that toggles it; None: no title above it."""
-        self.book = book
-        self.view = LogView(book)
-        self.note = ""
-        """Message of the last key, until the next one."""
-        self._live = self.view
-        """The view of the running logs; another one is shown while a piece of a file is."""
-        self._evidence: frozenset[tuple[str, int]] = frozenset()
-        self._marks: set[Place] = set()
-        self._begin = 0
-        self._version = -1
-        self._painted = self._cost_s = 0.0
-        self._timer: Timer | None = None
-        self._columns: Columns | None = None
-        self._basis: tuple[object, ...] = ()
-        """Input of the column layout."""
-        self._made: dict[Place, tuple[Line, Marked, Row]] = {}
-        self._names: dict[int, str] = {}
-        self._short: dict[int, str] = {}
-        self._top_row = 0
-
-    # --- what comes in ------------------------------------------------------------------------------------------
-    def stir(self) -> None:
-        """Something may have been appended: paints it at once after a quiet moment, else when it is time."""
-        if not self.display or not self.is_mounted or self._version == self.book.version or self._timer is not None:
-            return
-        pace = max(_PACE_S, self._cost_s / _SHARE) if self.view.follow else _COUNT_S
-        left = self._painted + pace - time.monotonic()
-        if left <= _EARLY_S:
-            self.redraw()
-        else:
-            self._timer = self.set_timer(left, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        self.view.go_on()
-        self.redraw()
-
-    def on_show(self) -> None:
-        """Lines that arrived while it was hidden."""
-        self.redraw()
-
-    def evidence(self, lines: Iterable[EvidenceLine]) -> None:
-        """Lines that findings rest on: they have a sign."""
-        fresh = frozenset((line.source, line.line) for line in lines)
-        if fresh != self._evidence:
-            self._evidence = fresh
-            self.redraw()
-
-    # --- drawing ------------------------------------------------------------------------------------------------
-    def redraw(self) -> None:
-        """Repaints what has changed."""
-        self._painted, began = time.monotonic(), time.thread_time()
-        super().redraw()
-        self._cost_s = time.thread_time() - began
-        if (self.view.waiting or self.view.searching) and self._timer is None and self.is_mounted:
-            self._timer = self.set_timer(_RESUME_S, self._due)
-
-    def rows(self, width: int, height: int) -> Sequence[Row]:
-        """The title, and the lines in sight."""
-        self._version = self.book.version
-        view = self.view
-        self._top_row = int(self.number is not None and height > 1)
-        view.height = max(1, height - self._top_row)
-        view.fill()
-        if view.problem:
-            self.note, view.problem, self._query = view.problem, "", None
-        columns = self._laid_out(width)
-        if columns is not self._columns:
-            self._columns = columns
-            self._made.clear()
-        gaps = gaps_of(view.lines) if columns.gaps else {}
-        rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
-        if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
-            rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
-        return [self._title(width), *rows] if self._top_row else rows
-
-    def _laid_out(self, width: int) -> Columns:
-        wanted, book = self.view.wanted, self.view.book
-        queries = tuple(Query(text) for text in wanted.texts if text) if wanted.texts else ()
-        if self._columns is not None and queries:
-            old = {query.query: query for query in self._columns.queries}
-            queries = tuple(old.get(query.query, query) for query in queries)
-        if self._query is not None:
-            queries = (*queries, self._query)
-        names = book.names
-        if names != self._names:
-            self._names, self._short = names, short_names(names)
-        basis = (width, self._short, bool(wanted.trace), book.dated, self._begin, queries)
-        if self._columns is None or basis != self._basis:
-            self._basis = basis
-            return Columns.of(
-                width, self._short, gaps=basis[2], wall=basis[3], begin=self._begin, queries=queries
-            )  # fmt: skip
-        return self._columns
-
-    def _row(self, line: Line, gap: float | None, columns: Columns) -> Row:
-        view, place = self.view, line.place
-        marked = UNMARKED
-        selected = not view.follow and place == view.cursor
-        evidence = bool(self._evidence) and (self._names.get(line.source, ""), line.number) in self._evidence
-        remembered = bool(self._marks) and view is self._live and place in self._marks
-        if selected or evidence or remembered or gap is not None:
-            marked = Marked(selected, evidence, remembered, gap)
-        held = self._made.get(place)
-        if held is not None and held[0] is line and held[1] == marked:
-            return held[2]
-        if len(self._made) >= _KEPT_ROWS:
-            self._made.clear()
-        row = log_row(line, columns, self.skin, marked)
-        self._made[place] = line, marked, row
-        return row
-
-    def _title(self, width: int) -> Row:
-        left = told(self.view, self._query, self.note, piece=self.view is not self._live)
-        return self.title_row(self.number or 0, "LOG", left, keys_within(width - cells(left)), width)
-
-    def dress(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
-        self._made.clear()
-        super().dress(skin)
-
-    def _moved(self, note: str = "") -> None:
-        self.note = note
-        self.redraw()
-
-    # --- moving -------------------------------------------------------------------------------------------------
-    def follow(self) -> None:
-        """Shows the newest lines as they come."""
-        self.view = self._live
-        self.view.release()
-        self._moved()
-
-    def pause(self) -> None:
-        """Keep the visible lines."""
-        self.view.hold()
-        self._moved()
-
-    def do_up(self) -> None:
-        """A line up."""
-        self.view.move(-1)
-        self._moved()
-
-    def do_down(self) -> None:
-        """A line down; after the last one it follows."""
-        self.view.move(1)
-        self._moved()
-
-    def do_page_up(self) -> None:
-        """A page up."""
-        self.view.page(-1)
-        self._moved()
-
-    def do_page_down(self) -> None:
-        """A page down."""
-        self.view.page(1)
-        self._moved()
-
-    def do_top(self) -> None:
-        """To the oldest line that is kept."""
-        self.view.top()
-        self._moved()
-
-    def do_bottom(self) -> None:
-        """To the newest line: it follows again."""
-        self.follow()
-
-    def do_scroll_left(self) -> None:
-        """To the beginning of long lines."""
-        self._begin = max(0, self._begin - _SIDEWAYS)
-        self._moved()
-
-    def do_scroll_right(self) -> None:
-        """On in long lines."""
-        longest = max((len(line.text) for line in self.view.lines), default=0)
-        self._begin = min(self._begin + _SIDEWAYS, max(0, longest - _SIDEWAYS))
-        self._moved()
-
-    def jump_time(self, when: float) -> None:
-        """To the first line at or after a moment on the run's axis."""
-        self.view = self._live
-        self.view.at(when)
-        self._moved()
-
-    def jump(self, source: str, line: int, text: str = "") -> None:
-        """To a line of a log, as evidence names it; one that is no longer buffered is read back from its file."""
-        self.view = self._live
-        if self.view.find(source, line, text):
-            self._moved()
-            return
-        index = next((at for at, name in self.book.names.items() if name == source), None)
-        path = None if index is None else self.book.path(index)
-        if path is None or index is None:
-            self._moved(f"{plain(source, 60)}:{line} is no longer buffered")
-            return
-        self._moved(f"loading {plain(source, 60)}:{line} …")
-        self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
-
-    def _read_back(self, index: int, source: str, line: int) -> None:
-        """Reads a piece of a file (in a worker)."""
-        from ..log_view import piece_of
-
+    def search(self, text: str) -> None:
+        """Highlight a text, and go to the last line in or above view that has it; "" ends the search."""
         try:
-            piece = piece_of(self.book, index, line)
-        except InputError as error:
-            self.app.call_from_thread(self._moved, str(error))
+            self._query = Query(text) if text else None
+        except UsageError as error:
+            self._moved(str(error))
             return
-        self.app.call_from_thread(self._show_piece, piece, source, line)
+        lines = self.view.lines
+        if self._query is not None and not any(self._query.spans(line.text) for line in lines):
+            self.do_previous_match()
+        else:
+            self._moved()
 
-    def _show_piece(self, book: LogBuffer, source: str, line: int) -> None:
-        self.view = LogView(book)
-        self.view.height = self._live.height
-        self.view.find(source, line)
+    def _seek_match(self, onward: bool) -> None:
+        if self._query is None:
+            self._moved("no search yet: / starts one")
+            return
+        what = f"with {plain(self._query.query, 40)}"
+        self._seek(Filter(texts=(self._query.query,)), onward, lambda: self._missed(what, "nN", onward))
+
+    do_next_match = partialmethod(_seek_match, True)
+    do_previous_match = partialmethod(_seek_match, False)
+
+    def _seek(self, wanted: Filter, onward: bool, missed: Callable[[], None]) -> None:
+        self.note = ""
+        try:
+            self.view.seek(wanted, onward=onward, missed=missed)
+        except UsageError as error:
+            self.note = str(error)
+        self.redraw()
+
+    def _missed(self, what: str, keys: str, onward: bool) -> None:
+        other = f"{keys[1]} searches backward" if onward else f"{keys[0]} searches forward"
+        self.note = f"no {'later' if onward else 'earlier'} line {what} ({other})"
+
+    def _seek_error(self, onward: bool) -> None:
+        current = self.view.current
+        here = current.time if current is not None else None
+        times = [when for when in self.events() if here is not None and (when > here if onward else when < here)]
+        event = (min(times) if onward else max(times)) if times else None
+
+        def missed() -> None:
+            if event is None:
+                self._missed("that is an error", "eE", onward)
+            else:
+                self.view.at(event)
+
+        self._seek(Filter(level=LogLevel.ERROR), onward, missed)
+        found = self.view.current
+        if event is not None and found is not None and found.time is not None:
+            sooner = event < found.time if onward else event > found.time
+            if sooner and not self.view.searching and found is not current:
+                self.jump_time(event)
+
+    do_next_error = partialmethod(_seek_error, True)
+    do_previous_error = partialmethod(_seek_error, False)
+
+    # --- filtering ----------------------------------------------------------------------------------------------
+    def filter(self, wanted: Filter) -> None:
+        """Show only lines that match; a wrong expression is reported in the title."""
+        try:
+            self.view.filter(wanted)
+        except UsageError as error:
+            self._moved(str(error))
+            return
         self._moved()
+
+    def do_filter_text(self) -> None:
+        """Prompt for a text that lines must have."""
+        old = self.view.wanted.texts
+        self._prompt("only lines with (text, or /regex/)", old[-1] if old else "", self._filter_text)
+
+    def _filter_text(self, text: str) -> None:
+        self.filter(replace(self.view.wanted, texts=(text,) if text else ()))
+
+    do_filter_source = partialmethod(LogLines.move, "next_source")
+    do_filter_level = partialmethod(LogLines.move, "next_level")
+
+    def do_filter_trace(self) -> None:
+        """Show only the weight update of the current line, with the gaps between its lines; again: all."""
+        line, wanted = self.view.current, self.view.wanted
+        if wanted.trace:
+            self.filter(replace(wanted, trace=""))
+        elif line is not None and line.trace:
+            self.filter(replace(wanted, trace=line.trace))
+        else:
+            self._moved("this line belongs to no weight update")
+
+    def do_clear_filters(self) -> None:
+        """Show all lines again."""
+        self._query = None
+        self.filter(EVERYTHING)
 
     # --- one line -----------------------------------------------------------------------------------------------
     def do_mark(self) -> None:
-        """Marks the current line, or takes its mark away."""
+        """Mark the current line, or take its mark away."""
         line = self.view.current
         if line is not None and self.view is self._live:
             self._marks ^= {line.place}
             self._moved()
 
     def do_next_mark(self) -> None:
-        """To the next marked line, after the last one to the first."""
-        known = [line for place in self._marks if (line := self._live_line(place)) is not None]
+        """Go to the next marked line, after the last one to the first."""
+        known = [line for place in self._marks if (line := self.book.view().line(place)) is not None]
         current = self.view.current
         if not known or current is None:
             self._moved("no marked lines: m marks one")
@@ -333,37 +145,27 @@ class LogPane(LogSearch, can_focus=True):
         self.view.show(next((line for line in known if (line.time or 0.0, line.place) > here), known[0]).place)
         self._moved()
 
-    def _live_line(self, place: Place) -> Line | None:
-        return self.book.view().line(place)
-
-    def yank(self) -> str:
-        """Position and text of the current line; "" if there is none."""
+    @property
+    def current(self) -> EvidenceLine | None:
+        """The current line, as evidence names it."""
         line = self.view.current
-        return "" if line is None else f"{self.view.book.names.get(line.source, '')}:{line.number} {line.text}"
+        return None if line is None else EvidenceLine(self.view.book.names.get(line.source, ""), line.number, line.text)
 
-    def do_yank(self) -> None:
-        """Has the current line copied."""
-        self._tell(LineYanked)
+    def _request(self, action: str) -> None:
+        if self.current is not None:
+            self.post_message(Request(action, self.current))
 
-    def do_pager(self) -> None:
-        """Has the log opened at the current line."""
-        self._tell(PagerAsked)
-
-    def _tell(self, kind: type[LineMessage]) -> None:
-        line = self.view.current
-        if line is not None:
-            self.post_message(kind(self.view.book.names.get(line.source, ""), line.number, line.text))
+    do_yank = partialmethod(_request, "copy")
+    do_pager = partialmethod(_request, "pager")
 
     def do_open(self) -> None:
-        """Has more shown of what the current line is about."""
-        line = self.view.current
-        if line is not None:
-            name = self.view.book.names.get(line.source, "")
-            self.post_message(LineOpened(name, line.number, line.text, line.time, line.trace))
+        """Show more of what the current line is about."""
+        if self.view.current is not None:
+            self.post_message(Request("line", self.view.current))
 
     # --- mouse --------------------------------------------------------------------------------------------------
-    def on_click(self, event: events.Click) -> None:
-        """A click chooses a line; a second one opens it."""
+    def on_click(self, event: Click) -> None:
+        """Choose a line by a click; open it by a second one."""
         at = event.y - self._top_row
         lines = self.view.lines
         if not 0 <= at < len(lines):
@@ -375,14 +177,12 @@ class LogPane(LogSearch, can_focus=True):
         if event.chain == 2:
             self.do_open()
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel scrolls."""
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Scroll up."""
         event.stop()
-        self.view.scroll(-_WHEEL)
-        self._moved()
+        self.move("scroll", -_WHEEL)
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Likewise; at the end it follows again."""
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Scroll down; at the end it follows again."""
         event.stop()
-        self.view.scroll(_WHEEL)
-        self._moved()
+        self.move("scroll", _WHEEL)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
-from ..render.hosts.layout import VIEWS, Line, LineCache, View
+from ..render.hosts.layout import VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import Look
 from ..render.rows import Row, Words, fitted, styled
 from ..render.sources import common_ending, common_folder, source_row
 from ..theme import ThemeStyles
-from ..widgets.pane import Asked, Listing
+from ..widgets.pane import Listing, Request
 
 
 class SourcesPane(Listing):
@@ -22,10 +22,8 @@ class SourcesPane(Listing):
     Opening a log asks for the doctor; opening another thing shows all that was polled of it.
     """
 
-    def __init__(self, skin: ThemeStyles, *, number: int | None = 3, id: str | None = "sources") -> None:
-        super().__init__(skin, id=id)
-        self.number = number
-        """The key that toggles it; None: no title above it."""
+    def __init__(self, skin: ThemeStyles) -> None:
+        super().__init__(skin, id="sources")
         self.cursor = 0
         self.view = VIEWS[0]
         """One of `plan.VIEWS`."""
@@ -41,7 +39,6 @@ class SourcesPane(Listing):
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: Look | None = None
-        self._kept = LineCache()
 
     def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before."""
@@ -50,16 +47,13 @@ class SourcesPane(Listing):
         if names != self._names:
             self._names, self._folder, self._ending = names, common_folder(names), common_ending(names)
         self._look = Look.at(picture, self.skin)
-        self._kept.look(self._look, picture)
         self.redraw()
 
-    def dress(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
-        self.skin = skin
+    def apply_theme(self, skin: ThemeStyles) -> None:
+        """Draw everything in another theme."""
+        super().apply_theme(skin)
         if self._picture is not None:
-            self._look = Look.at(self._picture, skin)
-            self._kept.look(self._look, self._picture)
-        super().dress(skin)
+            self.show(self._picture)
 
     @property
     def selected(self) -> SourceStatus | None:
@@ -72,12 +66,7 @@ class SourcesPane(Listing):
         at = self.cursor or 0
         return self._lines[at] if at < len(self._lines) and self._lines[at].key is not None else None
 
-    @property
-    def wanted(self) -> int:
-        """Lines that there are to show, however many there is room for."""
-        return len(self._plan(max(1, self.size.width), 1000)) if self._look is not None else 0
-
-    def look_at(self, view: str) -> None:
+    def show_view(self, view: str) -> None:
         """Shows another kind of thing."""
         self.view, self.top, self.cursor, self._chosen = view, 0, 0, None
         self.redraw()
@@ -85,14 +74,14 @@ class SourcesPane(Listing):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """The title, and the lines in sight."""
-        self._lines = self._plan(width, height - (self.number is not None)) if self._look is not None else []
+        self._lines = self._plan(width, height - 1) if self._look is not None else []
         self._keep_cursor()
         return super().rows(width, height)
 
     def _plan(self, width: int, room: int) -> list[Line]:
         assert self._look is not None  # noqa: S101
         view = View(self.view, width, room, self._opened, self.processes, self.whole)
-        return self._kept.lines(self._look, view, self._sources, lambda source: self._log_row(source, width))
+        return lines_of(self._look, view, self._sources, lambda source: self._log_row(source, width))
 
     def _log_row(self, source: SourceStatus, width: int) -> Words:
         return source_row(source, self.skin, width, self._folder, self._ending)
@@ -109,13 +98,11 @@ class SourcesPane(Listing):
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title."""
-        if self.number is None:
-            return ()
         place = self.place(height - 1) if width >= 44 else ""
         machines = self._look is not None and self._look.any
         title = TITLES[self.view if machines or self.view != "auto" else "sources"]
         keys = "  ".join(part for part in (place, keys_of(machines or self.view != "auto", width)) if part)
-        return (self.title_row(self.number, title, self.summary(width), keys, width),)
+        return (self.title_row(3, title, self.summary(width), keys, width),)
 
     def summary(self, width: int = 1000) -> str:
         """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what does not speak of the present is named."""
@@ -132,9 +119,7 @@ class SourcesPane(Listing):
         """A log, or whatever else is observed."""
         if at >= len(self._lines):
             return ((f" {self.skin.glyph('waiting')} no logs yet", self.skin.style("muted")),)
-        return self._kept.row(self._lines[at], ground, lambda line: self._row(line, width, ground))
-
-    def _row(self, line: Line, width: int, ground: str) -> Row:
+        line = self._lines[at]
         row = styled(line.draw(), self.skin, ground)
         # Names that others gave may take other cells on a terminal: such a row is painted as a whole.
         return fitted(row, width, self.skin.style("text", ground)) if line.foreign else row
@@ -155,7 +140,7 @@ class SourcesPane(Listing):
         if line is None:
             return
         if line.source is not None:
-            self.post_message(Asked("doctor", line.source))
+            self.post_message(Request("doctor", line.source))
         elif line.key is not None:
             self._opened ^= {line.key}
             self._chosen = line.key

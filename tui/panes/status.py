@@ -8,11 +8,11 @@ from textual.events import Click
 
 from perfmon.viewmodel import MonitorState
 
-from ..render.header_footer import Place, footer_action, footer_row, header_row
+from ..render.header_footer import HeaderInfo, footer_action, footer_row, header_row
 from ..render.rows import Row
 from ..render.summary import answer_rows
 from ..theme import ThemeStyles
-from ..widgets.pane import Asked, Pane
+from ..widgets.pane import Pane, Request
 
 
 class AnswerPane(Pane):
@@ -39,18 +39,18 @@ class HeaderPane(Pane):
 
     can_focus = False
 
-    def __init__(self, skin: ThemeStyles, picture: MonitorState, place: Place) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState, info: HeaderInfo) -> None:
         super().__init__(skin, id="header")
-        self._picture, self._place = picture, place
+        self._picture, self._info = picture, info
 
-    def show(self, picture: MonitorState, place: Place) -> None:
+    def show(self, picture: MonitorState, info: HeaderInfo) -> None:
         """Shows another picture, seen from another place."""
-        self._picture, self._place = picture, place
+        self._picture, self._info = picture, info
         self.redraw()
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """One."""
-        return [header_row(self._picture, self._place, width, self.skin)]
+        return [header_row(self._picture, self._info, width, self.skin)]
 
 
 class FooterPane(Pane):
@@ -58,24 +58,24 @@ class FooterPane(Pane):
 
     can_focus = False
 
-    def __init__(self, skin: ThemeStyles, place: Place, remapped: Mapping[str, str]) -> None:
+    def __init__(self, skin: ThemeStyles, info: HeaderInfo, remapped: Mapping[str, str]) -> None:
         super().__init__(skin, id="footer")
-        self._place, self._pane, self._remapped = place, "board", remapped
+        self._info, self._pane, self._remapped = info, "board", remapped
 
-    def show(self, place: Place, pane: str) -> None:
+    def show(self, info: HeaderInfo, pane: str) -> None:
         """Another pane has the keys, or there is another preset: nothing else of the place is told here."""
-        same = pane == self._pane and place.preset == self._place.preset
-        self._place, self._pane = place, pane
+        same = pane == self._pane and info.preset == self._info.preset
+        self._info, self._pane = info, pane
         if not same or not self._drawn:
             self.redraw()
 
     def on_click(self, event: Click) -> None:
         """A click does what stands there."""
-        action = footer_action(event.x, self._pane, self._place, self.size.width, self._remapped)
+        action = footer_action(event.x, self._pane, self._info, self.size.width, self._remapped)
         if action is not None:
             event.stop()
-            self.post_message(Asked("action", action))
+            self.post_message(Request("action", action))
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """One."""
-        return [footer_row(self._pane, self._place, width, self.skin, self._remapped)]
+        return [footer_row(self._pane, self._info, width, self.skin, self._remapped)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partialmethod
 
 from textual import events
 
@@ -11,9 +12,9 @@ from perfmon.viewmodel import MonitorState
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..render.timeline import Drawn, Made, TimelineView, board_title, draw_board
+from ..render.timeline import Drawn, TimelineView, board_title, draw_board
 from ..theme import ThemeStyles
-from ..widgets.pane import Asked, Pane
+from ..widgets.pane import Pane, Request
 
 _ORDERS = ("usual", "worst", "name")
 
@@ -21,8 +22,8 @@ _ORDERS = ("usual", "worst", "name")
 class BoardPane(Pane, can_focus=True):
     """Weight updates, checkpoints, generation, metrics and alerts.
 
-    Posts `Asked("cursor", moment)` when a column is clicked, `Asked("open_lane", lane)` for the lane that is to be
-    opened, `Asked("view")` when it needs a picture with another number of columns.
+    Posts `Request("cursor", moment)` when a column is clicked, `Request("open_lane", lane)` for the lane that is to be
+    opened, `Request("view")` when it needs a picture with another number of columns.
     """
 
     def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
@@ -32,7 +33,6 @@ class BoardPane(Pane, can_focus=True):
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
-        self._made = Made()
         self._drawn_board = Drawn([], [], 0, 0, 0)
 
     @property
@@ -70,7 +70,7 @@ class BoardPane(Pane, can_focus=True):
             # Made for another width: the next picture is on its way.
             return [self.title_row(1, "TIMELINE", "", "", width)] if titles else []
         sight = replace(self.sight, focused=self.has_focus)
-        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, self._made, header=titles)
+        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
         self._drawn_board = drawn
         self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
         if not titles:
@@ -84,28 +84,22 @@ class BoardPane(Pane, can_focus=True):
         self.sight = replace(self.sight, selected=min(max(0, at), last))
         self.redraw()
 
-    def do_up(self) -> None:
-        """The lane above."""
-        self._select(self.sight.selected - 1)
+    def _select_by(self, by: int) -> None:
+        self._select(self.sight.selected + by)
 
-    def do_down(self) -> None:
-        """The lane below."""
-        self._select(self.sight.selected + 1)
+    do_up = partialmethod(_select_by, -1)
+    do_down = partialmethod(_select_by, 1)
 
-    def do_page_up(self) -> None:
-        """A page of lanes up."""
-        self._select(self.sight.selected - max(1, self.size.height - 3))
+    def _select_page(self, sign: int) -> None:
+        self._select_by(sign * max(1, self.size.height - 3))
 
-    def do_page_down(self) -> None:
-        """A page of lanes down."""
-        self._select(self.sight.selected + max(1, self.size.height - 3))
+    do_page_up = partialmethod(_select_page, -1)
+    do_page_down = partialmethod(_select_page, 1)
 
-    def do_top(self) -> None:
-        """The first lane."""
-        self._select(0)
+    do_top = partialmethod(_select, 0)
 
     def do_bottom(self) -> None:
-        """The last lane."""
+        """Select the last lane."""
         self._select(self._drawn_board.count)
 
     def do_sort(self) -> None:
@@ -117,11 +111,11 @@ class BoardPane(Pane, can_focus=True):
     def do_open(self) -> None:
         """Opens the selected lane."""
         if self.lane is not None:
-            self.post_message(Asked("open_lane", self.lane))
+            self.post_message(Request("open_lane", self.lane))
 
     def on_resize(self) -> None:
         """Other columns."""
-        self.post_message(Asked("view"))
+        self.post_message(Request("view"))
 
     # --- mouse ------------------------------------------------------------------------------------------------
     def on_click(self, event: events.Click) -> None:
@@ -135,16 +129,16 @@ class BoardPane(Pane, can_focus=True):
         geometry, port = Geometry.of(self.size.width), self._picture.board.viewport
         column = event.x - geometry.begin
         if 0 <= column < geometry.chart:
-            self.post_message(Asked("cursor", port.start + (column + 0.5) * port.column_s))
+            self.post_message(Request("cursor", port.start + (column + 0.5) * port.column_s))
         if event.chain >= 2:
             self.do_open()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel goes through the lanes."""
+        """Select the lane above."""
         event.stop()
-        self._select(self.sight.selected - 1)
+        self._select_by(-1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Likewise."""
+        """Select the lane below."""
         event.stop()
-        self._select(self.sight.selected + 1)
+        self._select_by(1)

@@ -14,7 +14,7 @@ from perfmon.textgraphics import axis, compact, compact_seconds, cut, fit, gantt
 from perfmon.viewmodel import Alert, AlertState, Bar, Leg, Level, MonitorState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, Words, cells, ending, moment_text, paragraph, rule, short_duration, wrapped
+from .rows import Entry, Row, Run, Words, cells, ending, moment_text, paragraph, rule, short_duration, wrapped
 
 # --- An alert as one row: what it is, how long, how often, what it cost, and when it happened ---
 
@@ -310,15 +310,6 @@ _HOUR_S = 3600.0
 _SOURCE_SHARE = 0.35
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the page."""
-
-    words: Words
-    evidence: EvidenceLine | None = None
-    """The log line that it shows: what the cursor stops at."""
-
-
 def status(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> Words:
     """Severity, state, age, how often, first and last."""
     finding, base = alert.finding, picture.time_base
@@ -334,7 +325,7 @@ def status(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     )
 
 
-def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Line]:
+def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
     finding = alert.finding
     room = width - 2
@@ -346,13 +337,13 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
         ("NOT OBSERVED", "would raise the confidence", _bullets(finding.unseen, skin, room)),
         ("OCCURRENCES", "newest first", waterfall(alert, picture, skin, width)),
     ]
-    lines = [Line(words) for words in paragraph(finding.sentence, room, "text", " ")]
+    lines = [Entry(words) for words in paragraph(finding.sentence, room, "text", " ")]
     # A name that fills the row would leave its value a column, and every line of that as wide as the name.
     named = ((f" {cut(name, max(1, room // 2))}: ", value) for name, value in alert.key[1])
-    lines += [Line(words) for name, value in named for words in paragraph(value, room, "muted", name)]
+    lines += [Entry(words) for name, value in named for words in paragraph(value, room, "muted", name)]
     for title, note, body in sections:
         if body:
-            lines += [Line(rule(title, skin, width, note)), *map(Line, body)]
+            lines += [Entry(rule(title, skin, width, note)), *map(Entry, body)]
     return [*lines, *_evidence(finding.evidence, skin, width)]
 
 
@@ -409,14 +400,14 @@ def _bullets(texts: Sequence[str], skin: ThemeStyles, room: int) -> list[Words]:
     return [words for text in texts for words in paragraph(text, room, "muted", f" {skin.glyph('unknown')} ", "stale")]
 
 
-def _evidence(lines: Sequence[EvidenceLine], skin: ThemeStyles, width: int) -> list[Line]:
+def _evidence(lines: Sequence[EvidenceLine], skin: ThemeStyles, width: int) -> list[Entry]:
     """Position and text of each line; keys act on the one under the cursor."""
     if not lines:
         return []
     where = [f"{line.source}:{line.line}" for line in lines]
     column = min(max(cells(place) for place in where), max(8, int(_SOURCE_SHARE * width)))
-    rows = [Line(rule("EVIDENCE", skin, width, "Enter log  y copy  O pager" if width >= 60 else ""))]
+    rows = [Entry(rule("EVIDENCE", skin, width, "Enter log  y copy  O pager" if width >= 60 else ""))]
     for place, line in zip(where, lines, strict=True):
-        told = (f" {ending(place, column, skin)}  ", "accent"), (fit(line.text, max(0, width - column - 4)), "text")
-        rows.append(Line(told, line))
+        words = (f" {ending(place, column, skin)}  ", "accent"), (fit(line.text, max(0, width - column - 4)), "text")
+        rows.append(Entry(words, line))
     return rows

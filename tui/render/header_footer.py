@@ -26,7 +26,7 @@ _RUN_STYLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HeaderInfo:
     """State of the screen itself: the view, and resource usage."""
 
     title: str
@@ -35,7 +35,7 @@ class Place:
     unseen_lines: int = 0
     cpu_percent: float | None = None
     rss_bytes: int | None = None
-    said: str = ""
+    message: str = ""
     """The newest notice, for a while."""
     preset: str = "overview"
 
@@ -50,16 +50,16 @@ def moment_text(time: float, picture: MonitorState) -> str:
     return f"{time:.1f} s"
 
 
-def header_row(picture: MonitorState, place: Place, width: int, skin: ThemeStyles) -> Row:
+def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeStyles) -> Row:
     """Sources, state and time."""
     text, bar = skin.style("text"), skin.style("frame")
     sep: Run = (f" {skin.glyph('vertical')} ", bar)
-    if place.said:
+    if info.message:
         # For a few seconds it has all the room that it needs: who has just done something looks for it.
-        told = [(f" {plain(place.said, 300)} ", skin.style("accent"))]
-        return between(told, _state(picture, place, skin), width, (" ", text))
+        message = [(f" {plain(info.message, 300)} ", skin.style("accent"))]
+        return between(message, _state(picture, info, skin), width, (" ", text))
     left: list[Run] = [(" perfmon ", skin.style("accent"))] if width >= 100 else [(" ", text)]
-    left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
+    left.append((plain(info.title, max(10, width // 4)), skin.style("title")))
     before = len(left)
     after: list[Run] = []
     if picture.recording is not None and picture.recording.failed is not None:
@@ -67,8 +67,8 @@ def header_row(picture: MonitorState, place: Place, width: int, skin: ThemeStyle
     elif picture.recording is not None:
         since = format_seconds(picture.recording.since_s)
         after += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
-    after += [sep, *_state(picture, place, skin, brief=width < 72)]
-    cost, clock = _cost(place, width, skin), _present(picture, skin)
+    after += [sep, *_state(picture, info, skin, brief=width < 72)]
+    cost, clock = _cost(info, width, skin), _present(picture, skin)
     told, brief = [sep, *_sources(picture, width, skin)], [sep, *_sources(picture, 0, skin)]
     room = width - row_cells((*left, *after)) - 1
     # Where there is little room what it costs goes first, then how fast lines come: the time is asked for most.
@@ -86,11 +86,11 @@ def header_row(picture: MonitorState, place: Place, width: int, skin: ThemeStyle
     return between(left, right, width, (" ", text))
 
 
-def _cost(place: Place, width: int, skin: ThemeStyles) -> list[Run]:
+def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
     """Resource usage of perfmon."""
-    if place.cpu_percent is None or place.rss_bytes is None or width < 110:
+    if info.cpu_percent is None or info.rss_bytes is None or width < 110:
         return []
-    return [(f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint"))]
+    return [(f" cpu {info.cpu_percent:.1f}%  {format_bytes(info.rss_bytes)} ", skin.style("faint"))]
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
@@ -121,13 +121,13 @@ def _rate(lines: float) -> str:
     return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
 
 
-def _state(picture: MonitorState, place: Place, skin: ThemeStyles, brief: bool = False) -> list[Run]:
-    span = (f" {short_duration(place.span_s)}", skin.style("muted"))
-    if place.paused_at is not None:
-        behind = max(0.0, picture.now - place.paused_at)
-        said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)}"
+def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bool = False) -> list[Run]:
+    span = (f" {short_duration(info.span_s)}", skin.style("muted"))
+    if info.paused_at is not None:
+        behind = max(0.0, picture.now - info.paused_at)
+        said = f"PAUSED {skin.glyph('paused')} {moment_text(info.paused_at, picture)}"
         said += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
-        more = f" +{place.unseen_lines} line{'s' * (place.unseen_lines != 1)}" if place.unseen_lines else ""
+        more = f" +{info.unseen_lines} line{'s' * (info.unseen_lines != 1)}" if info.unseen_lines else ""
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
@@ -161,20 +161,20 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-def footer_row(pane: str, place: Place, width: int, skin: ThemeStyles, remapped: Mapping[str, str]) -> Row:
+def footer_row(pane: str, info: HeaderInfo, width: int, skin: ThemeStyles, remapped: Mapping[str, str]) -> Row:
     """The keys that matter while `pane` has them."""
-    right: list[Run] = [(f"{place.preset} ", skin.style("faint"))]
+    right: list[Run] = [(f"{info.preset} ", skin.style("faint"))]
     runs: list[Run] = [(" ", skin.style("text"))]
-    for action in _footer_actions(pane, place, width, remapped):
+    for action in _footer_actions(pane, info, width, remapped):
         runs.append((spelled(keys_of(action, remapped)[0]), skin.style("footer-key")))
         runs.append((f" {action.title}  ", skin.style("footer-text")))
     return between(runs, right, width, (" ", skin.style("text")))
 
 
-def footer_action(at: int, pane: str, place: Place, width: int, remapped: Mapping[str, str]) -> Action | None:
+def footer_action(at: int, pane: str, info: HeaderInfo, width: int, remapped: Mapping[str, str]) -> Action | None:
     """Part in column `at` of that row."""
     begin = 1
-    for action in _footer_actions(pane, place, width, remapped):
+    for action in _footer_actions(pane, info, width, remapped):
         end = begin + _footer_cells(action, remapped)
         if begin <= at < end - 2:  # two cells lie between them
             return action
@@ -182,9 +182,9 @@ def footer_action(at: int, pane: str, place: Place, width: int, remapped: Mappin
     return None
 
 
-def _footer_actions(pane: str, place: Place, width: int, remapped: Mapping[str, str]) -> Iterator[Action]:
+def _footer_actions(pane: str, info: HeaderInfo, width: int, remapped: Mapping[str, str]) -> Iterator[Action]:
     """Those that there is room for."""
-    room = width - 1 - cells(f"{place.preset} ")
+    room = width - 1 - cells(f"{info.preset} ")
     for action in footer_actions(pane):
         size = _footer_cells(action, remapped)
         if size <= room:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from math import ceil, floor
 
 from rich.style import Style
 
 from perfmon.core import plain
-from perfmon.textgraphics import compact, compact_value, fit, gantt, limits, spark
+from perfmon.textgraphics import compact_value, gantt, limits, spark
 from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
 
 from ..theme import ThemeStyles
@@ -163,13 +163,8 @@ class Lane:
     """Of a row of several: what the cursor may stand on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A lane that is drawn when it is asked for."""
-
-    of: tuple[object, ...]
-    """Input of the lane: with the same objects as before, the lane is unchanged."""
-    draw: Callable[[], Lane]
+LazyLane = Callable[[], Lane]
+"""A lane that is drawn when it is needed: most lanes are out of view."""
 
 
 def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
@@ -332,29 +327,29 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
 
 def lanes_of(
     board: Board, geometry: Geometry, skin: ThemeStyles, update_rows: int, order: str, wanted: str, brief: bool = False
-) -> list[Drawing]:
-    """All lanes from top to bottom, each drawn when it is asked for: most of them are out of sight.
+) -> list[LazyLane]:
+    """All lanes from top to bottom.
 
     `brief`: what has limits goes first, the worst of it before the rest; for where few lanes have room.
     """
     port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
-    drawings: list[Drawing] = []
-    told: set[str] = set()
+    lanes: list[LazyLane] = []
+    of_spans: set[str] = set()
     spans, metrics = (board.spans, ordered(board.metrics, order)) if not brief else _pressing(board, stats)
     for lane in spans:
         if lane.kind == UPDATES:
-            drawings += _updates(lane.bars, port, geometry, skin, update_rows)
+            lanes += _updates(lane.bars, port, geometry, skin, update_rows)
         elif lane.bars:
-            told.add(lane.metric)
-            drawings.append(_bound_span(lane, stats.get(lane.metric), port, geometry, skin))
+            of_spans.add(lane.metric)
+            lanes.append(partial(span_lane, lane, stats.get(lane.metric), port, geometry, skin))
     if not brief:
-        drawings.append(Drawing((board.ticks,), lambda: alerts_lane(board.ticks, port, geometry, skin)))
-    for metric in metrics:
-        if metric.name not in told or wanted:
-            drawings.append(_bound_metric(metric, geometry, skin))
+        lanes.append(partial(alerts_lane, board.ticks, port, geometry, skin))
+    lanes += [
+        partial(metric_lane, metric, geometry, skin) for metric in metrics if metric.name not in of_spans or wanted
+    ]
     if not wanted:
-        return drawings
-    return [drawing for drawing in drawings if wanted in (drawn := drawing.draw()).label or wanted in drawn.key]
+        return lanes
+    return [draw for draw in lanes if wanted in (drawn := draw()).label or wanted in drawn.key]
 
 
 def _pressing(board: Board, stats: Mapping[str, MetricLane]) -> tuple[list[SpanLane], list[MetricLane]]:
@@ -375,32 +370,13 @@ def _critical_share(lane: MetricLane | None) -> float:
     return lane.critical_share or 0.0 if lane is not None else 0.0
 
 
-def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int) -> list[Drawing]:
+def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int) -> list[LazyLane]:
     """The newest updates on rows of their own, those before them together on one."""
-    if not bars:
-        return []
-    if rows <= 1 or len(bars) > rows:
-        own = bars[len(bars) - (rows - 1) :] if rows > 1 else ()
-        rest = bars[: len(bars) - len(own)]
-        label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
-        first: list[Drawing] = [Drawing((UPDATES, *rest), lambda: shared_lane(rest, port, geometry, skin, label))]
-    else:
-        own, first = bars, []
-    return first + [_bound_update(bar, port, geometry, skin) for bar in own]
-
-
-def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Drawing:
-    return Drawing((bar,), lambda: update_lane(bar, port, geometry, skin))
-
-
-def _bound_span(
-    lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: ThemeStyles
-) -> Drawing:
-    return Drawing((lane, stats), lambda: span_lane(lane, stats, port, geometry, skin))
-
-
-def _bound_metric(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Drawing:
-    return Drawing((lane,), lambda: metric_lane(lane, geometry, skin))
+    own = bars if len(bars) <= rows and rows > 1 else bars[len(bars) - (rows - 1) :] if rows > 1 else ()
+    rest = bars[: len(bars) - len(own)]
+    label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
+    shared = [partial(shared_lane, rest, port, geometry, skin, label)] if rest else []
+    return [*shared, *(partial(update_lane, bar, port, geometry, skin) for bar in own)]
 
 
 def ordered(lanes: Sequence[MetricLane], order: str) -> list[MetricLane]:
@@ -410,8 +386,3 @@ def ordered(lanes: Sequence[MetricLane], order: str) -> list[MetricLane]:
     if order == "worst":
         return sorted(lanes, key=lambda lane: (-(lane.critical_share or 0.0), -lane.now_level))
     return list(lanes)
-
-
-def figure(value: float, cells: int = 7) -> str:
-    """A bare number, right-aligned."""
-    return fit(compact(value, cells), cells, right=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rich.cells import cell_len, set_cell_size
@@ -12,6 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from perfmon.core import TimeBase, format_seconds, plain
+from perfmon.diagnosis import EvidenceLine
 from perfmon.textgraphics import fit
 
 from ..theme import ThemeStyles
@@ -160,6 +162,15 @@ def _common(before: Run, after: Run, forward: bool) -> int:
 Words = tuple[tuple[str, str], ...]
 """(text, name of a style): a row before anybody knows on which ground it will stand."""
 _LONGEST = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a page."""
+
+    words: Words = ()
+    evidence: EvidenceLine | None = None
+    """The log line that it shows: the cursor stops at it."""
 
 
 def styled(words: Words, skin: ThemeStyles, ground: str) -> Row:

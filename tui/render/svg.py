@@ -1,15 +1,12 @@
-"""Screens as SVG images and pages, written to files."""
+"""Screens as SVG images."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
 
 from rich.color import Color, blend_rgb
@@ -20,15 +17,8 @@ from textual._context import visible_screen_stack
 from textual.app import App
 from textual.strip import Strip
 
-from perfmon.core import InputError
-from perfmon.viewmodel import MonitorState
-
 from ..theme import ThemeStyles
 from .rows import Row, Run, cells, merged
-
-if TYPE_CHECKING:
-    from ..handlers.open import ActionHandlers
-
 
 # --- Rows as an SVG image that needs nothing else: no web font, no remote address ---
 #
@@ -212,50 +202,3 @@ def strips(app: App[Any]) -> list[Strip]:
     """The screen row by row: as `App.export_screenshot` has it, but what is still to be painted stays so."""
     visible_screen_stack.set(app._background_screens)
     return app.screen._compositor.render_strips()
-
-
-async def save_svg(app: ActionHandlers, path: str) -> None:
-    """Writes the image to `path`, or where that is a folder or "", to a file named after the moment; says so."""
-    from perfmon.reports import save
-
-    image = captured(app, app.skin, app.opening.title)
-    try:
-        file = await asyncio.to_thread(save, image, Path(path or "."), datetime.now().astimezone(), ".svg")
-    except InputError as error:
-        app.say(str(error))
-        return
-    app.say(f"written: {file}")
-
-
-# --- Keeps what is on the screen, or was learned from a log, as a file ---
-
-
-def keep_page(picture: MonitorState, path: str = "") -> Path:
-    """Writes the page of a picture to `path`: a new file, or a folder (this one) where it is named after the moment.
-
-    Returns the file. Raises InputError when nothing was read yet, for a file that exists, and for one that cannot be
-    written.
-    """
-    from perfmon.reports import render_page, save
-
-    if picture.snapshot is None:
-        raise InputError("nothing has been read yet")
-    made, target = datetime.now().astimezone(), Path(path or ".").expanduser()
-    if target.is_file():
-        raise InputError(f"{path}: already exists (choose another name)")
-    return save(render_page(picture.snapshot, picture, made), target, made)
-
-
-def keep_format(log: str) -> str:
-    """Learns a format from a log and puts it among those of the user; says which file and what it reads.
-
-    Raises PerfmonError, in one line, where nothing is learned or it cannot be written.
-    """
-    from perfmon.core import load_config
-    from perfmon.pipeline import format_name, installed, keep, learn
-    from perfmon.sources.formats import load_packs
-
-    packs, name = load_packs(load_config().format_dirs), format_name(log)
-    target = installed(name, packs)
-    proposal = learn(log, name, packs)
-    return f"written: {keep(proposal, target)} ({', '.join(proposal.found)})"

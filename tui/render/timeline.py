@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from math import floor, isnan
+from math import isnan
 
 from perfmon.core import plain
 from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
@@ -13,7 +12,7 @@ from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, 
 
 from ..theme import ThemeStyles
 from .header_footer import moment_text
-from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
+from .lanes import UPDATES, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
 from .rows import Row, Run, short_duration
 
 _MOST_UPDATES = 7
@@ -62,62 +61,18 @@ class Drawn:
     selected: int
 
 
-class Made:
-    """Rows that were drawn, so that those whose lanes have not changed need not be drawn again."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, tuple[tuple[object, ...], tuple[object, ...], Lane, Row]] = {}
-        self._axis: tuple[tuple[object, ...], Row] | None = None
-        self.board: tuple[Board, tuple[object, ...], Drawn] | None = None
-        """The board that was drawn last, how, and what came of it."""
-
-    def axis(self, how: tuple[object, ...], row_of: Callable[[], Row]) -> Row:
-        """The row of the axis, which depends on `how` alone."""
-        if self._axis is None or self._axis[0] != how:
-            self._axis = how, row_of()
-        return self._axis[1]
-
-    def get(
-        self, at: int, drawing: Drawing, how: tuple[object, ...], row_of: Callable[[Lane], Row]
-    ) -> tuple[Lane, Row]:
-        """The lane and the row at a place; `how` says what else the row depends on."""
-        held = self._rows.get(at)
-        if held is not None and held[1] == how and _same(held[0], drawing.of):
-            return held[2], held[3]
-        lane = drawing.draw()
-        row = row_of(lane)
-        self._rows[at] = (drawing.of, how, lane, row)
-        return lane, row
-
-
-def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
-    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
-
-
 def draw_board(
-    picture: MonitorState,
-    width: int,
-    height: int,
-    sight: TimelineView,
-    skin: ThemeStyles,
-    made: Made,
-    header: bool = True,
+    picture: MonitorState, width: int, height: int, sight: TimelineView, skin: ThemeStyles, header: bool = True
 ) -> Drawn:
-    """`height` rows of the board of a picture; of the same board drawn the same way only the axis is looked at."""
-    board, port, how = picture.board, picture.board.viewport, (width, height, sight, skin, header)
-    # Within a quarter of a column nobody sees the axis move.
-    quarters = floor(4.0 * (picture.now - port.start) / port.column_s) if port.column_s > 0 else 0
+    """`height` rows of the timeline of a picture: with `header` the axis, and the lanes in view."""
     geometry = Geometry.of(width)
-    seen = (port.start, port.end, quarters, width, sight.cursor, picture.time_base, skin)
-    axis = [made.axis(seen, lambda: _axis_row(picture, geometry, sight.cursor, skin))] if header else []
-    if made.board is None or made.board[0] is not board or made.board[1] != how:
-        made.board = board, how, _drawn_lanes(board, geometry, height - header, sight, skin, made, brief=not header)
-    drawn = made.board[2]
+    drawn = _drawn_lanes(picture.board, geometry, height - header, sight, skin, brief=not header)
+    axis = [_axis_row(picture, geometry, sight.cursor, skin)] if header else []
     return replace(drawn, rows=[*axis, *drawn.rows], lanes=[*[None] * header, *drawn.lanes])
 
 
 def _drawn_lanes(
-    board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, made: Made, *, brief: bool
+    board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
 ) -> Drawn:
     """The lanes in view, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
@@ -131,19 +86,16 @@ def _drawn_lanes(
     elif selected >= top + body:
         top = selected - body + 1
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
+    shown: list[Lane | None] = []
     rows: list[Row] = []
-    kept: list[Lane | None] = []
-    port = (board.viewport.start, board.viewport.end, column, skin)
-    for at, drawing in enumerate(lanes[top : top + body]):
-        chosen = sight.focused and top + at == selected
-        row_of = partial(lane_row, port=board.viewport, geometry=geometry, column=column, chosen=chosen, skin=skin)
-        lane, row = made.get(at, drawing, (*port, geometry, chosen), row_of)
-        rows.append(row)
-        kept.append(lane)
+    for at, draw in enumerate(lanes[top : top + body], top):
+        lane = draw()
+        shown.append(lane)
+        rows.append(lane_row(lane, board.viewport, geometry, column, sight.focused and at == selected, skin))
     if not lanes and sight.wanted and body > 0:
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
-        rows, kept = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
-    return Drawn(rows, kept, len(lanes), top, selected)
+        rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
+    return Drawn(rows, shown, len(lanes), top, selected)
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:

@@ -13,7 +13,7 @@ from perfmon.viewmodel import Bar, Level, MonitorState
 
 from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
-from .rows import Row, Words, cropped, ending, moment_text, paragraph, rule, styled
+from .rows import Entry, Row, Words, cropped, ending, moment_text, paragraph, rule, styled
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9
@@ -25,7 +25,7 @@ _STYLES = ("send", "queue", "rpc", "done")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UpdateLines:
     """Lines of an update in the log buffer."""
 
     lines: tuple[Line, ...] = ()
@@ -38,17 +38,13 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the page."""
+class LogEntry(Entry):
+    """A log line of the page."""
 
-    words: Words = ()
     row: Line | None = None
-    """The log line that is shown instead of words."""
     gap_ms: float | None = None
     mark: str = ""
-    """The leg that the gap before it is."""
-    evidence: EvidenceLine | None = None
-    """Lines where the cursor stops."""
+    """The phase that the gap before it is."""
 
 
 def name_of(bar: Bar) -> str:
@@ -68,24 +64,24 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
     )
 
 
-def trace_page(bar: Bar, told: Told, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
+def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
     sections: list[tuple[str, str, list[Entry]]] = [
         ("LEGS", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
-        ("LINES", _count(told), _lines(bar, told, picture, skin, width)),
+        ("LINES", _count(found), _lines(bar, found, picture, skin, width)),
         ("CLOCKS", "", [*map(Entry, _clocks(picture, skin, width))]),
         ("AT THE SAME TIME", "", [*map(Entry, _beside(bar, picture, skin, width))]),
     ]
     return [entry for title, note, body in sections if body for entry in (Entry(rule(title, skin, width, note)), *body)]
 
 
-def entry_row(entry: Entry, told: Told, wall: bool, skin: ThemeStyles, width: int, ground: str) -> Row:
+def entry_row(entry: Entry, found: UpdateLines, wall: bool, skin: ThemeStyles, width: int, ground: str) -> Row:
     """A line of the page as it is drawn."""
-    if entry.row is None:
+    if not isinstance(entry, LogEntry) or entry.row is None:
         return styled(entry.words, skin, ground)
     wide = width >= _WIDE
     room = width - _MARK if wide else width
-    columns = Columns.of(room, short_names(told.names), gaps=wide, wall=wall)
+    columns = Columns.of(room, short_names(found.names), gaps=wide, wall=wall)
     marked = Marked(selected=ground == "cursor", gap_ms=entry.gap_ms)
     row = cropped(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
     return (*row, *styled(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
@@ -127,37 +123,37 @@ def _missing(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-def _count(told: Told) -> str:
-    if not told.lines:
+def _count(found: UpdateLines) -> str:
+    if not found.lines:
         return ""
-    logs = counted(len({line.source for line in told.lines}), "log")
-    return f"{counted(len(told.lines), 'line')} of {logs}  Enter log  y copy"
+    logs = counted(len({line.source for line in found.lines}), "log")
+    return f"{counted(len(found.lines), 'line')} of {logs}  Enter log  y copy"
 
 
-def _lines(bar: Bar, told: Told, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
+def _lines(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     entries: list[Entry] = []
-    lines = tuple(line._replace(text=_without_head(line.text, bar.key)) for line in told.lines)
+    lines = tuple(line._replace(text=_without_head(line.text, bar.key)) for line in found.lines)
     gaps, marks = gaps_of(lines), leg_marks([line.text for line in lines])
-    for at, (line, full) in enumerate(zip(lines, told.lines, strict=True)):
-        evidence = EvidenceLine(told.names.get(line.source, ""), line.number, full.text)
+    for at, (line, full) in enumerate(zip(lines, found.lines, strict=True)):
+        evidence = EvidenceLine(found.names.get(line.source, ""), line.number, full.text)
         gap, mark = gaps.get(at), marks.get(at, "")
         if width < _WIDE and gap is not None:
             entries.append(Entry(((f"{gap_text(gap)}", "accent"), (_marked(mark, skin), mark or "text"))))
-        entries.append(Entry((), line, gap, mark, evidence))
-    said = _why_not(bar, told)
+        entries.append(LogEntry((), evidence, line, gap, mark))
+    said = _why_not(bar, found)
     entries += [Entry(words) for words in paragraph(said, width - 1, "muted", " ")] if said else []
-    return entries if told.lines else [*entries, *_evidence(bar, picture, skin, width)]
+    return entries if found.lines else [*entries, *_evidence(bar, picture, skin, width)]
 
 
-def _why_not(bar: Bar, told: Told) -> str:
+def _why_not(bar: Bar, found: UpdateLines) -> str:
     """Reason for missing lines."""
     if not bar.key:
         return "its lines carry no id, so no lines can be found"
-    if not told.complete:
+    if not found.complete:
         return "searching …"
-    if told.lost:
+    if found.lost:
         return "its first lines are no longer buffered"
-    return "" if told.lines else "no buffered line belongs to it"
+    return "" if found.lines else "no buffered line belongs to it"
 
 
 def _evidence(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partialmethod
 from math import isnan
 
-from textual.app import ComposeResult
 from textual.events import Click
-from textual.screen import Screen
 
 from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value
 from perfmon.textgraphics import compact_value
@@ -17,14 +16,13 @@ from ..render.chart import LABEL, chart_rows, resampled
 from ..render.header_footer import key_row
 from ..render.rows import Row, Words, between, moment_text, short_duration, styled
 from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
-from ..widgets.pane import Pane
+from ..widgets.overlays import Overlay
 
 _FAR = 10
-_LOOK_S = 0.5
 _KEYS = (("esc", "back"), ("[ ]", "other metrics"), ("← →", "cursor"), ("+ -", "time"))
 
 
-class ChartPage(Pane, can_focus=True):
+class ChartPage(Overlay):
     """A metric of the board, in as much room as there is."""
 
     DEFAULT_CSS = "ChartPage { height: 1fr; }"
@@ -38,10 +36,9 @@ class ChartPage(Pane, can_focus=True):
         self._picture = picture
 
     def show(self, picture: MonitorState) -> None:
-        """Repaints what differs from the picture before."""
-        if picture.number != self._picture.number:
-            self._picture = picture
-            self.redraw()
+        """Show a newer picture."""
+        self._picture = picture
+        self.redraw()
 
     @property
     def lane(self) -> MetricLane | None:
@@ -146,6 +143,7 @@ class ChartPage(Pane, can_focus=True):
         return min(count - 1, int((self.cursor - port.start) / (port.end - port.start) * count))
 
     def _step(self, by: int) -> None:
+        """Move the cursor by columns; the first time, to the newest value."""
         lane, width = self.lane, self.size.width
         if lane is None:
             return
@@ -160,21 +158,10 @@ class ChartPage(Pane, can_focus=True):
         self.cursor = port.start + (column + 0.5) * (port.end - port.start) / self._plot_width(self.size.width)
         self.redraw()
 
-    def do_cursor_left(self) -> None:
-        """A column back; the first time to the newest value."""
-        self._step(-1)
-
-    def do_cursor_right(self) -> None:
-        """A column on."""
-        self._step(1)
-
-    def do_cursor_left_far(self) -> None:
-        """Ten columns back."""
-        self._step(-_FAR)
-
-    def do_cursor_right_far(self) -> None:
-        """Ten columns on."""
-        self._step(_FAR)
+    do_cursor_left = partialmethod(_step, -1)
+    do_cursor_right = partialmethod(_step, 1)
+    do_cursor_left_far = partialmethod(_step, -_FAR)
+    do_cursor_right_far = partialmethod(_step, _FAR)
 
     def on_click(self, event: Click) -> None:
         """Reads off the column."""
@@ -193,46 +180,9 @@ class ChartPage(Pane, can_focus=True):
             self.metric = names[at % len(names)]
             self.redraw()
 
-    def do_next_alert(self) -> None:
-        """The next metric."""
-        self._turn(1)
-
-    def do_previous_alert(self) -> None:
-        """The metric before."""
-        self._turn(-1)
-
-    do_next_pane = do_down = do_next_alert
-    do_previous_pane = do_up = do_previous_alert
-
-    def do_back(self) -> None:
-        """Closes the chart."""
-        self.screen.dismiss(None)
+    do_next_alert = do_next_pane = do_down = partialmethod(_turn, 1)
+    do_previous_alert = do_previous_pane = do_up = partialmethod(_turn, -1)
 
 
 def _style(level: Level) -> str:
     return "text" if level is Level.NONE else LEVEL_NAMES[level]
-
-
-class ChartScreen(Screen[None]):
-    """Opens over everything; looks for a newer picture twice a second. `metric` is a lane's name."""
-
-    def __init__(self, skin: ThemeStyles, metric: str, picture_of: Callable[[], MonitorState]) -> None:
-        super().__init__()
-        self._picture_of = picture_of
-        self.page = ChartPage(skin, metric, picture_of())
-
-    def compose(self) -> ComposeResult:
-        """The page."""
-        yield self.page
-
-    def on_mount(self) -> None:
-        """Keys go to the page."""
-        self.page.focus()
-        self.set_interval(_LOOK_S, self._look)
-
-    def _look(self) -> None:
-        self.page.show(self._picture_of())
-
-    def dress(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
-        self.page.dress(skin)

@@ -145,8 +145,8 @@ class Leaving(App[int]):
         self.fault: Exception | None = None
         """Exception that caused the exit, if any."""
 
-    def heed_signals(self) -> None:
-        """They end it from now on."""
+    def exit_on_signals(self) -> None:
+        """Exit on signals from now on."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import UsageError, plain
@@ -10,7 +10,7 @@ from perfmon.logbuffer import Query
 from perfmon.textgraphics import compact_value, fit
 from perfmon.viewmodel import Alert, AlertState, Level, MonitorState
 
-from ..actions import ACTIONS, spelled
+from ..actions import ACTIONS, keys_of, spelled
 from ..commands import COMMANDS, Command, known, quoted
 from ..layout import LAYOUTS
 from ..render.alerts import LEVELS, WORDS
@@ -110,8 +110,8 @@ class Choice:
     """Further searched text that is not shown."""
 
 
-def choices(picture: MonitorState, themes: Iterable[str], keys: dict[str, tuple[str, ...]]) -> list[Choice]:
-    """Everything that there is to choose from; `keys` are those of each action."""
+def choices(picture: MonitorState, themes: Iterable[str], keys: Mapping[str, str]) -> list[Choice]:
+    """Everything that there is to choose from; `keys` are those that the user chose, by action."""
     firing = [alert for alert in picture.alerts if alert.state not in _OVER]
     rest = [alert for alert in picture.alerts if alert.state in _OVER]
     return [
@@ -162,11 +162,11 @@ def _command(command: Command) -> Choice:
     return Choice("run", command.usage, command.help, command.name, unfinished=command.least > 0)
 
 
-def _actions(keys: dict[str, tuple[str, ...]]) -> Iterator[Choice]:
+def _actions(keys: Mapping[str, str]) -> Iterator[Choice]:
     names = {command.name for command in COMMANDS}
     for action in ACTIONS:
         if action.word not in names:
-            pressed = " ".join(spelled(key) for key in keys.get(action.id, action.keys))
+            pressed = " ".join(spelled(key) for key in keys_of(action, keys))
             yield Choice("do", action.word, f"{action.help}  {pressed}", action.word, also=action.title)
 
 

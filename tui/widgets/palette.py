@@ -1,9 +1,8 @@
-"""The palette, where everything has a name, and the prompt for one line."""
+"""The palette: alerts, metrics, weight updates and logs of this moment, and everything that can be done, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -14,18 +13,11 @@ from textual.widgets import Input, Label
 
 from perfmon.viewmodel import MonitorState
 
-from ..actions import ACTIONS, keys_of
 from ..commands import Command, known
 from ..render.rows import Row, between
 from ..theme import ThemeStyles
 from .choices import Choice, Fit, choice_row, choices, fitting, problem_of
 from .pane import Listing
-
-if TYPE_CHECKING:
-    from ..messages import AppOptions
-
-
-# --- Everything by name: alerts, metrics, traces and logs as they are at this moment, and all that can be done ---
 
 
 class Chosen(Message):
@@ -98,7 +90,7 @@ class Offered(Listing, can_focus=False):
 
 
 class Palette(ModalScreen[str | None]):
-    """Gives the command that was chosen, as `commands.obey` takes it; None when it was left."""
+    """Gives the command that was chosen, as `commands.run_command` takes it; None when it was left."""
 
     DEFAULT_CSS = """
     Palette { align: center top; background: $background; }
@@ -108,7 +100,7 @@ class Palette(ModalScreen[str | None]):
     Palette Input, Palette Input:focus { width: 1fr; border: none; height: 1; padding: 0; background: $panel; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual's own way
-        ("escape", "leave", "leave"),
+        ("escape", "dismiss", "leave"),
         ("down,ctrl+n", "move('down')", "down"),
         ("up,ctrl+p", "move('up')", "up"),
         ("pagedown", "move('page_down')", "page down"),
@@ -116,10 +108,11 @@ class Palette(ModalScreen[str | None]):
         ("tab", "complete", "complete"),
     ]
 
-    def __init__(self, skin: ThemeStyles, picture: MonitorState, opening: AppOptions) -> None:
+    def __init__(
+        self, skin: ThemeStyles, picture: MonitorState, themes: Iterable[str], keys: Mapping[str, str]
+    ) -> None:
         super().__init__()
-        keys = {action.id: keys_of(action, opening.keys) for action in ACTIONS}
-        self.offered = Offered(skin, choices(picture, opening.themes, keys))
+        self.offered = Offered(skin, choices(picture, themes, keys))
 
     def compose(self) -> ComposeResult:
         """The input, and its matches."""
@@ -171,46 +164,3 @@ class Palette(ModalScreen[str | None]):
     def action_move(self, where: str) -> None:
         """The cursor goes there."""
         getattr(self.offered, f"do_{where}")()
-
-    def action_leave(self) -> None:
-        """Escape."""
-        self.dismiss(None)
-
-
-# --- Asks for one line of text at the bottom of the screen ---
-
-
-class Prompt(ModalScreen[str | None]):
-    """Gives what was typed; None when it was left."""
-
-    DEFAULT_CSS = """
-    Prompt { align: left bottom; background: transparent; }
-    Prompt Horizontal { height: 1; background: $panel; }
-    Prompt Label { width: auto; color: $accent; padding: 0 1; }
-    Prompt Input { border: none; height: 1; padding: 0; background: $panel; }
-    Prompt Input:focus { border: none; }
-    """
-    BINDINGS = [("escape", "leave", "leave")]  # noqa: RUF012 - Textual's own way
-
-    def __init__(self, question: str, value: str = "") -> None:
-        super().__init__()
-        self._question, self._value = question, value
-
-    def compose(self) -> ComposeResult:
-        """One row."""
-        with Horizontal():
-            yield Label(self._question, markup=False)
-            yield Input(self._value, select_on_focus=False)
-
-    def on_mount(self) -> None:
-        """Typing replaces the initial text, unless the cursor was moved first."""
-        self.query_one(Input).action_select_all()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter."""
-        event.stop()
-        self.dismiss(event.value)
-
-    def action_leave(self) -> None:
-        """Escape."""
-        self.dismiss(None)

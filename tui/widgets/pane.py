@@ -35,24 +35,22 @@ class Pane(Timely, Widget):
         self._drawn_for = (0, 0)
         self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
-        self._said = ""
-        self._titled: tuple[tuple[object, ...], Row] = ((), ())
-        """The last title, and what it was made of: it says the same for long."""
+        self._note = ""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """What to show, a row a line; what is missing stays blank."""
         raise NotImplementedError
 
-    def dress(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
+    def apply_theme(self, skin: ThemeStyles) -> None:
+        """Draw everything in another theme."""
         self.skin = skin
         self._drawn, self._raw = [], []
         self.redraw()
 
-    def tell(self, text: str) -> None:
-        """Says something in the first row, where there is no other place for it; "" takes it away."""
-        if text != self._said:
-            self._said = text
+    def set_note(self, text: str) -> None:
+        """Show a text in the first row, where there is no other place for it; "" takes it away."""
+        if text != self._note:
+            self._note = text
             self.redraw()
 
     def redraw(self) -> None:
@@ -82,8 +80,8 @@ class Pane(Timely, Widget):
         """All rows, fitted to the width."""
         blank: Row = ((" " * width, self.skin.style("text")),)
         made = list(self.rows(width, height))[:height]
-        if self._said and made:
-            made[0] = ((f" {plain(self._said, 300)}".ljust(width), self.skin.style("accent")),)
+        if self._note and made:
+            made[0] = ((f" {plain(self._note, 300)}".ljust(width), self.skin.style("accent")),)
         fill = self.skin.style("text")
         raw, self._raw = self._raw, made
         old = self._drawn
@@ -139,9 +137,6 @@ class Pane(Timely, Widget):
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
         """The rule above a pane: its number, its name, what it says of itself, and its keys."""
         skin, focused = self.skin, self.has_focus
-        how = (number, title, left, right, width, skin, focused)
-        if how == self._titled[0]:
-            return self._titled[1]
         frame = skin.style("frame-focus" if focused else "frame")
         line = skin.glyph("horizontal")
         head = [
@@ -151,13 +146,11 @@ class Pane(Timely, Widget):
             (f" {left} " if left else "", skin.style("muted")),
         ]
         tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]
-        row = between(head, tail, width, (line, frame))
-        self._titled = how, row
-        return row
+        return between(head, tail, width, (line, frame))
 
 
-class Asked(Message):
-    """A pane wants something done that is the app's to do."""
+class Request(Message):
+    """Something that a pane or page wants the app to do: `request_<action>` of the app does it."""
 
     def __init__(self, action: str, about: object = None) -> None:
         super().__init__()

@@ -6,14 +6,15 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from perfmon.core import plain, without_secrets
 
 from ...shell import Runner
 from ..base import NotAvailableError, PollError
-from ..reading import Area, Reading
-from .common import Use, VisibleDevices, readings_of, throttled
+from ..reading import Reading
+from .common import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 
 # --- AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A` ---
@@ -59,7 +60,7 @@ def amd_models(text: str) -> dict[str, str]:
     return {str(gpu["gpu"]): str(_at(gpu, "asic", "market_name") or "") for gpu in _gpus(text)}
 
 
-def amd_uses(text: str) -> list[Use]:
+def amd_uses(text: str) -> list[GpuProcess]:
     """Processes by `amd-smi process --json`."""
     found = []
     for gpu in _gpus(text):
@@ -68,21 +69,21 @@ def amd_uses(text: str) -> list[Use]:
             info = entry.get("process_info", entry) if isinstance(entry, dict) else None
             if isinstance(info, dict) and str(info.get("pid", "")).isdecimal():
                 memory = _value(_at(info, "memory_usage", "vram_mem") or info.get("mem_usage"))
-                found.append(Use(int(info["pid"]), str(gpu["gpu"]), memory, None, str(info.get("name", ""))))
+                found.append(GpuProcess(int(info["pid"]), str(gpu["gpu"]), memory, None, str(info.get("name", ""))))
     return found
 
 
 def rocm_readings(text: str) -> list[Reading]:
     """GPUs by `rocm-smi --json`; ValueError for what is no such answer."""
-    told = _loaded(text)
-    cards = told.items() if isinstance(told, dict) else ()
+    document = _loaded(text)
+    cards = document.items() if isinstance(document, dict) else ()
     found = [(match[1], card) for key, card in cards if isinstance(card, dict) and (match := _CARD.fullmatch(key))]
     return [_rocm_reading(index, card) for index, card in sorted(found, key=lambda pair: int(pair[0]))]
 
 
 def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
     clocks = _at(gpu, "clock", "gfx_0") or {}
-    told = {
+    figures = {
         "util_pct": _value(_at(gpu, "usage", "gfx_activity")),
         "mem_util_pct": _value(_at(gpu, "usage", "umc_activity")),
         "mem_used_mb": _value(_at(gpu, "mem_usage", "used_vram")),
@@ -96,41 +97,34 @@ def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
         "ecc_errors": _value(_at(gpu, "ecc", "total_uncorrectable_count")),
         "energy_j": _value(_at(gpu, "energy", "total_energy_consumption")),
     }
-    values = {name: value for name, value in told.items() if value is not None}
-    index, violations = str(gpu["gpu"]), gpu.get("throttle")
-    why: tuple[str, ...] = ()
-    if isinstance(violations, dict) and any(_said(violations, key) in _ANSWERS for key in _VIOLATIONS):
-        why = tuple(dict.fromkeys(word for key, word in _VIOLATIONS.items() if _active(violations, key)))
-        values["throttled"] = throttled(why, values.get("util_pct"))
-    state = "ok" if values else "unsupported"
-    words = {"model": models.get(index, ""), "throttle": "+".join(why), "state": state}
-    return Reading(Area.GPU, index, values, words)
-
-
-def _active(violations: Mapping[str, Any], key: str) -> bool:
-    return _said(violations, key) == _ACTIVE
-
-
-def _said(violations: Mapping[str, Any], key: str) -> str:
-    return str(violations.get(f"{key}_violation_status", "")).strip().upper()
+    index = str(gpu["gpu"])
+    reading = gpu_reading(index, figures, {"model": models.get(index, "")})
+    violations = {
+        key: str(_at(gpu, "throttle", f"{key}_violation_status") or "").strip().upper() for key in _VIOLATIONS
+    }
+    if not set(_ANSWERS).intersection(violations.values()):
+        return reading
+    why = dict.fromkeys(word for key, word in _VIOLATIONS.items() if violations[key] == _ACTIVE)
+    values = {**reading.values, "throttled": throttled(why, reading.values.get("util_pct"))}
+    return replace(reading, values=values, words={**reading.words, "throttle": "+".join(why)})
 
 
 def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
-    values: dict[str, float] = {}
-    for key, said in card.items():
+    figures: dict[str, float | None] = {}
+    for key, cell in card.items():
         for name, (pattern, scale) in _ROCM.items():
-            number = _value(said)
-            if number is not None and pattern.fullmatch(key) and (name not in values or "junction" in key):
-                values[name] = number * scale
-    told = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
-    words = {"model": told.get("card series") or told.get("card model", ""), "uuid": told.get("unique id", "")}
-    return Reading(Area.GPU, index, values, {**words, "state": "ok" if values else "unsupported"})
+            number = _value(cell)
+            if number is not None and pattern.fullmatch(key) and (name not in figures or "junction" in key):
+                figures[name] = number * scale
+    texts = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
+    words = {"model": texts.get("card series") or texts.get("card model", ""), "uuid": texts.get("unique id", "")}
+    return gpu_reading(index, figures, words)
 
 
 def _gpus(text: str) -> list[Mapping[str, Any]]:
     """The entries of a list, or of `gpu_data` (ROCm 7); those that say which GPU they are about."""
-    told = _loaded(text)
-    entries = told.get("gpu_data") if isinstance(told, dict) else told
+    document = _loaded(text)
+    entries = document.get("gpu_data") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise ValueError("no list of GPUs")
     return [entry for entry in entries if isinstance(entry, dict) and str(entry.get("gpu", "")).isdecimal()]
@@ -155,19 +149,19 @@ def _first(gpu: Mapping[str, Any], *paths: Sequence[str]) -> float | None:
     return next((value for path in paths if (value := _value(_at(gpu, *path))) is not None), None)
 
 
-def _value(told: Any) -> float | None:
+def _value(cell: Any) -> float | None:
     """A number, `{"value": 88, "unit": "W"}`, `"88 W"` or `"(1090Mhz)"`; None for `N/A`."""
     unit = ""
-    if isinstance(told, dict):
-        unit, told = str(told.get("unit", "")), told.get("value")
-    if isinstance(told, bool) or told is None:
+    if isinstance(cell, dict):
+        unit, cell = str(cell.get("unit", "")), cell.get("value")
+    if isinstance(cell, bool) or cell is None:
         return None
-    if isinstance(told, str):
-        match = _NUMBER.search(told) if told[:1] in "(-0123456789" else None
+    if isinstance(cell, str):
+        match = _NUMBER.search(cell) if cell[:1] in "(-0123456789" else None
         if match is None:
             return None
-        told = float(match[0])
-    return float(told) * _SCALES.get(unit, 1.0) if isinstance(told, int | float) else None
+        cell = float(match[0])
+    return float(cell) * _SCALES.get(unit, 1.0) if isinstance(cell, int | float) else None
 
 
 # --- The GPUs of a machine through amd-smi or rocm-smi: programs that take a second to start, so they are asked rarely
@@ -190,17 +184,18 @@ class AmdBackend:
     every_s = 5.0
 
     def __init__(self, runner: Runner, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
-        """`runner` is this road's own."""
-        self._runner, self._mine, self._tool = runner, mine, tool
+        """`runner` is used by nothing else."""
+        self.name: str = tool
+        self._runner, self._mine = runner, mine
         self._models: dict[str, str] | None = None
         self._turn = 0
 
     async def poll(self) -> Sequence[Reading]:
         """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
-        found = [self._told(reading) for reading in await self._gpus()]
+        found = [reading if self._mine is None else self._mine.mark(reading) for reading in await self._gpus()]
         if not found and not self._turn:
-            raise NotAvailableError(f"{self._tool} reports no GPU")
-        if self._tool == "amd-smi" and self._turn % _PROCESSES == 0:
+            raise NotAvailableError(f"{self.name} reports no GPU")
+        if self.name == "amd-smi" and self._turn % _PROCESSES == 0:
             found += await self._processes()
         self._turn += 1
         return found
@@ -210,38 +205,32 @@ class AmdBackend:
         await self._runner.close()
 
     async def _gpus(self) -> list[Reading]:
-        if self._tool == "rocm-smi":
-            text = await self._said(_ROCM_SMI)
+        if self.name == "rocm-smi":
+            text = await self._output(_ROCM_SMI)
             return await self._read(lambda: rocm_readings(text), text)
         if self._models is None:
             self._models = await self._named()
-        models, text = self._models, await self._said("amd-smi metric --json")
+        models, text = self._models, await self._output("amd-smi metric --json")
         return await self._read(lambda: amd_readings(text, models), text)
 
     async def _named(self) -> dict[str, str]:
         try:
-            return amd_models(await self._said("amd-smi static --asic --json"))
+            return amd_models(await self._output("amd-smi static --asic --json"))
         except ValueError:
             return {}
 
     async def _processes(self) -> list[Reading]:
         try:
-            return readings_of(amd_uses(await self._said("amd-smi process --json")))
+            return readings_of(amd_uses(await self._output("amd-smi process --json")))
         except ValueError:
             return []
 
-    async def _said(self, command: str) -> str:
+    async def _output(self, command: str) -> str:
         return (await self._runner.run(PATHS + command, timeout_s=_ASK_S)).text
 
     async def _read(self, read: Callable[[], list[Reading]], text: str) -> list[Reading]:
         try:
             return await asyncio.to_thread(read) if len(text) > _BIG else read()
         except ValueError:
-            said = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
-            raise PollError(f"{self._tool} on {self._runner.name} returned invalid JSON: {said}") from None
-
-    def _told(self, reading: Reading) -> Reading:
-        if self._mine is None:
-            return reading
-        word = self._mine.word(reading.name, reading.words.get("uuid", ""))
-        return Reading(reading.area, reading.name, reading.values, {**reading.words, "mine": word})
+            first = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
+            raise PollError(f"{self.name} on {self._runner.name} returned invalid JSON: {first}") from None

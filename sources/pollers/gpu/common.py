@@ -1,11 +1,11 @@
-"""What all GPU pollers share: visible devices, processes, throttle reasons."""
+"""Parts that all GPU pollers share: visible devices, processes, throttle reasons."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfmon.core import plain, without_secrets
 
@@ -21,12 +21,17 @@ _NAMED = ("GPU-", "MIG-")
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevices:
-    """What was given: indices, or the beginnings of UUIDs."""
+    """The GPUs that a run was given: indices, or prefixes of UUIDs."""
 
     indices: frozenset[str]
     uuids: tuple[str, ...]
     local: bool
     """Indices count the GPUs that the process can see; else those of the machine."""
+
+    def mark(self, reading: Reading, seen: int = 0) -> Reading:
+        """Return the reading of a GPU with the word `mine`; `seen` GPUs are there."""
+        word = self.word(reading.name, reading.words.get("uuid", ""), "", seen)
+        return replace(reading, words={**reading.words, "mine": word})
 
     def word(self, index: str, uuid: str, parent: str = "", seen: int = 0) -> str:
         """`yes` or `no` for a GPU, or an instance `parent` of which is the GPU's UUID, where `seen` are there."""
@@ -38,8 +43,8 @@ class VisibleDevices:
         return "yes" if named or index in self.indices or whole in self.indices else "no"
 
 
-def mine(environment: Mapping[str, str]) -> VisibleDevices | None:
-    """What the environment says; None where nothing was given in particular."""
+def visible_devices(environment: Mapping[str, str]) -> VisibleDevices | None:
+    """Read the environment; None if no GPUs are assigned there."""
     for name in VARIABLES:
         if name in environment and (environment[name].strip() or not name.startswith("SLURM")):
             return _read(environment[name], local=not name.startswith("SLURM"))
@@ -72,7 +77,7 @@ NOBODY: Mapping[int, tuple[str, float | None]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class GpuProcess:
     """One process on one GPU."""
 
     pid: int
@@ -89,23 +94,23 @@ class Processes:
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, float | None]] = {}
 
-    def readings(self, uses: Iterable[Use]) -> list[Reading]:
+    def readings(self, uses: Iterable[GpuProcess]) -> list[Reading]:
         """One for each process of this machine."""
         uses = list(uses)
         self._known = {pid: self._known.get(pid) or _looked_up(pid) for pid in {use.pid for use in uses}}
         return readings_of(uses, self._known)
 
 
-def readings_of(uses: Iterable[Use], known: Mapping[int, tuple[str, float | None]] = NOBODY) -> list[Reading]:
+def readings_of(uses: Iterable[GpuProcess], known: Mapping[int, tuple[str, float | None]] = NOBODY) -> list[Reading]:
     """One for each process: memory of all its GPUs together, and the mean of its shares of their time."""
-    by_pid: dict[int, list[Use]] = {}
+    by_pid: dict[int, list[GpuProcess]] = {}
     for use in uses:
         by_pid.setdefault(use.pid, []).append(use)
     now = time.time()
-    return [_reading(pid, mine, *known.get(pid, ("", None)), now) for pid, mine in sorted(by_pid.items())]
+    return [_reading(pid, used, *known.get(pid, ("", None)), now) for pid, used in sorted(by_pid.items())]
 
 
-def _reading(pid: int, uses: list[Use], command: str, began: float | None, now: float) -> Reading:
+def _reading(pid: int, uses: list[GpuProcess], command: str, began: float | None, now: float) -> Reading:
     memory = [use.mem_mb for use in uses if use.mem_mb is not None]
     shares = [use.util_pct for use in uses if use.util_pct is not None]
     values = {}
@@ -117,10 +122,10 @@ def _reading(pid: int, uses: list[Use], command: str, began: float | None, now: 
         values["uptime_s"] = float(round(max(0.0, now - began)))
     gpus = "+".join(sorted({use.gpu for use in uses}, key=lambda gpu: (len(gpu), gpu)))
     command = command or next((use.command for use in uses if use.command), "")
-    return Reading(Area.PROCESS, str(pid), values, {"gpu": gpus, "command": told_command(command)})
+    return Reading(Area.PROCESS, str(pid), values, {"gpu": gpus, "command": display_command(command)})
 
 
-def told_command(command: str) -> str:
+def display_command(command: str) -> str:
     """A command line as it may be shown: without secrets, short."""
     return plain(without_secrets(command), _LONGEST)
 
@@ -179,6 +184,14 @@ def read_mask(text: str) -> int | None:
         return None
 
 
-def idle(mask: int) -> bool:
-    """Nothing runs, says the driver."""
-    return bool(mask & _IDLE)
+def gpu_reading(
+    index: str, figures: Mapping[str, float | None], words: Mapping[str, str], mask: int | None = None
+) -> Reading:
+    """Return the reading of a GPU: without the figures that are None, with what a mask of the driver says."""
+    values = {name: float(value) for name, value in figures.items() if value is not None}
+    state = "ok" if values else "unsupported"
+    why = () if mask is None else reasons(mask)
+    if mask is not None:
+        util_pct = 0.0 if mask & _IDLE and "util_pct" not in values else values.get("util_pct")
+        values["throttled"] = throttled(why, util_pct)
+    return Reading(Area.GPU, index, values, {**words, "throttle": "+".join(why), "state": state})

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from perfmon.core import PerfmonError, plain, without_secrets
@@ -15,7 +15,7 @@ from ...follow.wakeups import end
 from ...shell import Runner
 from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Use, VisibleDevices, idle, read_mask, readings_of, reasons, throttled
+from .common import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
 
@@ -78,33 +78,27 @@ def gpu_row(line: str, columns: Sequence[Column]) -> Reading | None:
     cells = [cell.strip() for cell in line.split(",", len(columns) - 1)]
     if len(cells) != len(columns):
         return None
-    told = {column.name: cell for column, cell in zip(columns, cells, strict=True)}
-    if not told.get(_INDEX, "").isdecimal():
+    texts = {column.name: cell for column, cell in zip(columns, cells, strict=True)}
+    if not texts.get(_INDEX, "").isdecimal():
         return None
-    words = {"model": _known(told.get(_MODEL, "")), "uuid": _known(told.get(_UUID, ""))}
+    words = {"model": _known(texts.get(_MODEL, "")), "uuid": _known(texts.get(_UUID, ""))}
     if _LOST.search(line):
-        return Reading(Area.GPU, told[_INDEX], {}, {**words, "state": "lost"})
-    values = {c.name: number for c in columns if c.name not in _TEXTS and (number := _number(told[c.name])) is not None}
-    mask = read_mask(told.get(_MASK, ""))
-    why = () if mask is None else reasons(mask)
-    if mask is not None:
-        nothing_runs = "util_pct" not in values and idle(mask)
-        values["throttled"] = throttled(why, 0.0 if nothing_runs else values.get("util_pct"))
-    mig = "on" if told.get(_MIG, "").casefold() == "enabled" else ""
-    state = "ok" if values else "unsupported"
-    return Reading(Area.GPU, told[_INDEX], values, {**words, "throttle": "+".join(why), "state": state, "mig": mig})
+        return Reading(Area.GPU, texts[_INDEX], {}, {**words, "state": "lost"})
+    figures = {name: _number(cell) for name, cell in texts.items() if name not in _TEXTS}
+    mig = "on" if texts.get(_MIG, "").casefold() == "enabled" else ""
+    return gpu_reading(texts[_INDEX], figures, {**words, "mig": mig}, read_mask(texts.get(_MASK, "")))
 
 
 _TEXTS = frozenset({_INDEX, _UUID, _MASK, _MIG, _MODEL})
 
 
-def app_row(line: str, indices: Mapping[str, str]) -> Use | None:
+def app_row(line: str, indices: Mapping[str, str]) -> GpuProcess | None:
     """The process that a row of `--query-compute-apps` is about; `indices` are those of GPUs by UUID."""
     cells = [cell.strip() for cell in line.split(",", len(APPS) - 1)]
     if len(cells) != len(APPS) or not cells[1].isdecimal() or not cells[0].startswith(("GPU-", "MIG-")):
         return None
     uuid, pid, memory, command = cells
-    return Use(int(pid), indices.get(uuid, ""), _number(memory), None, _known(command))
+    return GpuProcess(int(pid), indices.get(uuid, ""), _number(memory), None, _known(command))
 
 
 def table(lines: Iterable[str]) -> Iterator[dict[str, str]]:
@@ -121,21 +115,21 @@ def table(lines: Iterable[str]) -> Iterator[dict[str, str]]:
 
 def dmon_reading(row: Mapping[str, str]) -> Reading:
     """The GPU that a row of `dmon` is about."""
-    told = ((name, _number(row[key])) for key, name in _DMON.items() if key in row)
-    values = {name: value for name, value in told if value is not None}
-    return Reading(Area.GPU, row["gpu"], values, {"state": "ok" if values else "unsupported"})
+    return gpu_reading(row["gpu"], {name: _number(row[key]) for key, name in _DMON.items() if key in row}, {})
 
 
 def links_of(row: Mapping[str, str]) -> Mapping[str, float]:
-    """What goes over PCIe, of a row of `dmon -s t`; a row of another table has none."""
+    """PCIe throughput of a row of `dmon -s t`; empty for a row of another table."""
     return {name: value for name, value in dmon_reading(row).values.items() if name.startswith("pcie_")}
 
 
-def pmon_use(row: Mapping[str, str]) -> Use | None:
+def pmon_use(row: Mapping[str, str]) -> GpuProcess | None:
     """The process that a row of `pmon` is about; a GPU without any has a row of dashes."""
     if not row.get("pid", "").isdecimal() or "C" not in row.get("type", "C"):
         return None
-    return Use(int(row["pid"]), row["gpu"], _number(row.get("fb", "-")), _number(row.get("sm", "-")), row["command"])
+    return GpuProcess(
+        int(row["pid"]), row["gpu"], _number(row.get("fb", "-")), _number(row.get("sm", "-")), row["command"]
+    )
 
 
 def _number(cell: str) -> float | None:
@@ -165,7 +159,7 @@ class Stream:
         self._news = asyncio.Event()
         self._rows: dict[str, Reading] = {}
         self._round: Sequence[Reading] | None = None
-        self._said = self._trouble = ""
+        self._last_line = self._trouble = ""
 
     async def newest(self) -> Sequence[Reading]:
         """The last whole round that was not given yet; waits for one. Raises PollError when the command has ended."""
@@ -189,7 +183,7 @@ class Stream:
     async def _run(self) -> None:
         wait_s = 1.0
         while True:
-            self._rows, self._said, rounds = {}, "", 0
+            self._rows, self._last_line, rounds = {}, "", 0
             why = f"{self._tool} ended"
             try:
                 async with aclosing(self._machine.lines(self._command)) as lines:  # type: ignore[type-var]
@@ -198,18 +192,18 @@ class Stream:
             except PerfmonError as error:
                 why = str(error)
             wait_s = 1.0 if rounds else wait_s
-            said = f" ({self._said})" if self._said else ""
-            self._trouble = f"{why}{said}; restarting in {wait_s:.0f} s"
+            last = f" ({self._last_line})" if self._last_line else ""
+            self._trouble = f"{why}{last}; restarting in {wait_s:.0f} s"
             self._news.set()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_S)
 
     def _take(self, line: str) -> bool:
-        """Whether a round is complete: all have a row, or one has its second."""
+        """Take a line; True if a round is complete: all GPUs have a row, or one has its second."""
         reading = self._read(line)
         if reading is None:
             if line.strip():
-                self._said = plain(without_secrets(line.strip()), _SAID)
+                self._last_line = plain(without_secrets(line.strip()), _SAID)
             return False
         whole = reading.name in self._rows
         if whole:
@@ -238,8 +232,9 @@ _MARK = "# pmon"
 
 
 class NvidiaSmiBackend:
-    """Asks nvidia-smi, through a shell on the machine."""
+    """Runs nvidia-smi, through a shell on the machine."""
 
+    name = "nvidia-smi"
     every_s = 1.0
 
     def __init__(self, machine: Machine, runner: Runner, mine: VisibleDevices | None, buffered: str) -> None:
@@ -258,14 +253,14 @@ class NvidiaSmiBackend:
         """A round of all GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
         if self._stream is None:
             self._stream = await self._opened()
-        found = [self._told(reading) for reading in await self._stream.newest()]
+        found = [self._complete(reading) for reading in await self._stream.newest()]
         found += self._missing(found)
         if self._turn % _PROCESSES == 0 and self._asking is None:
             self._asking = asyncio.create_task(self._processes())
         self._turn += 1
         if self._asking is not None and self._asking.done():
-            asked, self._asking = self._asking, None
-            found += asked.result()
+            done, self._asking = self._asking, None
+            found += done.result()
         return found
 
     async def close(self) -> None:
@@ -293,13 +288,13 @@ class NvidiaSmiBackend:
             columns = without(columns, refused[1])
         raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
 
-    async def _table(self, said: str) -> Stream:
+    async def _table(self, output: str) -> Stream:
         """`dmon`, for a driver that answers no query; NotAvailableError where that says nothing either."""
-        output = await self._runner.run(f"{PATHS}nvidia-smi dmon -c 1 -s pucm 2>&1", timeout_s=_START_S)
-        rows = list(table(output.text.splitlines()))
+        table_output = await self._runner.run(f"{PATHS}nvidia-smi dmon -c 1 -s pucm 2>&1", timeout_s=_START_S)
+        rows = list(table(table_output.text.splitlines()))
         if not rows:
-            told = plain(without_secrets(next(filter(None, map(str.strip, said.splitlines())), "nothing")), 120)
-            raise NotAvailableError(f"nvidia-smi: {told}")
+            line = plain(without_secrets(next(filter(None, map(str.strip, output.splitlines())), "nothing")), 120)
+            raise NotAvailableError(f"nvidia-smi: {line}")
         header: list[str] = []
 
         def read(line: str) -> Reading | None:
@@ -312,13 +307,12 @@ class NvidiaSmiBackend:
         return Stream(self._machine, "nvidia-smi dmon", command, read, len(rows))
 
     # --- putting it together ------------------------------------------------------------------------------------
-    def _told(self, reading: Reading) -> Reading:
+    def _complete(self, reading: Reading) -> Reading:
         uuid, links = reading.words.get("uuid", ""), self._links.get(reading.name)
         if links and reading.values:
-            reading = Reading(reading.area, reading.name, {**links, **reading.values}, reading.words)
+            reading = replace(reading, values={**links, **reading.values})
         if self._mine is not None:
-            word = self._mine.word(reading.name, uuid, "", len(self._known))
-            reading = Reading(reading.area, reading.name, reading.values, {**reading.words, "mine": word})
+            reading = self._mine.mark(reading, len(self._known))
         self._known[uuid or reading.name] = reading
         return reading
 
@@ -336,20 +330,20 @@ class NvidiaSmiBackend:
         try:
             output = await self._runner.run(PATHS + query, timeout_s=_ASK_S)
             rows = list(table(output.text.partition(_MARK)[2].splitlines()))
-            self._links = {row["gpu"]: told for row in rows if (told := links_of(row))}
+            self._links = {row["gpu"]: links for row in rows if (links := links_of(row))}
             uses = self._uses(output.text)
             await self._look_up({use.pid for use in uses})
         except PerfmonError:
             return []  # the GPUs are told all the same
         return readings_of(uses, self._commands)
 
-    def _uses(self, text: str) -> list[Use]:
+    def _uses(self, text: str) -> list[GpuProcess]:
         indices = {uuid: reading.name for uuid, reading in self._known.items()}
         apps, _, monitored = text.partition(_MARK)
         busy = [use for row in table(monitored.splitlines()) if (use := pmon_use(row)) is not None]
         uses = [use for line in apps.splitlines() if (use := app_row(line, indices)) is not None]
         shares = {(use.pid, use.gpu): use.util_pct for use in busy}
-        return [Use(u.pid, u.gpu, u.mem_mb, shares.get((u.pid, u.gpu)), u.command) for u in uses] or busy
+        return [GpuProcess(u.pid, u.gpu, u.mem_mb, shares.get((u.pid, u.gpu)), u.command) for u in uses] or busy
 
     async def _look_up(self, pids: set[int]) -> None:
         """Command lines: nvidia-smi tells the program only."""

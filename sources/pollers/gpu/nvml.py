@@ -7,103 +7,59 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from importlib import import_module
-from queue import SimpleQueue
 from types import ModuleType
 from typing import Generic, TypeVar
 
 from ..base import NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Processes, Use, mine
+from .common import GpuProcess, Processes, visible_devices
 from .nvml_device import Device, LostError
 
-# --- A thread that does one thing after the other: for libraries whose calls may take as long as they like ---
+# --- A thread for calls that may hang ---
 
 T = TypeVar("T")
-_Job = tuple[Callable[[], T], asyncio.AbstractEventLoop, "asyncio.Future[T]"]
 
 
 class Worker(Generic[T]):
-    """One thread, and at most one job in it.
-
-    It is a daemon: a driver that never answers keeps no program from ending, as a thread of an executor would.
-    """
+    """Runs blocking jobs in daemon threads, one at a time: a driver that hangs keeps no program from ending."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._jobs: SimpleQueue[_Job[T] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._pending: asyncio.Future[T] | None = None
+        self._pending: Future[T] | None = None
 
-    @property
-    def busy(self) -> bool:
-        """A job has not come back yet."""
-        return self._pending is not None and not self._pending.done()
+    async def run(self, job: Callable[[], T]) -> T:
+        """Return the result of `job`, or raise its error.
 
-    async def ask(self, job: Callable[[], T]) -> T:
-        """What `job` gives or raises. May be cancelled; the job goes on then, and who asks next gets its answer.
-
-        So however often nobody waits any longer, there is never a second call beside one that hangs.
+        When the caller is cancelled the job goes on, and the next caller gets its result: there is never a second
+        call while one hangs.
         """
         if self._pending is None:
-            self._pending = self._start(job)
+            self._pending = Future()
+            self._pending.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+            threading.Thread(target=_work, args=(job, self._pending), name=self._name, daemon=True).start()
         pending = self._pending
         try:
-            return await asyncio.shield(pending)
+            return await asyncio.wrap_future(pending)
         finally:
             if pending.done() and self._pending is pending:
                 self._pending = None
 
     async def stop(self, last: Callable[[], T], timeout_s: float = 1.0) -> None:
-        """Does a last thing, unless a call hangs, and ends the thread once it is free."""
-        if self._thread is None:
-            return
-        if not self.busy:
-            done, _ = await asyncio.wait([self._start(last)], timeout=timeout_s)
-            for future in done:
-                future.exception()  # who stops does not care how it went
-        self._jobs.put(None)
-        self._thread = None
-
-    def _start(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        if self._thread is None:
-            self._thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
-            self._thread.start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        future.add_done_callback(_seen)
-        self._jobs.put((job, loop, future))
-        return future
+        """Run a last job, unless a call hangs; its errors are ignored."""
+        if self._pending is None or self._pending.done():
+            self._pending = None
+            with suppress(Exception):
+                await asyncio.wait_for(self.run(last), timeout_s)
 
 
-def _seen(future: asyncio.Future[T]) -> None:
-    """What went wrong while nobody waited is no news for the event loop."""
-    if not future.cancelled():
-        future.exception()
-
-
-def _work(jobs: SimpleQueue[_Job[T] | None]) -> None:
-    while (job := jobs.get()) is not None:
-        do, loop, future = job
-        try:
-            tell, told = _give, do()
-        except Exception as error:  # it is raised where somebody waits
-            tell, told = _raise, error  # type: ignore[assignment]  # what it tells goes with how
-        try:
-            loop.call_soon_threadsafe(tell, future, told)
-        except RuntimeError:  # the loop has ended meanwhile
-            return
-
-
-def _give(future: asyncio.Future[T], told: T) -> None:
-    if not future.done():
-        future.set_result(told)
-
-
-def _raise(future: asyncio.Future[T], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _work(job: Callable[[], T], pending: Future[T]) -> None:
+    try:
+        pending.set_result(job())
+    except Exception as error:  # raised where the result is awaited
+        pending.set_exception(error)
 
 
 # --- The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nobody else waits ---
@@ -119,8 +75,9 @@ _MISMATCH = 18
 
 
 class NvmlBackend:
-    """Asks NVML from a thread of its own."""
+    """Calls NVML in a thread of its own."""
 
+    name = "nvml"
     every_s = 1.0
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -129,7 +86,7 @@ class NvmlBackend:
 
     async def poll(self) -> Sequence[Reading]:
         """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
-        return await self._worker.ask(self._gpus.readings)
+        return await self._worker.run(self._gpus.readings)
 
     async def close(self) -> None:
         """Closes the driver, unless it hangs."""
@@ -137,10 +94,10 @@ class NvmlBackend:
 
 
 class Gpus:
-    """What the driver knows. Everything here may block, and is called from one thread only."""
+    """The GPUs of the driver. Everything here may block; never called from two threads at once."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._mine = mine(environment)
+        self._mine = visible_devices(environment)
         self._nvml: ModuleType | None = None
         self._devices: list[Device] = []
         self._lost: dict[str, Device | None] = {}
@@ -149,14 +106,14 @@ class Gpus:
         self._turn = 0
 
     def readings(self) -> Sequence[Reading]:
-        """What is cheap of all GPUs; every CLOSELY times the rest, and the processes."""
+        """Read what is cheap of all GPUs; every CLOSELY times the rest, and the processes."""
         closely = self._turn % CLOSELY == 0
         if self._nvml is None or (self._lost and self._turn % AFRESH == 0):
             self.close()
             self._open()
         self._turn += 1
         found: list[Reading] = []
-        uses: list[Use] = []
+        uses: list[GpuProcess] = []
         for device in list(self._devices):
             found += self._ask(device, closely, uses)
         found += [self._gone(index, device) for index, device in sorted(self._lost.items(), key=_by_index)]
@@ -195,11 +152,11 @@ class Gpus:
         self._nvml, self._devices = nvml, devices
 
     # --- asking -----------------------------------------------------------------------------------------------
-    def _ask(self, device: Device, closely: bool, uses: list[Use]) -> list[Reading]:
+    def _ask(self, device: Device, closely: bool, uses: list[GpuProcess]) -> list[Reading]:
         try:
             if closely:
                 device.look_closely()
-                uses += [Use(pid, device.name, *use) for pid, use in device.processes().items()]
+                uses += [GpuProcess(pid, device.name, *use) for pid, use in device.processes().items()]
             found = [device.reading(self._words(device))]
         except LostError:
             self._devices.remove(device)
@@ -214,7 +171,7 @@ class Gpus:
             return []
 
     def _gone(self, index: str, device: Device | None) -> Reading:
-        words = self._whose(index) if device is None else {**device.known(), **self._words(device)}
+        words = self._whose(index) if device is None else {**device.identity, **self._words(device)}
         return Reading(Area.GPU, index, {}, {**words, "state": "lost"})
 
     def _words(self, device: Device) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ..reading import Area, Reading
-from .common import idle, reasons, throttled
+from ..reading import Reading
+from .common import gpu_reading
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---
 
@@ -26,14 +27,14 @@ _WIDE = frozenset({2, 3, 4})
 _TX, _RX = 0, 1
 
 
-class Flow:
+class LinkThroughput:
     """MB per second between two looks."""
 
     def __init__(self, nvml: ModuleType) -> None:
         self._nvml = nvml
         self._before: dict[str, tuple[float, int]] = {}
 
-    def told(self, device: Device) -> Mapping[str, float | None]:
+    def read(self, device: Device) -> Mapping[str, float | None]:
         """By name of the value; None for what the driver does not tell. Blocks for some ms."""
         counted = self._counted(device)
         if "pcie_rx_mb_s" not in self._before:
@@ -96,12 +97,12 @@ class Device:
         self.parts: list[Device] = []
         self._nvml, self._handle = nvml, handle
         self._without: set[tuple[object, ...]] = set()
-        self._flow = Flow(nvml)
+        self._links = LinkThroughput(nvml)
         self._slow: dict[str, float] = {}
         self._since = 0
 
     def ask(self, function: str, *arguments: object) -> Any:
-        """What NVML answers; None where the driver, or this GPU, does not tell. Raises LostError.
+        """Call a function of NVML; None if the driver or this GPU does not support it. Raises LostError.
 
         What is not supported is not asked again: each refusal takes the driver's lock, too.
         """
@@ -127,16 +128,16 @@ class Device:
 
     def look_closely(self) -> None:
         """Asks what is dear, or changes slowly: every few seconds. Raises LostError."""
-        told = {
+        figures = {
             "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             "temp_c": self._temperature(),
             "fan_pct": self.ask("nvmlDeviceGetFanSpeed"),
             "sm_max_mhz": self.ask("nvmlDeviceGetMaxClockInfo", _SM),
-            **self._flow.told(self),
+            **self._links.read(self),
             "ecc_errors": self.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
             "energy_j": _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
         }
-        self._slow = {name: float(value) for name, value in told.items() if value is not None}
+        self._slow = {name: float(value) for name, value in figures.items() if value is not None}
         mode = self.ask("nvmlDeviceGetMigMode")
         self.mig = "on" if mode and mode[0] else ""
         self.parts = self._found_parts() if self.mig else []
@@ -157,9 +158,7 @@ class Device:
     def reading(self, words: Mapping[str, str]) -> Reading:
         """Asks what is cheap, and adds what was seen last of the rest. Raises LostError."""
         use, memory = self.ask("nvmlDeviceGetUtilizationRates"), self._memory()
-        mask = self._mask()
-        why = () if mask is None else reasons(mask)
-        told = {
+        figures = {
             "util_pct": None if use is None else use.gpu,
             "mem_util_pct": None if use is None else use.memory,
             "mem_used_mb": None if memory is None else memory.used / MIB,
@@ -168,17 +167,12 @@ class Device:
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", _SM),
             "mem_mhz": self.ask("nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
         }
-        values = {name: float(value) for name, value in told.items() if value is not None}
-        state = "ok" if values else "unsupported"
-        values.update(self._slow)
-        if mask is not None:
-            nothing_runs = use is None and idle(mask)
-            values["throttled"] = throttled(why, 0.0 if nothing_runs else values.get("util_pct"))
-        said = {**self.known(), "throttle": "+".join(why), "state": state, "mig": self.mig, **words}
-        return Reading(Area.GPU, self.name, values, said)
+        reading = gpu_reading(self.name, figures, {**self.identity, "mig": self.mig, **words}, self._mask())
+        return replace(reading, values={**reading.values, **self._slow})
 
-    def known(self) -> dict[str, str]:
-        """What it is, whether it answers or not."""
+    @property
+    def identity(self) -> dict[str, str]:
+        """Words that hold whether it answers or not."""
         return {"model": self.model, "uuid": self.uuid}
 
     def processes(self) -> dict[int, tuple[float | None, float | None]]:
@@ -200,7 +194,7 @@ class Device:
         return {pid: float(s.smUtil) for pid, s in newest.items() if s.smUtil <= 100}
 
     def _memory(self) -> Any:
-        """What is used: without what the driver keeps for itself, where it tells them apart."""
+        """Memory in use, without what the driver reserves if it reports that separately."""
         found = self.ask("nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
         return found if found is not None else self.ask("nvmlDeviceGetMemoryInfo")
 

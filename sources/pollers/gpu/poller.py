@@ -6,12 +6,12 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from ...shell import Runner
 from ..base import Machine, NotAvailableError, Poller
 from ..reading import Reading
-from .common import VARIABLES, VisibleDevices, mine
+from .common import VARIABLES, VisibleDevices, visible_devices
 
 Tool = Literal["nvidia-smi", "amd-smi", "rocm-smi"]
 _TOOLS: tuple[Tool, ...] = ("nvidia-smi", "amd-smi", "rocm-smi")
@@ -19,70 +19,51 @@ _SET = re.compile(r"env (\w+)=(.*)")
 _START_S = 20.0
 
 
-def gpu_pollers(machine: Machine) -> list[Poller]:
-    """The one poller of a machine's GPUs. Nothing is asked, nor loaded, before it is polled."""
-    return [GpuPoller(machine)]
-
-
-class GpuBackend(Protocol):
-    """A way to ask a machine's GPUs."""
-
-    @property
-    def every_s(self) -> float:
-        """Seconds from one question to the next."""
-
-    async def poll(self) -> Sequence[Reading]:
-        """Asks once. Raises PollError; NotAvailableError where this way leads nowhere."""
-
-    async def close(self) -> None:
-        """Lets go of everything."""
-
-
 class GpuPoller:
-    """Takes the first road that leads to GPUs, and keeps to it."""
+    """Takes the first backend that leads to GPUs, and keeps to it."""
 
     name = "gpu"
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._road: GpuBackend | None = None
+        self._backend: Poller | None = None
 
     @property
     def every_s(self) -> float:
         """A second; longer where a program has to be started for each question."""
-        return 1.0 if self._road is None else self._road.every_s
+        return 1.0 if self._backend is None else self._backend.every_s
 
     async def poll(self) -> Sequence[Reading]:
         """All GPUs, and from time to time what runs on them. Raises PollError, NotAvailableError."""
-        if self._road is None:
+        if self._backend is None:
             return await self._first()
         try:
-            return await self._road.poll()
+            return await self._backend.poll()
         except NotAvailableError:
-            await self.close()  # the driver was taken away: next time all roads are tried again
+            await self.close()  # the driver was taken away: next time all backends are tried again
             raise
 
     async def close(self) -> None:
         """Lets go of the driver, or of the program that goes on."""
-        road, self._road = self._road, None
-        if road is not None:
-            await road.close()
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            await backend.close()
 
     async def _first(self) -> Sequence[Reading]:
-        """The answer of the first road that gives one; the road is kept even while it only gives errors."""
+        """The answer of the first backend that gives one; the backend is kept even while it only gives errors."""
         why = ""
-        async with aclosing(self._roads()) as roads:
-            async for road in roads:
-                self._road = road
+        async with aclosing(self._backends()) as backends:
+            async for backend in backends:
+                self._backend = backend
                 try:
-                    return await road.poll()
+                    return await backend.poll()
                 except NotAvailableError as error:
                     why = str(error)
                     await self.close()
-        said = f" ({why})" if why else ""
-        raise NotAvailableError(f"no GPU on {self._machine.name}{said}")
+        reason = f" ({why})" if why else ""
+        raise NotAvailableError(f"no GPU on {self._machine.name}{reason}")
 
-    async def _roads(self) -> AsyncGenerator[GpuBackend, None]:
+    async def _backends(self) -> AsyncGenerator[Poller, None]:
         if self._machine.here:
             from .nvml import NvmlBackend
 
@@ -108,7 +89,7 @@ class GpuPoller:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a machine has to ask its GPUs with."""
+    """The GPU tools of a machine."""
 
     names: tuple[Tool, ...]
     mine: VisibleDevices | None
@@ -127,4 +108,4 @@ async def tools_of(runner: Runner) -> Tools:
     lines = (await runner.run(script, timeout_s=_START_S)).text.splitlines()
     environment = {match[1]: match[2] for line in lines if (match := _SET.fullmatch(line))}
     names = tuple(tool for tool in _TOOLS if tool in lines)
-    return Tools(names, mine(environment), "stdbuf -oL " if "stdbuf" in lines else "")
+    return Tools(names, visible_devices(environment), "stdbuf -oL " if "stdbuf" in lines else "")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, Places, Script, nowhere
+from ..base import DiskPaths, Machine, NotAvailableError, ScriptPoller, no_disk_paths
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -49,7 +49,7 @@ class IoCounts:
     """None where nobody counts it."""
 
 
-class DiskPoller:
+class DiskPoller(ScriptPoller):
     """Asks `df`, `/proc/diskstats` and, of NFS, `/proc/self/mountstats`.
 
     It has a shell of its own: a disk that is gone lets `df` hang.
@@ -58,8 +58,9 @@ class DiskPoller:
     name = "disks"
     every_s = EVERY_S
 
-    def __init__(self, machine: Machine, places: Places = nowhere) -> None:
-        self._machine, self._places, self._shell = machine, places, Script(machine)
+    def __init__(self, machine: Machine, places: DiskPaths = no_disk_paths) -> None:
+        super().__init__(machine)
+        self._places = places
         self._holds: dict[str, str] = {}
         self._devices: dict[str, str] = {}
         self._looked_at = float("-inf")
@@ -82,26 +83,22 @@ class DiskPoller:
         flows = self._flows(counts_of(stats) | mounted_counts(mounted), at)
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
 
-    async def close(self) -> None:
-        """Ends the shell."""
-        await self._shell.close()
-
     async def _look(self) -> None:
-        """Which file systems hold what."""
+        """Find out which file systems hold what."""
         wanted = wanted_places(self._places())
         words = " ".join(quoted(path) for path in wanted)
         script = f'for p in {words}; do echo "P"; [ -e "$p" ] && df -P -k "$p" | tail -n 1; done; echo M; '
         output = await self._shell.run(f"{script}cat /proc/self/mountinfo")
         found, _, mounts = output.text.partition("\nM\n")
         held: dict[str, set[str]] = {}
-        for what, told in zip(wanted.values(), re.split(r"(?m)^P$", found)[1:], strict=False):
-            for mount in list(spaces_of(told))[-1:]:
+        for what, line in zip(wanted.values(), re.split(r"(?m)^P$", found)[1:], strict=False):
+            for mount in list(spaces_of(line))[-1:]:
                 held.setdefault(mount, set()).update({what} - {""})
         self._holds = {mount: "+".join(sorted(what)) for mount, what in list(held.items())[:_MOST_DISKS]} or {"/": ""}
         self._devices = devices_of(mounts)
 
     def _flows(self, counts: dict[str, IoCounts], at: float) -> dict[str, dict[str, float]]:
-        """What block devices did since the last time."""
+        """Throughput of block devices since the last poll."""
         since, last, self._at, self._io = at - self._at, self._io, at, counts
         return {name: _flow(last[name], now, since) for name, now in counts.items() if name in last and since > 0}
 
@@ -135,7 +132,7 @@ def wanted_places(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def spaces_of(text: str) -> dict[str, Space]:
-    """What `df -P -k` printed, by mount point; file systems without blocks are left out."""
+    """Parse the output of `df -P -k`, by mount point; file systems without blocks are left out."""
     found = (_DF.match(line) for line in text.split("\n"))
     return {one[4]: Space(float(one[1]), float(one[2]), float(one[3])) for one in found if one and float(one[1])}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 
-from ..base import Machine, NotAvailableError, Places, Poller, Script, nowhere
+from ..base import DiskPaths, Machine, NotAvailableError, Poller, Script, ScriptPoller, no_disk_paths
 from ..reading import Area, Reading
 
 # --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
@@ -93,7 +93,7 @@ def facts_of(lines: Iterator[tuple[str, str]]) -> HostFacts:
 
 
 def printed(text: str) -> Iterator[tuple[str, str]]:
-    """What `SCRIPT` printed."""
+    """Split the output of `SCRIPT` into (file, line)."""
     for line in text.split("\n"):
         path, found, rest = line.partition(":")
         if found:
@@ -172,7 +172,7 @@ EVERY_S = 5.0
 MOST_SIGNS = 128
 
 
-def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:
+def host_pollers(machine: Machine, places: DiskPaths = no_disk_paths) -> list[Poller]:
     """All that is asked of a host itself; `places` are paths whose disks matter to the run."""
     from .disk import DiskPoller
     from .process import ProcessPoller
@@ -181,15 +181,14 @@ def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:
     return [HostPoller(machine, shell), ProcessPoller(machine, shell), DiskPoller(machine, places)]
 
 
-class HostPoller:
-    """Asks for all of `procfs.HostFacts`, and tells what came of it since the last time."""
+class HostPoller(ScriptPoller):
+    """Reads `HostFacts`, and reports what has changed since the last poll."""
 
     name = "host"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, shell: Script | None = None) -> None:
-
-        self._machine, self._shell = machine, shell or Script(machine)
+        super().__init__(machine, shell)
         self._cpus: Mapping[str, CpuTimes] = {}
         self._nics = NicRates()
 
@@ -200,10 +199,6 @@ class HostPoller:
         values = {**shares, **facts.levels}
         return [Reading(Area.HOST, "all", values, words), *self._nics.take(facts.nics, facts.speeds, time.monotonic())]
 
-    async def close(self) -> None:
-        """Ends the shell that it shares."""
-        await self._shell.close()
-
     async def _facts(self) -> HostFacts:
         if self._machine.here:
             return _here()
@@ -213,7 +208,7 @@ class HostPoller:
         return facts
 
     def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> tuple[dict[str, float], dict[str, str]]:
-        """What processors did since the last time: all together, the extreme ones, and each."""
+        """Use of the processors since the last poll: all together, the extreme ones, and each."""
         last, self._cpus = self._cpus, cpus
         cores = [name for name in cpus if name != "cpu"]
         values = {"cores": float(len(cores))} if cores else {}
@@ -225,9 +220,9 @@ class HostPoller:
         # In whole ticks all cores together may come out busier than the busiest of them.
         most = max([busy, *[share[0] for share in each if share]])
         waits = max([wait, *[share[1] for share in each if share]])
-        told = {"cpu_pct": busy, "cpu_max_pct": most, "iowait_pct": wait, "iowait_max_pct": waits, **values}
+        shares = {"cpu_pct": busy, "cpu_max_pct": most, "iowait_pct": wait, "iowait_max_pct": waits, **values}
         words = {"cores_busy": signs([share and share[0] for share in each])}
-        return told, {**words, "cores_iowait": signs([share and share[1] for share in each])}
+        return shares, {**words, "cores_iowait": signs([share and share[1] for share in each])}
 
 
 def signs(shares: Sequence[float | None]) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from perfmon.core import evidence_text
 
-from ...remote.discovery import ANY, kind_of
+from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
-from ..base import Machine, Script
+from ..base import Machine, Script, ScriptPoller
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -30,7 +30,7 @@ Known = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """What `/proc/PID/stat` says of a process."""
+    """Fields of `/proc/PID/stat`."""
 
     pid: int
     cpu_ticks: float
@@ -39,14 +39,14 @@ class ProcessStat:
     pages: float
 
 
-class ProcessPoller:
+class ProcessPoller(ScriptPoller):
     """Looks for them by the rules of the discovery; whether a process is one of the run is asked once of each."""
 
     name = "processes"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, shell: Script | None = None) -> None:
-        self._shell = shell or Script(machine)
+        super().__init__(machine, shell)
         self._known: dict[tuple[int, float], Known | None] = {}
         self._last: dict[tuple[int, float], float] = {}
         self._at = 0.0
@@ -71,19 +71,15 @@ class ProcessPoller:
         readings.sort(key=lambda reading: -reading.values.get("cpu_pct", 0.0) - reading.values["rss_mb"] / 1e9)
         return readings[:_MOST]
 
-    async def close(self) -> None:
-        """Ends the shell that it shares."""
-        await self._shell.close()
-
     async def _learn(self, found: Sequence[ProcessStat]) -> None:
-        """What those are that were not seen before; those that are gone are forgotten."""
+        """Find out the kind of new processes, and forget those that are gone."""
         fresh = [one for one in found if _key(one) not in self._known]
         commands: Mapping[int, str] = {}
         if fresh:
             commands = commands_of((await self._shell.run(_COMMANDS % " ".join(str(one.pid) for one in fresh))).text)
         for one in fresh:
             command = commands.get(one.pid, "")
-            kind = kind_of(command)
+            kind = process_kind(command)
             self._known[_key(one)] = None if kind in (None, "tee") else (str(kind), evidence_text(command))
         alive = {_key(one) for one in found}
         self._known = {key: known for key, known in self._known.items() if key in alive}

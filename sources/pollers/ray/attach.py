@@ -13,10 +13,10 @@ from pathlib import Path
 from perfmon.core import UsageError, plain, without_secrets
 
 from ...follow.wakeups import end
-from ...shell import Runner, RunnerError, quoted
-from ..base import Machine, NotAvailableError, PollError
+from ...shell import quoted
+from ..base import Machine, NotAvailableError, PollError, Script
 from ..reading import Area, Reading
-from .poller import Cluster, cluster_on
+from .poller import LOOK_S, Cluster, cluster_on
 
 EVERY_S = 5.0
 SAMPLE_S = 0.1
@@ -28,7 +28,7 @@ _EOF = "PERFMON_END_OF_SCRIPT"
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What is attached to: of `ray=…#NAMESPACE/QUEUE[,QUEUE]`."""
+    """The queues to attach to, from `ray=…#NAMESPACE/QUEUE[,QUEUE]`."""
 
     namespace: str
     names: tuple[str, ...]
@@ -46,8 +46,8 @@ class Queues:
 
 
 @dataclass(slots=True)
-class _Heard:
-    """What came since the last poll."""
+class _Samples:
+    """Samples since the last poll."""
 
     depths: dict[str, list[float]] = field(default_factory=dict)
     silent: dict[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class AttachedPoller:
     def __init__(self, machine: Machine, queues: Queues, folder: str = "") -> None:
         """`folder` is the cluster's `--temp-dir`, "" for the first that runs."""
         self._machine, self._queues, self._folder = machine, queues, folder
-        self._heard = _Heard()
+        self._samples = _Samples()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -76,14 +76,14 @@ class AttachedPoller:
         """A reading for each queue: what was seen since the last poll. Raises PollError when the driver has ended."""
         if self._task is None:
             self._task = asyncio.create_task(self._listen(await self._cluster()))
-        await asyncio.wait({self._task}, timeout=0 if self._heard.took_ms else EVERY_S)
-        heard, self._heard = self._heard, _Heard()
+        await asyncio.wait({self._task}, timeout=0 if self._samples.took_ms else EVERY_S)
+        samples, self._samples = self._samples, _Samples()
         if self._task.done():
             task, self._task = self._task, None
             task.result()
             raise PollError(f"{self.name}: the process attached to Ray exited")
-        readings = _readings(heard)
-        if heard.took_ms and not readings:
+        readings = _readings(samples)
+        if samples.took_ms and not readings:
             raise NotAvailableError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
         return readings
 
@@ -95,15 +95,11 @@ class AttachedPoller:
                 await end(task)
 
     async def _cluster(self) -> Cluster:
-        runner: Runner | None = None
+        shell = Script(self._machine, f"{self.name}: ", LOOK_S)
         try:
-            runner = await self._machine.runner()
-            cluster = await cluster_on(runner, self._folder)
-        except RunnerError as error:
-            raise PollError(f"{self.name}: {error}") from None
+            cluster = await cluster_on(shell, self._folder)
         finally:
-            if runner is not None:
-                await runner.close()
+            await shell.close()
         if not cluster.python or not cluster.gcs:
             raise NotAvailableError(f"{self.name}: no Ray of this user runs on {self._machine.name}")
         return cluster
@@ -111,66 +107,69 @@ class AttachedPoller:
     async def _listen(self, cluster: Cluster) -> None:
         async with aclosing(self._machine.lines(self.command(cluster))) as lines:  # type: ignore[type-var]
             async for line in lines:
-                self._hear(line)
+                self._receive(line)
 
     def command(self, cluster: Cluster) -> str:
-        """What runs on the host: the script goes in by stdin, so that nothing is left there."""
-        asked = {
+        """Command line for the host: the script comes through stdin, so that nothing is left there."""
+        request = {
             "address": cluster.gcs,
             "namespace": self._queues.namespace,
             "names": self._queues.names,
             "every_s": SAMPLE_S,
         }
         return (
-            f"PERFMON_QUEUES={quoted(json.dumps(asked))} RAY_USAGE_STATS_ENABLED=0 exec {quoted(cluster.python)} -u - "
-            f"<<'{_EOF}'\n{_SCRIPT.read_text()}\n{_EOF}\n"
+            f"PERFMON_QUEUES={quoted(json.dumps(request))} RAY_USAGE_STATS_ENABLED=0 "
+            f"exec {quoted(cluster.python)} -u - <<'{_EOF}'\n{_SCRIPT.read_text()}\n{_EOF}\n"
         )
 
-    def _hear(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
+            sample = json.loads(line)
         except ValueError:
             return  # what else prints on its stdout
-        if not isinstance(told, dict):
+        if not isinstance(sample, dict):
             return
-        if "error" in told:
-            raise PollError(f"{self.name}: {without_secrets(plain(str(told['error']), 160))}")
-        depths, took = told.get("depths"), told.get("ms")
+        if "error" in sample:
+            raise PollError(f"{self.name}: {without_secrets(plain(str(sample['error']), 160))}")
+        depths, took = sample.get("depths"), sample.get("ms")
         if (
             not isinstance(depths, dict)
             or not isinstance(took, int | float)
-            or len(self._heard.took_ms) >= MOST_SAMPLES
+            or len(self._samples.took_ms) >= MOST_SAMPLES
         ):
             return
-        self._heard.took_ms.append(float(took))
+        self._samples.took_ms.append(float(took))
         for name in self._queues.names:
             depth = depths.get(name)
             if isinstance(depth, int | float):
-                self._heard.depths.setdefault(name, []).append(float(depth))
+                self._samples.depths.setdefault(name, []).append(float(depth))
             elif name in depths:
-                self._heard.silent[name] = self._heard.silent.get(name, 0) + 1
-                self._heard.why[name] = _reason(told.get("why"), name)
+                self._samples.silent[name] = self._samples.silent.get(name, 0) + 1
+                self._samples.why[name] = _reason(sample.get("why"), name)
 
 
 def _reason(why: object, name: str) -> str:
-    told = why.get(name) if isinstance(why, dict) else None
-    return plain(told, 60) if isinstance(told, str) else ""
+    reason = why.get(name) if isinstance(why, dict) else None
+    return plain(reason, 60) if isinstance(reason, str) else ""
 
 
-def _readings(heard: _Heard) -> list[Reading]:
-    took = {"answer_ms": round(max(heard.took_ms), 1)} if heard.took_ms else {}
-    names = sorted({*heard.depths, *heard.silent})
+def _readings(samples: _Samples) -> list[Reading]:
+    took = {"answer_ms": round(max(samples.took_ms), 1)} if samples.took_ms else {}
+    names = sorted({*samples.depths, *samples.silent})
     return [
         Reading(
-            Area.QUEUE, f"ray/{name}", {**_values(name, heard), **took}, {"kind": "ray", "why": heard.why.get(name, "")}
+            Area.QUEUE,
+            f"ray/{name}",
+            {**_values(name, samples), **took},
+            {"kind": "ray", "why": samples.why.get(name, "")},
         )
         for name in names
     ]
 
 
-def _values(name: str, heard: _Heard) -> Mapping[str, float]:
+def _values(name: str, samples: _Samples) -> Mapping[str, float]:
     """Mean, least and most depth, and the share of the samples in which the queue was empty, or did not answer."""
-    depths, silent = heard.depths.get(name, []), heard.silent.get(name, 0)
+    depths, silent = samples.depths.get(name, []), samples.silent.get(name, 0)
     values = {"silent_pct": 100.0 * silent / (len(depths) + silent)} if silent else {}
     if depths:
         values |= {"depth": sum(depths) / len(depths), "depth_min": min(depths), "depth_max": max(depths)}

@@ -20,26 +20,26 @@ LIMIT_S = 1.0
 LOOK_EVERY_S = 5.0
 
 
-def tell(told: Any) -> None:
+def emit(message: Any) -> None:
     """Prints one line; ends when nobody reads it."""
     try:
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
     except (OSError, ValueError):
         os._exit(0)
 
 
 def is_part(actor: str, name: str) -> bool:
-    """Whether an actor is the queue of this name, or one of its shards."""
+    """True if an actor is the queue of this name, or one of its shards."""
     return actor == name or actor.startswith(name + "_shard_")
 
 
-def find(ray: Any, asked: Any) -> Any:
+def find(ray: Any, request: Any) -> Any:
     """Queue name → its actors' methods that tell how many are in; None for an actor that has none of them."""
     found: Any = {}
     for actor in ray.util.list_named_actors(all_namespaces=True):
-        names = [name for name in asked["names"] if is_part(actor["name"], name)]
-        if actor["namespace"] != asked["namespace"] or not names:
+        names = [name for name in request["names"] if is_part(actor["name"], name)]
+        if actor["namespace"] != request["namespace"] or not names:
             continue
         handle = ray.get_actor(actor["name"], namespace=actor["namespace"])
         method = next((getattr(handle, method) for method in METHODS if hasattr(handle, method)), None)
@@ -59,23 +59,23 @@ def depth(ray: Any, methods: Any) -> Any:
 
 def main() -> None:
     """Until nobody reads."""
-    asked = json.loads(os.environ["PERFMON_QUEUES"])
+    request = json.loads(os.environ["PERFMON_QUEUES"])
     ray = importlib.import_module("ray")
-    ray.init(address=asked["address"], namespace=asked["namespace"], log_to_driver=False, configure_logging=False)
+    ray.init(address=request["address"], namespace=request["namespace"], log_to_driver=False, configure_logging=False)
     queues, looked = {}, 0.0
     while True:
         began = time.time()
         if began - looked > LOOK_EVERY_S:
-            queues, looked = find(ray, asked), began
-        told = {name: depth(ray, methods) for name, methods in queues.items()}
-        depths = {name: count for name, (count, _) in told.items()}
-        why = {name: reason for name, (_, reason) in told.items() if reason}
-        tell({"at": began, "ms": 1e3 * (time.time() - began), "depths": depths, "why": why})
-        time.sleep(max(0.0, asked["every_s"] - (time.time() - began)))
+            queues, looked = find(ray, request), began
+        answers = {name: depth(ray, methods) for name, methods in queues.items()}
+        depths = {name: count for name, (count, _) in answers.items()}
+        why = {name: reason for name, (_, reason) in answers.items() if reason}
+        emit({"at": began, "ms": 1e3 * (time.time() - began), "depths": depths, "why": why})
+        time.sleep(max(0.0, request["every_s"] - (time.time() - began)))
 
 
 if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        tell({"error": str(error)[:300]})
+        emit({"error": str(error)[:300]})

@@ -15,8 +15,8 @@ from typing import Any
 from perfmon.core import UsageError, plain
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
-from ...shell import Runner, RunnerError, quoted
-from ..base import Machine, NotAvailableError, PollError
+from ...shell import quoted
+from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from ..metrics_endpoint import Endpoint, off_loop
 from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
 from ..reading import Area, Reading
@@ -47,7 +47,7 @@ _LEAST_S = 0.5
 MOST = 32
 _MB = 1e6
 
-Told = dict[str, dict[str, float]]
+Sums = dict[str, dict[str, float]]
 
 
 class RayWaits:
@@ -55,14 +55,14 @@ class RayWaits:
 
     def __init__(self) -> None:
         self._counters = Counters()
-        self._looks: dict[str, deque[tuple[bool, bool]]] = {}
+        self._recent: dict[str, deque[tuple[bool, bool]]] = {}
 
     def take(self, samples: Sequence[Sample], at: float) -> list[Reading]:
-        """What the pages tell at a moment (monotonic seconds)."""
+        """Return the readings of pages that were fetched at `at` (monotonic seconds)."""
         running, ended = _calls(samples)
         data, blocks, store = _datasets(samples), _blocks(samples), _store(samples)
         counted: dict[Hashable, float] = {(name, call): n for name, calls in ended.items() for call, n in calls.items()}
-        counted |= {(name, key): n for name, told in data.items() for key, n in told.items()}
+        counted |= {(name, key): n for name, figures in data.items() for key, n in figures.items()}
         if "spilled" in store:
             counted["spilled"] = store["spilled"]
         grown = self._counters.take(counted, at)
@@ -74,23 +74,23 @@ class RayWaits:
 
     def _queue(self, name: str, running: Mapping[str, float], grown: Increase) -> Reading:
         waiting = {"consumers_waiting": running.get("get", 0.0), "producers_waiting": running.get("put", 0.0)}
-        looks = self._looks.setdefault(name, deque(maxlen=_LOOKS))
-        looks.append((waiting["consumers_waiting"] > 0, waiting["producers_waiting"] > 0))
+        recent = self._recent.setdefault(name, deque(maxlen=_LOOKS))
+        recent.append((waiting["consumers_waiting"] > 0, waiting["producers_waiting"] > 0))
         values = {**waiting, **_rates(name, ("put", "get"), grown)}
-        if len(looks) == _LOOKS:
-            values["empty_pct"] = 100.0 * sum(empty for empty, _ in looks) / _LOOKS
-            values["full_pct"] = 100.0 * sum(full for _, full in looks) / _LOOKS
+        if len(recent) == _LOOKS:
+            values["empty_pct"] = 100.0 * sum(empty for empty, _ in recent) / _LOOKS
+            values["full_pct"] = 100.0 * sum(full for _, full in recent) / _LOOKS
         return Reading(Area.QUEUE, f"ray/{plain(name, 80)}", values, {"kind": "ray"})
 
 
 def _rates(name: str, calls: Iterable[str], grown: Increase) -> dict[str, float]:
-    told = {call: grown.by[name, call] for call in calls if (name, call) in grown.by}
-    return {f"{call}_per_s": by / grown.seconds for call, by in told.items()}
+    increases = {call: grown.by[name, call] for call in calls if (name, call) in grown.by}
+    return {f"{call}_per_s": by / grown.seconds for call, by in increases.items()}
 
 
-def _calls(samples: Sequence[Sample]) -> tuple[Told, Told]:
+def _calls(samples: Sequence[Sample]) -> tuple[Sums, Sums]:
     """Calls of queues that run, and that have ended, by class and what they do; all other labels added up."""
-    running, ended = Told(), Told()
+    running, ended = Sums(), Sums()
     for sample in samples:
         match = _CALL.fullmatch(sample.labels.get("Name", "")) if sample.name == "ray_tasks" else None
         if match is None:
@@ -103,21 +103,21 @@ def _calls(samples: Sequence[Sample]) -> tuple[Told, Told]:
     return running, ended
 
 
-def _datasets(samples: Sequence[Sample]) -> Told:
-    told = Told()
+def _datasets(samples: Sequence[Sample]) -> Sums:
+    sums = Sums()
     for sample in samples:
         if sample.name in _DATA:
-            _add(told, sample.labels.get("dataset", ""), _DATA[sample.name], sample.value)
-    return told
+            _add(sums, sample.labels.get("dataset", ""), _DATA[sample.name], sample.value)
+    return sums
 
 
-def _blocks(samples: Sequence[Sample]) -> Told:
-    told = Told()
+def _blocks(samples: Sequence[Sample]) -> Sums:
+    sums = Sums()
     for sample in samples:
         if sample.name.startswith("ray_data_num_external_"):
             way = "in" if "_inqueue_" in sample.name else "out"
-            _add(told, sample.labels.get("dataset", ""), f"{way}_blocks", sample.value)
-    return told
+            _add(sums, sample.labels.get("dataset", ""), f"{way}_blocks", sample.value)
+    return sums
 
 
 def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading:
@@ -134,14 +134,14 @@ def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading
 
 
 def _store(samples: Sequence[Sample]) -> dict[str, float]:
-    told: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for sample in samples:
         key = {"ray_object_store_used_memory": "used", "ray_object_store_available_memory": "free"}.get(sample.name)
         if sample.name == "ray_spill_manager_objects_bytes" and sample.labels.get("State") == "Spilled":
             key = "spilled"
         if key is not None:
-            told[key] = told.get(key, 0.0) + sample.value
-    return told
+            sums[key] = sums.get(key, 0.0) + sample.value
+    return sums
 
 
 def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
@@ -156,8 +156,8 @@ def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
     return Reading(Area.QUEUE, "ray/object-store", values, {"kind": "ray"})
 
 
-def _add(told: Told, name: str, key: str, value: float) -> None:
-    values = told.setdefault(name, {})
+def _add(sums: Sums, name: str, key: str, value: float) -> None:
+    values = sums.setdefault(name, {})
     values[key] = values.get(key, 0.0) + value
 
 
@@ -189,7 +189,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an argument says: of `ray=HOST:PORT`, `ray=http://HOST:PORT`, `ray=/temp/dir`, or `ray`."""
+    """The place of a cluster, from `ray=HOST:PORT`, `ray=http://HOST:PORT`, `ray=/temp/dir`, or `ray`."""
 
     url: Url | None = None
     folder: str = ""
@@ -214,27 +214,27 @@ class Place:
         return cls(url=parsed)
 
 
-async def cluster_on(runner: Runner, folder: str = "") -> Cluster:
+async def cluster_on(shell: Script, folder: str = "") -> Cluster:
     """The user's Ray that runs on a machine, with this `--temp-dir` where one is named; else where one would be."""
-    told = (await runner.run(_PROCESS)).text.split("\n\n")
-    found = [cluster for text in told if (cluster := _cluster(text.splitlines())) is not None]
+    processes = (await shell.run(_PROCESS)).text.split("\n\n")
+    found = [cluster for text in processes if (cluster := _cluster(text.splitlines())) is not None]
     return next((cluster for cluster in found if folder in ("", cluster.folder)), Cluster(folder=folder or USUAL))
 
 
 def _cluster(arguments: Sequence[str]) -> Cluster | None:
-    told = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
-    folder, gcs = told.get("session-dir", "").rpartition("/session_")[0], told.get("gcs-address", "")
+    options = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
+    folder, gcs = options.get("session-dir", "").rpartition("/session_")[0], options.get("gcs-address", "")
     if not folder.startswith("/") or not _TARGET.fullmatch(gcs) or not arguments[0].startswith("/"):
         return None
     return Cluster(arguments[0], folder, gcs)
 
 
-async def targets_in(runner: Runner, folder: str) -> list[str]:
+async def targets_in(shell: Script, folder: str, host: str) -> list[str]:
     """HOST:PORT of all pages of metrics. Raises NotAvailableError without such a file, PollError for an invalid one."""
     path = f"{folder}/{FILE}"
-    output = await runner.run(f"head -c 1000000 {quoted(path)}")
+    output = await shell.run(f"head -c 1000000 {quoted(path)}")
     if output.code or not output.data:
-        raise NotAvailableError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
+        raise NotAvailableError(f"ray: no {plain(path, 200)} on {host}: is Ray running?")
     targets = targets_of(output.text)
     if not targets:
         raise PollError(f"ray: {plain(path, 200)} lists no metrics endpoints")
@@ -270,20 +270,22 @@ def _list(value: Any) -> Sequence[Any]:
 EVERY_S = 10.0
 """Ray's own metrics are as old as that."""
 _LOOK_EVERY = 6
-"""Polls after which it is looked anew where the pages are: nodes come and go."""
+"""Polls after which the pages are looked for again: nodes come and go."""
+LOOK_S = 20.0
+"""Time limit of a script that looks for a cluster."""
 
 
-class RayPoller:
+class RayPoller(ScriptPoller):
     """Asks one cluster."""
 
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
-        self._machine, self._place, self._clock = machine, place, clock
+        super().__init__(machine, Script(machine, "ray: ", LOOK_S))
+        self._place, self._clock = place, clock
         self._waits = RayWaits()
         self._targets: list[str] = []
         self._polls = 0
-        self._runner: Runner | None = None
 
     @property
     def name(self) -> str:
@@ -307,28 +309,15 @@ class RayPoller:
             raise PollError(f"{self.name}: no Ray metrics on {where} yet")
         return self._waits.take(samples, self._clock())
 
-    async def close(self) -> None:
-        """Ends its shell."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.close()
-
     async def _look(self) -> list[str]:
         if self._place.url is not None:
             return await targets_by(self._machine.opener, self._place.url)
-        if self._runner is None or self._runner.closed:
-            self._runner = await self._machine.runner()
-        try:
-            folder = self._place.folder or (await cluster_on(self._runner)).folder
-            return await targets_in(self._runner, folder)
-        except RunnerError as error:
-            with suppress(RunnerError):
-                await self.close()
-            raise PollError(f"ray: {error}") from None
+        folder = self._place.folder or (await cluster_on(self._shell)).folder
+        return await targets_in(self._shell, folder, self._machine.name)
 
     async def _page(self, target: str) -> Sequence[Sample]:
         page = await Endpoint.parse("ray", f"http://{target}").fetch(self._machine.opener)
-        return (await off_loop(page, _read)).told
+        return (await off_loop(page, _read)).found
 
 
 def _read(page: bytes) -> Samples:

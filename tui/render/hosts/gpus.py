@@ -7,10 +7,21 @@ from collections.abc import Sequence
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import spark
-from perfmon.viewmodel import Host, Level, gib, percent, share, throttle_level, throttle_words, value, worst_of
+from perfmon.viewmodel import (
+    Host,
+    Level,
+    gib,
+    labelled,
+    percent,
+    share,
+    throttle_level,
+    throttle_words,
+    value,
+    worst_of,
+)
 
 from ...theme import LEVEL_NAMES
-from .table import FULL, Cell, Column, Look, Thing, widest
+from .table import FULL, Cell, Column, Look, Thing, memory_pct, widest
 
 _LATELY, _IDLE_PCT = 15, 50.0
 """Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
@@ -18,7 +29,6 @@ _LATELY, _IDLE_PCT = 15, 50.0
 
 def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     """One GPU a row; columns that none of them fills are left out."""
-    slowed = any(_was_slowed(seen) for _, seen in things)
     users = {id(thing[1]): _users(thing) for thing in things}
     name = widest([_name(look, thing) for thing in things])
 
@@ -27,8 +37,8 @@ def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
             return "lost", "critical"
         return look.figure(thing, percent(value(thing[1], "util_pct")) or "-", "title")
 
-    columns: list[Column[Thing]] = [
-        Column(2, 0, lambda thing, _: look.mark(thing)),
+    return [
+        look.marks(),
         Column(name, 0, lambda thing, _: (_name(look, thing), _name_style(look, thing[1]))),
         Column(6, 2, lambda thing, n: (_bar(look, thing[1], n), _bar_style(look, thing[1])), "util", grow=14),
         Column(6, 0, figure, right=True),
@@ -36,12 +46,9 @@ def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
         Column(8, 1, lambda thing, _: (_memory(thing[1]), "text"), "memory", right=True),
         Column(8, 4, lambda thing, n: (_power(thing[1], n), "muted"), "power", right=True),
         Column(4, 6, lambda thing, _: _heat(look, thing[1]), "temp", right=True),
+        Column(10, 3, lambda thing, _: _slowed(thing[1]), "slowed by", grow=12),
+        Column(12, 7, lambda thing, _: (users.get(id(thing[1]), ""), "muted"), "processes", grow=24),
     ]
-    if slowed:
-        columns.append(Column(10, 3, lambda thing, _: _slowed(thing[1]), "slowed by", grow=12))
-    if any(users.values()):
-        columns.append(Column(12, 7, lambda thing, _: (users.get(id(thing[1]), ""), "muted"), "processes", grow=24))
-    return columns
 
 
 def _name(look: Look, thing: Thing) -> str:
@@ -117,7 +124,6 @@ _MOST = 16
 def folded_columns(look: Look, rows: Sequence[Folded], *, whole: bool = False) -> list[Column[Folded]]:
     """One host a row, a character a GPU; with `whole` the machine's own figures as well."""
     count = min(_MOST, max((len(gpus) for _, gpus in rows), default=1))
-    slowed = any(_was_slowed(gpu) for _, gpus in rows for gpu in gpus)
     columns: list[Column[Folded]] = [
         Column(2, 0, lambda row, _: _folded_mark(look, row)),
         Column(widest([host.short for host, _ in rows], 12), 0, lambda row, _: (row[0].short, "text")),
@@ -126,13 +132,21 @@ def folded_columns(look: Look, rows: Sequence[Folded], *, whole: bool = False) -
         Column(9, 3, lambda row, _: (_memory_of(row[1]), "text"), "memory", right=True),
         Column(9, 5, lambda row, _: (_power_of(row[1]), "muted"), "power", right=True),
         Column(4, 6, lambda row, _: _hottest(look, row[1]), "temp", right=True),
+        Column(11, 4, lambda row, _: _slowed_cell(row[1]), "slowed by", grow=16),
     ]
-    if slowed:
-        columns.append(Column(11, 4, lambda row, _: _slowed_cell(row[1]), "slowed by", grow=16))
     if whole:
-        columns.insert(4, Column(8, 2, lambda row, _: _of_host(look, row[0], "cpu", "cpu_pct"), right=True))
-        columns.insert(5, Column(8, 7, lambda row, _: _of_host(look, row[0], "mem", "mem_pct"), right=True))
+        columns.insert(4, Column(8, 2, lambda row, _: _processors(look, row[0]), right=True))
+        columns.insert(
+            5, Column(8, 7, lambda row, _: (labelled("mem", percent(memory_pct(row[0]))), "muted"), right=True)
+        )
     return columns
+
+
+def _processors(look: Look, host: Host) -> Cell:
+    whole = host.whole
+    if whole is None:
+        return "", "muted"
+    return labelled("cpu", percent(value(whole, "cpu_pct"))), look.style(whole, "cpu_pct", "muted")
 
 
 def _folded_mark(look: Look, row: Folded) -> Cell:
@@ -181,25 +195,9 @@ def _hottest(look: Look, gpus: Sequence[Seen]) -> Cell:
     return ("", "muted") if hot is None else _heat(look, hot)
 
 
-def _was_slowed(gpu: Seen) -> bool:
-    """Now or lately: the column must not come and go every second."""
-    return bool(throttle_words(gpu.reading)) or any(gpu.history.get("throttled", ()))
-
-
 def _slowed_cell(gpus: Sequence[Seen]) -> Cell:
     slowed = [gpu for gpu in gpus if throttle_words(gpu.reading)]
     if not slowed:
         return "", "muted"
     worst = max(slowed, key=lambda gpu: throttle_level(gpu.reading))
     return f"{len(slowed)}: {throttle_words(worst.reading)}", _slowed(worst)[1]
-
-
-def _of_host(look: Look, host: Host, label: str, key: str) -> Cell:
-    whole = host.whole
-    if whole is None:
-        return "", "muted"
-    told = value(whole, key)
-    if key == "mem_pct":
-        part = share(value(whole, "mem_used_mb"), value(whole, "mem_total_mb"))
-        told = None if part is None else 100.0 * part
-    return (f"{label} {percent(told)}" if told is not None else ""), look.style(whole, key, "muted")

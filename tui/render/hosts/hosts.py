@@ -26,19 +26,19 @@ from perfmon.viewmodel import (
 )
 
 from ..rows import Words
-from .table import FULL, Cell, Column, Look, Thing, widest
+from .table import FULL, Cell, Column, Look, Thing, memory_pct, number, texts, widest, word
 
 _CALM = ("good",)
 
 
 def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
     """One host a row."""
-    linked = any(host.link is not None for host in hosts)
     waits = any(max(_of(host, "iowait_pct") or 0.0, (_of(host, "iowait_max_pct") or 0.0) / 10) >= 1.0 for host in hosts)
     most = max((len(_cores(host)) for host in hosts), default=0)
-    columns: list[Column[Host]] = [
+    return [
         Column(2, 0, lambda host, _: _mark(look, host)),
         Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text")),
+        Column(widest([_state(host)[0] for host in hosts]), 3, lambda host, _: _state(host)),
         Column(8, 0, lambda host, _: _first(look, host)),
         Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=8),
         Column(
@@ -48,13 +48,9 @@ def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
         Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
         Column(9, 7, lambda host, _: (labelled("load", _load(host)), "muted")),
+        Column(6, 6, lambda host, n: _waits(look, host, n) if waits else ("", "muted"), grow=8),
+        Column(12, 6, lambda host, _: ("" if host.link is None else clock_words(host.link), "muted"), grow=4),
     ]
-    if waits:
-        columns.append(Column(6, 6, lambda host, n: _waits(look, host, n), grow=8))
-    if linked:
-        columns.insert(2, Column(widest([_state(host)[0] for host in hosts]), 3, lambda host, _: _state(host)))
-        columns.append(Column(12, 6, lambda host, _: (_clock(host), "muted"), grow=4))
-    return columns
 
 
 def _of(host: Host, key: str) -> float | None:
@@ -107,14 +103,8 @@ def _lately(look: Look, host: Host, cells: int) -> str:
     return "" if host.whole is None else look.spark(host.whole, "cpu_pct", cells, 100.0)
 
 
-def memory_share(host: Host) -> float | None:
-    """Share of its memory that is in use, in %."""
-    part = share(_of(host, "mem_used_mb"), _of(host, "mem_total_mb"))
-    return None if part is None else 100.0 * part
-
-
 def _memory(look: Look, host: Host, cells: int) -> Cell:
-    part = memory_share(host)
+    part = memory_pct(host)
     if part is None:
         return "", "muted"
     text, total = f"mem {percent(part)}", gib(_of(host, "mem_total_mb"))
@@ -171,38 +161,25 @@ def _each(look: Look, host: Host, cells: int) -> str:
     return labelled("cores", spark([max(group, default=nan) for group in told], 0.0, FULL, glyphs=look.skin.glyphs))
 
 
-def _clock(host: Host) -> str:
-    return "" if host.link is None else clock_words(host.link)
-
-
 # --- what is below a host ---------------------------------------------------------------------------------------------
 def disk_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A file system a row."""
     return [
-        Column(2, 0, lambda thing, _: look.mark(thing)),
-        Column(widest([_path(look, thing) for thing in things], 30), 0, lambda thing, _: (_path(look, thing), "text")),
+        look.marks(),
+        look.names(things, look.own_name, 30),
         Column(6, 3, lambda thing, n: (look.bar(share(value(thing[1], "used_pct"), 100.0), n), "rpc"), grow=10),
         Column(6, 0, lambda thing, _: _full(look, thing), right=True),
-        Column(16, 1, lambda thing, _: (_free(thing[1]), "text")),
-        Column(14, 4, lambda thing, _: (labelled("r", rate(value(thing[1], "read_mb_s"))), "muted")),
-        Column(14, 4, lambda thing, _: (labelled("w", rate(value(thing[1], "write_mb_s"))), "muted")),
-        Column(9, 5, lambda thing, _: (labelled("busy", percent(value(thing[1], "busy_pct"))), "muted")),
+        texts(16, 1, number("free_gb", lambda free: f"{size(free)} free"), "text"),
+        texts(14, 4, number("read_mb_s", rate, "r")),
+        texts(14, 4, number("write_mb_s", rate, "w")),
+        texts(9, 5, number("busy_pct", percent, "busy")),
         Column(15, 2, lambda thing, _: _forecast(thing[1])),
-        Column(11, 6, lambda thing, _: (thing[1].reading.words.get("holds", ""), "muted"), grow=8),
+        texts(11, 6, lambda seen: seen.reading.words.get("holds", ""), grow=8),
     ]
-
-
-def _path(look: Look, thing: Thing) -> str:
-    return look.name(thing, thing[1].reading.name)
 
 
 def _full(look: Look, thing: Thing) -> Cell:
     return look.figure(thing, percent(value(thing[1], "used_pct")), look.style(thing[1], "used_pct"))
-
-
-def _free(seen: Seen) -> str:
-    free = size(value(seen, "free_gb"))
-    return f"{free} free" if free else ""
 
 
 def _forecast(seen: Seen) -> Cell:
@@ -216,12 +193,12 @@ def _forecast(seen: Seen) -> Cell:
 def nic_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     """An interface a row."""
     return [
-        Column(2, 0, lambda thing, _: look.mark(thing)),
-        Column(widest([_path(look, thing) for thing in things], 24), 0, lambda thing, _: (_path(look, thing), "text")),
-        Column(14, 0, lambda thing, _: look.figure(thing, labelled("rx", rate(value(thing[1], "rx_mb_s"))))),
-        Column(8, 3, lambda thing, n: (look.spark(thing[1], "rx_mb_s", n), "muted"), grow=12),
-        Column(14, 1, lambda thing, _: (labelled("tx", rate(value(thing[1], "tx_mb_s"))), "text")),
-        Column(16, 4, lambda thing, _: (labelled("of", rate(value(thing[1], "speed_mb_s"))), "muted")),
+        look.marks(),
+        look.names(things, look.own_name, 24),
+        look.figures(14, number("rx_mb_s", rate, "rx")),
+        look.sparks(8, 3, "rx_mb_s", grow=12),
+        texts(14, 1, number("tx_mb_s", rate, "tx"), "text"),
+        texts(16, 4, number("speed_mb_s", rate, "of")),
         Column(24, 2, lambda thing, _: _faults(thing[1])),
     ]
 
@@ -239,14 +216,14 @@ def process_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A process of the run a row."""
     return [
         Column(2, 0, lambda thing, _: (f" {look.skin.glyph('bullet')}", "faint")),
-        Column(widest([_path(look, thing) for thing in things], 20), 0, lambda thing, _: (_path(look, thing), "muted")),
+        look.names(things, look.own_name, 20, "muted"),
         Column(12, 0, lambda thing, _: (_command(thing[1]), "text"), grow=40),
         Column(8, 1, lambda thing, _: look.figure(thing, labelled("cpu", percent(value(thing[1], "cpu_pct"))))),
-        Column(9, 2, lambda thing, _: (labelled("rss", _gb(thing[1], "rss_mb")), "text")),
-        Column(8, 3, lambda thing, _: (_on(thing[1]), "muted"), grow=6),
-        Column(9, 2, lambda thing, _: (labelled("gpu", _gb(thing[1], "gpu_mem_mb")), "text")),
-        Column(5, 5, lambda thing, _: (percent(value(thing[1], "gpu_util_pct")), "muted")),
-        Column(10, 4, lambda thing, _: (labelled("up", uptime(value(thing[1], "uptime_s"))), "muted")),
+        texts(9, 2, number("rss_mb", _gb, "rss"), "text"),
+        texts(8, 3, lambda seen: labelled("on", seen.reading.words.get("gpu", "")), grow=6),
+        texts(9, 2, number("gpu_mem_mb", _gb, "gpu"), "text"),
+        texts(5, 5, number("gpu_util_pct", percent)),
+        texts(10, 4, number("uptime_s", uptime, "up")),
     ]
 
 
@@ -255,25 +232,19 @@ def _command(seen: Seen) -> str:
     return " ".join(dict.fromkeys(word for word in (words.get("role", ""), words.get("command", "")) if word))
 
 
-def _on(seen: Seen) -> str:
-    gpus = seen.reading.words.get("gpu", "")
-    return f"on {gpus}" if gpus else ""
+def _gb(mb: float) -> str:
+    return f"{gib(mb)}G"
 
 
-def _gb(seen: Seen, key: str) -> str:
-    told = gib(value(seen, key))
-    return f"{told}G" if told else ""
-
-
-# --- who asks ---------------------------------------------------------------------------------------------------------
+# --- pollers ----------------------------------------------------------------------------------------------------------
 def poller_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
-    """A poller a row: whether it answers, and why not."""
+    """A poller a row: if it answers, and why not."""
     return [
-        Column(2, 0, lambda thing, _: look.mark(thing)),
-        Column(widest([_path(look, thing) for thing in things], 32), 0, lambda thing, _: (_path(look, thing), "text")),
+        look.marks(),
+        look.names(things, look.own_name, 32),
         Column(10, 0, lambda thing, _: _answers(look, thing)),
-        Column(10, 3, lambda thing, _: (_took(thing[1]), "muted"), right=True),
-        Column(10, 1, lambda thing, _: (thing[1].reading.words.get("why", "").replace("_", " "), "muted"), grow=100),
+        texts(10, 3, number("took_ms", lambda ms: f"{ms:.{int(ms < 10)}f} ms"), right=True),
+        texts(10, 1, word("why"), grow=100),
     ]
 
 
@@ -283,8 +254,3 @@ def _answers(look: Look, thing: Thing) -> Cell:
     if state == "stale" and old is not None:
         return f"stale {age_words(old)}", "stale"
     return look.figure(thing, state, "critical" if state == "failed" else "muted")
-
-
-def _took(seen: Seen) -> str:
-    took = value(seen, "took_ms")
-    return "" if took is None else f"{took:.1f} ms" if took < 10 else f"{took:.0f} ms"

@@ -8,19 +8,18 @@ from functools import partial
 from typing import Any
 
 from perfmon.sources.pollers import Area
-from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
+from perfmon.viewmodel import SourceStatus
 
-from ..rows import Row, Words, wrapped
+from ..rows import Words, wrapped
 from .hosts import process_columns
 from .sections import (
+    EMPTY_VIEWS,
     Key,
     Section,
     below_hosts,
     folded_sections,
     gpu_sections,
     host_sections,
-    mends,
-    nothing,
     poller_sections,
     process_sections,
     queue_sections,
@@ -68,27 +67,22 @@ LogRow = Callable[[SourceStatus], Words]
 
 def lines_of(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The lines; `log_row` draws a log."""
-    plans = {"auto": _auto, "gpus": _gpus, "hosts": _hosts, "queues": _queues, "sources": _sources}
-    return plans[view.name](look, view, sources, log_row)
+    match view.name:
+        case "auto":
+            return _auto(look, view, sources, log_row)
+        case "sources":
+            return _sources(look, view, sources, log_row)
+        case "gpus":
+            more = process_sections(look) if view.everything and not view.processes else []
+            sections = [*gpu_sections(look), *more]
+        case "hosts":
+            sections = [*host_sections(look), *below_hosts(look)]
+        case _:
+            sections = queue_sections(look)
+    return _titled(look, view, sections) or _empty(look, view)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
-def _gpus(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    sections = gpu_sections(look)
-    if view.everything and not view.processes:
-        sections += process_sections(look)
-    return _told(look, view, sections) or _empty(look, view)
-
-
-def _hosts(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    sections = [*host_sections(look), *below_hosts(look), *process_sections(look)]
-    return _told(look, view, sections) or _empty(look, view)
-
-
-def _queues(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    return _told(look, view, queue_sections(look)) or _empty(look, view)
-
-
 def _sources(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     pollers = poller_sections(look)
     headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
@@ -103,7 +97,7 @@ def _auto(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogR
     if not (gpus or hosts or queues or pollers):
         return _logs(sources, log_row)
     if view.everything:
-        whole = [*gpus, *hosts, *below_hosts(look), *process_sections(look), *queue_sections(look)]
+        whole = [*gpus, *hosts, *below_hosts(look), *queue_sections(look)]
         lines = _listed(look, view, [*whole, *poller_sections(look)], headed=True)
         return lines + _logs(sources, log_row, heading_at=view.width)
     every, pressing = [*gpus, *hosts, *queues, *pollers], [*queue_sections(look, all_of_them=False), *pollers]
@@ -137,7 +131,7 @@ class _Plan:
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-def _told(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
+def _titled(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
     """With headings where several tables would be taken for one, or there is room for them."""
     plain = _listed(look, view, sections, headed=len(sections) > 1 or view.everything)
     if len(sections) == 1 and len(plain) < view.room:
@@ -156,8 +150,8 @@ def _section(look: Look, view: View, section: Section, headed: bool) -> Iterator
         yield Line(partial(heading, columns, section.title, view.width))
     for one in section.things:
         thing = section.thing(one)
-        told = section.instead(look, one)
-        draw = partial(_row, look, columns, one, thing, view.width) if told is None else partial(_as_it_is, told)
+        whole = section.instead(look, one)
+        draw = partial(_row, look, columns, one, thing, view.width) if whole is None else partial(_unchanged, whole)
         yield Line(draw, _key(thing), foreign=_foreign(thing))
         if thing is not None and _key(thing) in view.opened:
             yield from (Line(draw, foreign=_foreign(thing)) for draw in detail_lines(look, thing, view.width))
@@ -177,7 +171,7 @@ def _row(look: Look, columns: Sequence[Column[Any]], one: object, thing: Thing |
     return words if thing is None else look.dim(words, thing)
 
 
-def _as_it_is(words: Words) -> Words:
+def _unchanged(words: Words) -> Words:
     return words
 
 
@@ -206,73 +200,9 @@ def _logs(sources: Sequence[SourceStatus], log_row: LogRow, heading_at: int | No
 
 def _empty(look: Look, view: View) -> list[Line]:
     """Reason for an empty view, and how to fill it."""
-    said = [(f" {look.skin.glyph('waiting')} {nothing(view.name)}", "text")]
-    for text, style in (
-        *((reason, "warning") for reason in reasons(view.name, look.around)[:3]),
-        *((mend, "muted") for mend in mends(view.name)),
-    ):
-        said += [(f"   {part}", style) for part in wrapped(text, max(1, view.width - 4))]
-    return [Line(partial(_said, text, style)) for text, style in said]
-
-
-def _said(text: str, style: str) -> Words:
-    return ((text, style),)
-
-
-# --- Lines about machines, kept for as long as nothing that they tell is another thing: polls come every few seconds
-# ---
-
-
-class LineCache:
-    """The last plan, and how its lines were drawn. Lines about logs are always those of the newest picture."""
-
-    def __init__(self) -> None:
-        self._basis: tuple[object, ...] = ()
-        self._limits: dict[str, tuple[float | None, float | None]] = {}
-        self._planned: tuple[tuple[object, ...], list[Line]] | None = None
-        self._drawn: dict[tuple[int, str], Row] = {}
-
-    def look(self, look: Look, picture: MonitorState) -> None:
-        """Set the view."""
-        basis: tuple[object, ...] = (picture.seen, look.skin, picture.state)
-        # Of metrics only the limits are told, which hardly ever change; their figures do with every snapshot.
-        limits = {name: (stats.good, stats.critical) for name, stats in look.metrics.items()}
-        old = any(look.around.stale(seen) for seen in picture.seen)
-        same = len(self._basis) == len(basis) and all(a is b for a, b in zip(self._basis, basis, strict=True))
-        if old or picture.links or not same or limits != self._limits:  # ages go on with every picture
-            self.forget()
-        self._basis, self._limits = () if old or picture.links else basis, limits
-
-    def forget(self) -> None:
-        """Everything is to be drawn anew."""
-        self._planned = None
-        self._drawn.clear()
-
-    def lines(self, look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-        """As `lines_of` gives them."""
-        if not self._basis or view.opened:
-            self.forget()
-            return lines_of(look, view, sources, log_row)
-        # Which logs are told of depends on how they are.
-        logs = tuple([(one.index, one.freshness is Freshness.STALE, bool(one.errors)) for one in sources])
-        how = (view.name, view.width, view.room, view.processes, view.everything, logs)
-        if self._planned is None or self._planned[0] != how:
-            self.forget()
-            self._planned = how, lines_of(look, view, sources, log_row)
-        newest = {one.index: one for one in sources}
-        return [line if line.source is None else _newer(line, newest, log_row) for line in self._planned[1]]
-
-    def row(self, line: Line, ground: str, draw: Callable[[Line], Row]) -> Row:
-        """A line as `draw` draws it on that ground."""
-        if self._planned is None or line.source is not None:
-            return draw(line)
-        row = self._drawn.get((id(line), ground))
-        if row is None:
-            row = self._drawn[id(line), ground] = draw(line)
-        return row
-
-
-def _newer(line: Line, newest: dict[int, SourceStatus], log_row: LogRow) -> Line:
-    assert line.source is not None  # noqa: S101
-    one = newest[line.source.index]
-    return Line(partial(log_row, one), line.key, one, line.foreign)
+    nothing, fixes = EMPTY_VIEWS[view.name]
+    lines = [(f" {look.skin.glyph('waiting')} {nothing}", "text")]
+    texts = [(reason, "warning") for reason in reasons(view.name, look.around)[:3]] + [(fix, "muted") for fix in fixes]
+    for text, style in texts:
+        lines += [(f"   {part}", style) for part in wrapped(text, max(1, view.width - 4))]
+    return [Line(partial(_unchanged, (line,))) for line in lines]

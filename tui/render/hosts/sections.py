@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from perfmon.core import counted
 from perfmon.sources.pollers import Area
 from perfmon.sources.remote import Phase
 from perfmon.store import Seen
@@ -34,7 +35,6 @@ from .table import Column, Look, Thing
 
 Key = tuple[str, str, str]
 """Host, area and name: what the cursor stays on, and what is opened."""
-_SICK = (Freshness.STALE,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,20 @@ class Section:
     """Row that replaces the row of the table."""
 
 
-def _single(thing: Thing) -> Thing:
-    return thing
-
-
 def _of_host(host: Host) -> Thing | None:
     return None if host.whole is None else (host, host.whole)
 
 
-def _polled(look: Look, title: str, columns: Callable[..., Any], things: Sequence[Thing]) -> Section:
-    return Section(title, things, columns, _single)
+def _polled(look: Look, title: str, columns: Callable[..., Any], *areas: Area) -> Section:
+    """All things of some areas, one reading a row."""
+    return Section(
+        title, [thing for area in areas for thing in look.around.of_area(area)], columns, lambda thing: thing
+    )
 
 
 def gpu_sections(look: Look) -> list[Section]:
     """Every GPU."""
-    return _some([_polled(look, "GPUS", gpu_columns, list(look.around.of_area(Area.GPU)))])
+    return _some(_polled(look, "GPUS", gpu_columns, Area.GPU))
 
 
 def folded_sections(look: Look, *, whole: bool = False) -> list[Section]:
@@ -77,53 +76,58 @@ def folded_sections(look: Look, *, whole: bool = False) -> list[Section]:
     def instead(look: Look, row: Folded) -> Words | None:
         return unreached(look, row[0])
 
-    return _some([Section("GPUS", rows, columns, lambda row: _of_host(row[0]), instead)])
+    return _some(Section("GPUS", rows, columns, lambda row: _of_host(row[0]), instead))
 
 
 def host_sections(look: Look) -> list[Section]:
     """Every host as a row."""
     hosts = [host for host in look.around.hosts if host.told]
     own = [host for host in hosts if host.link is not None or host.whole is not None or host.of(Area.DISK, Area.NIC)]
-    return _some([Section("HOSTS", own, host_columns, _of_host, unreached)])
+    return _some(Section("HOSTS", own, host_columns, _of_host, unreached))
 
 
 def below_hosts(look: Look) -> list[Section]:
-    """Disks and interfaces."""
-    return _some(
-        [
-            _polled(look, "DISKS", disk_columns, list(look.around.of_area(Area.DISK))),
-            _polled(look, "NETWORK", nic_columns, list(look.around.of_area(Area.NIC))),
-        ]
-    )
+    """Disks and interfaces, and the processes of the run."""
+    disks = _polled(look, "DISKS", disk_columns, Area.DISK)
+    return _some(disks, _polled(look, "NETWORK", nic_columns, Area.NIC), *process_sections(look))
 
 
 def process_sections(look: Look) -> list[Section]:
     """The processes of the run."""
-    return _some([_polled(look, "PROCESSES", process_columns, list(look.around.of_area(Area.PROCESS)))])
+    return _some(_polled(look, "PROCESSES", process_columns, Area.PROCESS))
 
 
 def queue_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
     """Engines, queues, sockets and jobs; all, or without single values and what is well anyway."""
     queues = list(look.around.of_area(Area.QUEUE))
-    sockets = list(look.around.of_area(Area.SOCKET))
-    jobs = list(look.around.of_area(Area.JOB))
-    nodes = list(look.around.of_area(Area.NODE))
+    sections = [
+        Section("ENGINES", [thing for thing in queues if is_engine(thing[1])], engine_columns, lambda thing: thing),
+        Section("QUEUES", [thing for thing in queues if not is_engine(thing[1])], depth_columns, lambda thing: thing),
+        _polled(look, "SOCKETS", socket_columns, Area.SOCKET),
+        _polled(look, "JOBS", job_columns, Area.JOB, Area.NODE),
+        _polled(look, "VALUES", value_columns, *([Area.VALUE] if all_of_them else [])),
+    ]
     if not all_of_them:
-        sockets = [thing for thing in sockets if thing[1].reading.words.get("verdict") not in ("healthy", "idle", None)]
-        jobs, nodes = ([thing for thing in held if look.mark(thing)[1] != "good"] for held in (jobs, nodes))
-    return _some([
-        _polled(look, "ENGINES", engine_columns, [thing for thing in queues if is_engine(thing[1])]),
-        _polled(look, "QUEUES", depth_columns, [thing for thing in queues if not is_engine(thing[1])]),
-        _polled(look, "SOCKETS", socket_columns, sockets),
-        _polled(look, "JOBS", job_columns, [*jobs, *nodes]),
-        _polled(look, "VALUES", value_columns, list(look.around.of_area(Area.VALUE)) if all_of_them else []),
-    ])  # fmt: skip
+        sections = [replace(one, things=[thing for thing in one.things if _presses(look, thing)]) for one in sections]
+    return _some(*sections)
+
+
+def _presses(look: Look, thing: Thing) -> bool:
+    """Return true for what must be shown where there is little room: not for sockets and jobs that are well."""
+    match thing[1].reading.area:
+        case Area.SOCKET:
+            return thing[1].reading.words.get("verdict") not in ("healthy", "idle", None)
+        case Area.JOB | Area.NODE:
+            return look.mark(thing)[1] != "good"
+        case _:
+            return True
 
 
 def poller_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
     """Pollers: all, or those without a response (missing devices are no problem)."""
-    things = [thing for thing in look.around.of_area(Area.POLLER) if all_of_them or _troubled(look, thing[1])]
-    return _some([_polled(look, "POLLS", poller_columns, things)])
+    section = _polled(look, "POLLS", poller_columns, Area.POLLER)
+    things = [thing for thing in section.things if all_of_them or _troubled(look, thing[1])]
+    return _some(replace(section, things=things))
 
 
 def _troubled(look: Look, seen: Seen) -> bool:
@@ -132,11 +136,11 @@ def _troubled(look: Look, seen: Seen) -> bool:
 
 
 def troubled(sources: Sequence[SourceStatus]) -> list[SourceStatus]:
-    """Logs that do not speak of the present, or lost something."""
-    return [source for source in sources if source.freshness in _SICK or source.errors]
+    """Logs that are stale, or lost something."""
+    return [source for source in sources if source.freshness is Freshness.STALE or source.errors]
 
 
-def _some(sections: Sequence[Section]) -> list[Section]:
+def _some(*sections: Section) -> list[Section]:
     return [section for section in sections if section.things]
 
 
@@ -161,27 +165,22 @@ def keys_of(machines: bool, width: int) -> str:
     """The keys that there is room to name."""
     if not machines:
         return "Enter doctor" if width >= 60 else ""
-    return (
-        "M next view  i processes  Enter all values"
-        if width >= 110
-        else "M view  i processes  Enter values"
-        if width >= 90
-        else "M view"
-        if width >= 50
-        else ""
-    )
+    long, short = "M next view  i processes  Enter all values", "M view  i processes  Enter values"
+    return long if width >= 110 else short if width >= 90 else "M view" if width >= 50 else ""
 
 
 def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) -> str:
     """Counts, of one kind or all; the last parts are dropped first if room is short."""
     if look is None or not look.any:
         return " · ".join(logs) if view in ("auto", "sources") else ""
-    told = [*_machines(look), *(logs if view in ("auto", "sources") else ())]
     if view == "sources":
-        told = [*logs, *_polls(look)]
-    while len(told) > 1 and len(" · ".join(told)) > max(8, width - 22 - len(keys_of(True, width))):
-        told.pop()
-    return " · ".join(told)
+        pollers = sum(1 for _ in look.around.of_area(Area.POLLER))
+        parts = [*logs, *([counted(pollers, "poll")] if pollers else [])]
+    else:
+        parts = [*_machines(look), *(logs if view == "auto" else ())]
+    while len(parts) > 1 and len(" · ".join(parts)) > max(8, width - 22 - len(keys_of(True, width))):
+        parts.pop()
+    return " · ".join(parts)
 
 
 def lines_wanted(picture: MonitorState) -> int:
@@ -196,24 +195,13 @@ def _machines(look: Look) -> list[str]:
     busy = f" {percent(sum(used) / len(used))}" if used else ""
     hosts = sum(host.told for host in look.around.hosts)
     queues = sum(1 for _ in look.around.of_area(Area.QUEUE))
-    told = [f"{counted(len(gpus), 'GPU')}{busy}"] if gpus else []
-    told += [counted(hosts, "host")] if hosts else []
-    return [*told, *([counted(queues, "queue")] if queues else [])]
-
-
-def _polls(look: Look) -> list[str]:
-    count = sum(1 for _ in look.around.of_area(Area.POLLER))
-    return [counted(count, "poll")] if count else []
-
-
-def counted(count: int, what: str) -> str:
-    """`1 host`, `2 hosts`."""
-    return f"{count} {what}{'s' * (count != 1)}"
+    counts = ((len(gpus), "GPU", busy), (hosts, "host", ""), (queues, "queue", ""))
+    return [f"{counted(count, what)}{more}" for count, what, more in counts if count]
 
 
 # --- Texts of empty views: the reason, and how to fill them ---
 
-_NONE: Mapping[str, tuple[str, Sequence[str]]] = {
+EMPTY_VIEWS: Mapping[str, tuple[str, Sequence[str]]] = {
     "gpus": (
         "no GPU is monitored",
         (
@@ -236,32 +224,22 @@ _NONE: Mapping[str, tuple[str, Sequence[str]]] = {
         ),
     ),
 }
-_ASKED: Mapping[str, Sequence[str]] = {
+"""Of each view: that there is nothing, in a few words, and instructions."""
+_POLLERS: Mapping[str, Sequence[str]] = {
     "gpus": ("gpu", "nvidia", "nvml", "amd", "rocm"),
     "hosts": ("host", "proc"),
     "queues": ("vllm", "sglang", "ray", "slurm", "prometheus", "http", "net", "command", "queue"),
 }
-"""Parts of the names of pollers that would tell of these."""
-
-
-def nothing(view: str) -> str:
-    """That there is nothing, in a few words."""
-    return _NONE[view][0]
-
-
-def mends(view: str) -> Sequence[str]:
-    """Instructions, a sentence each."""
-    return _NONE[view][1]
+"""Parts of the names of pollers that would report these."""
 
 
 def reasons(view: str, around: HostOverview) -> list[str]:
     """Errors of the pollers."""
-    told = []
-    for host, seen in around.of_area(Area.POLLER):
-        words, name = seen.reading.words, seen.reading.name.lower()
-        if words.get("why") and any(part in name for part in _ASKED[view]):
-            told.append(f"{host.short}: {seen.reading.name}: {words['why'].replace('_', ' ')}")
-    return told
+    return [
+        f"{host.short}: {seen.reading.name}: {why.replace('_', ' ')}"
+        for host, seen in around.of_area(Area.POLLER)
+        if (why := seen.reading.words.get("why")) and any(part in seen.reading.name.lower() for part in _POLLERS[view])
+    ]
 
 
 # --- Badges of hosts and pollers in the header ---
@@ -269,7 +247,7 @@ def reasons(view: str, around: HostOverview) -> list[str]:
 _NAME = 14
 _AREAS = (Area.HOST, Area.GPU, Area.PROCESS, Area.QUEUE)
 Badge = tuple[str, str, str]
-"""Name of the host, name of the sign, what is said beside it."""
+"""Name of the host, name of the sign, and the text behind it."""
 
 
 def host_runs(picture: MonitorState, room: int, skin: ThemeStyles) -> list[Run]:
@@ -291,17 +269,18 @@ def host_runs(picture: MonitorState, room: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _badge(around: HostOverview, host: Host) -> Badge:
+    name = cut(host.short, _NAME)
     if host.link is not None:
         sign, words = state_of(host.link)
         if host.link.phase is Phase.LIVE:
             words = "" if host.link.age_s is None else f"{host.link.age_s:.1f}s"
         elif host.link.phase is Phase.STALE and host.link.age_s is not None:
             words = age_words(host.link.age_s)
-        return cut(host.short, _NAME), sign, words
+        return name, sign, words
     newest = max(host.of(*_AREAS), key=lambda seen: seen.at, default=None)
     if newest is None or not around.stale(newest):
-        return cut(host.short, _NAME), "good", ""
-    return cut(host.short, _NAME), "stale", age_words(around.age_s(newest))
+        return name, "good", ""
+    return name, "stale", age_words(around.age_s(newest))
 
 
 def _runs(badge: Badge, skin: ThemeStyles, *, first: bool) -> list[Run]:
@@ -316,7 +295,7 @@ def _runs(badge: Badge, skin: ThemeStyles, *, first: bool) -> list[Run]:
 def _counted(badges: list[Badge], skin: ThemeStyles, what: str) -> list[Run]:
     """`3 hosts ✓`, `3 hosts ✗ 2 not live`, with the sign of the worst of them."""
     sick = [badge for badge in badges if badge[1] != "good"]
-    runs: list[Run] = [(f"{len(badges)} host{'s' * (len(badges) != 1)} ", skin.style("text"))]
+    runs: list[Run] = [(f"{counted(len(badges), 'host')} ", skin.style("text"))]
     if not sick:
         return [*runs, (skin.glyph("good"), skin.style("good"))]
     worst = max(sick, key=lambda badge: ("lagging", "stale", "critical").index(badge[1]))
@@ -329,4 +308,4 @@ def polls_text(picture: MonitorState) -> str:
     count = sum(
         seen.reading.area is Area.POLLER and seen.reading.words.get("state") != "absent" for seen in picture.seen
     )
-    return f"{count} poll{'s' * (count != 1)}" if count else ""
+    return counted(count, "poll") if count else ""

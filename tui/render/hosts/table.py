@@ -12,10 +12,22 @@ from perfmon.diagnosis import MetricStats
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import Glyphs, compact, cut, fit, limits, spark
-from perfmon.viewmodel import Host, HostOverview, Level, MonitorState, age_words, cores, level_of, worst_of
+from perfmon.viewmodel import (
+    Host,
+    HostOverview,
+    Level,
+    MonitorState,
+    age_words,
+    cores,
+    labelled,
+    level_of,
+    share,
+    value,
+    worst_of,
+)
 
 from ...theme import LEVEL_NAMES, ThemeStyles
-from ..rows import Words, wrapped
+from ..rows import Words, cells, wrapped
 
 # --- Columns that make room for each other: what matters least goes first, what is left may grow ---
 
@@ -154,10 +166,8 @@ class Look:
 
     def style(self, seen: Seen, key: str, usual: str = "text") -> str:
         """That of a value by its level."""
-        value = seen.reading.values.get(key)
-        if value is None:
-            return usual
-        return self.level_style(seen.reading.area, key, value, usual)
+        known = seen.reading.values.get(key)
+        return usual if known is None else self.level_style(seen.reading.area, key, known, usual)
 
     def level_style(self, area: Area, key: str, value: float, usual: str = "text") -> str:
         """That of a value that was worked out of others."""
@@ -182,12 +192,15 @@ class Look:
         """A name, with that of its host where there are several."""
         return f"{thing[0].short}:{text}" if self.around.several else text
 
-    def names(self, things: Sequence[Thing], name: Callable[[Seen], str]) -> dict[int, str]:
-        """Names by the `id` of what was seen; with those of their hosts where they are not enough."""
-        bare = [name(seen) for _, seen in things]
-        alike = len(set(bare)) < len(bare)
-        full = [self.name(thing, text) for thing, text in zip(things, bare, strict=True)] if alike else bare
-        return {id(thing[1]): text for thing, text in zip(things, full, strict=True)}
+    def own_name(self, thing: Thing) -> str:
+        """The name of a thing, with that of its host where there are several."""
+        return self.name(thing, thing[1].reading.name)
+
+    def namer(self, things: Sequence[Thing], name: Callable[[Seen], str]) -> Callable[[Thing], str]:
+        """Names of things; with those of their hosts where they are not enough."""
+        if len({name(seen) for _, seen in things}) == len(things):
+            return lambda thing: name(thing[1])
+        return lambda thing: self.name(thing, name(thing[1]))
 
     def dim(self, words: Words, thing: Thing) -> Words:
         """The row of a thing that was not heard of lately is faint, but for what says so."""
@@ -195,11 +208,64 @@ class Look:
             return words
         return tuple((text, style if style == "stale" else "faint") for text, style in words)
 
+    # --- columns --------------------------------------------------------------------------------------------------
+    def marks(self) -> Column[Thing]:
+        """The sign of each thing."""
+        return Column(2, 0, lambda thing, _: self.mark(thing))
+
+    def names(
+        self,
+        things: Sequence[Thing],
+        name: Callable[[Thing], str],
+        most: int = _NAME,
+        style: str = "text",
+        least: int = 0,
+    ) -> Column[Thing]:
+        """Names, as wide as the longest needs, up to `most` cells."""
+        return Column(widest(map(name, things), most), 0, lambda thing, _: (name(thing), style), least=least)
+
+    def figures(self, cells: int, form: Callable[[Seen], str], *, right: bool = False) -> Column[Thing]:
+        """The first figure of each row, or its age where it is old."""
+        return Column(cells, 0, lambda thing, _: self.figure(thing, form(thing[1])), right=right)
+
+    def sparks(self, cells: int, rank: float, key: str, style: str = "muted", *, grow: int) -> Column[Thing]:
+        """The last values of each."""
+        return Column(cells, rank, lambda thing, n: (self.spark(thing[1], key, n), style), grow=grow)
+
+
+def texts(
+    cells: int, rank: float, form: Callable[[Seen], str], style: str = "muted", *, right: bool = False, grow: int = 0
+) -> Column[Thing]:
+    """Texts in one style."""
+    return Column(cells, rank, lambda thing, _: (form(thing[1]), style), right=right, grow=grow)
+
+
+def number(key: str, form: Callable[[float], str], label: str = "") -> Callable[[Seen], str]:
+    """The form of a value behind its label; "" where it is unknown."""
+
+    def text(seen: Seen) -> str:
+        known = value(seen, key)
+        drawn = "" if known is None else form(known)
+        return labelled(label, drawn) if label else drawn
+
+    return text
+
+
+def word(key: str) -> Callable[[Seen], str]:
+    """A word of the reading, with blanks for `_`; "" without it."""
+    return lambda seen: seen.reading.words.get(key, "").replace("_", " ")
+
+
+def memory_pct(host: Host) -> float | None:
+    """Share of a host's memory that is in use, in %."""
+    if host.whole is None:
+        return None
+    part = share(value(host.whole, "mem_used_mb"), value(host.whole, "mem_total_mb"))
+    return None if part is None else 100.0 * part
+
 
 def widest(texts: Iterable[str], most: int = _NAME) -> int:
     """Cells for a column of names."""
-    from ..rows import cells
-
     return max(1, min(most, max((cells(text) for text in texts), default=1)))
 
 

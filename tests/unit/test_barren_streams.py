@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -13,16 +12,12 @@ from perfmon.demo.output import simulated
 from perfmon.demo.scenarios import SCENARIOS
 from perfmon.diagnosis.result import Finding
 from perfmon.pipeline.session import Session
-from perfmon.rules import candidates, run_view, tracks
-from perfmon.rules.candidates import bars_of
-from perfmon.rules.signatures import load_signatures
+from perfmon.rules import candidates
 
 
 def everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is passed over from now on, and no track is known to be of one log."""
-    merged = tracks.merged
-    monkeypatch.setattr(candidates, "bars_of", lambda *_: [])
-    monkeypatch.setattr(run_view, "merged", lambda *told: replace(merged(*told), only=None))
+    """No stream is passed over from now on."""
+    monkeypatch.setattr(candidates, "_barren", lambda *_: False)
 
 
 def told(logs: dict[str, str]) -> list[tuple[Finding, ...]]:
@@ -73,28 +68,3 @@ def test_of_figures_about_their_limits(seed: int, monkeypatch: pytest.MonkeyPatc
     assert all(quick)
     everything(monkeypatch)
     assert quick == told(logs)
-
-
-PAUSE = "INFO:trl.experimental.async_grpo.async_rollout_worker:[score] rollout buffer full (maxsize=128), waiting"
-STEP = '{{"step": {0}, "time": {1}.0, "time/step": 60.0, "time/wait_for_policy": 1.0}}'
-
-
-@pytest.mark.parametrize(
-    ("more", "metrics"),
-    [
-        ((), {"wait_ms", "policy_wait_share"}),
-        (
-            tuple(STEP.format(at, 1772359200 + 60 * at) for at in range(4)),
-            {"wait_ms", "policy_wait_share", "policy_wait_s"},
-        ),
-        (tuple(f"2026-03-01 10:00:{at:02d} INFO {PAUSE}" for at in range(4)), set()),
-    ],
-    ids=["neither", "waits for policies", "pauses"],
-)
-def test_only_what_the_run_tells_nothing_of_cannot_hold(more: tuple[str, ...], metrics: set[str]) -> None:
-    session = Session(Config())
-    for name, text in (*noisy(1).items(), *((f"{at}.log", line) for at, line in enumerate(more))):
-        session.feed(session.add_source(name), Block(text.encode() + b"\n", 0, 1))
-    judged = session.examined()[1]
-    (signature,) = (one for one in load_signatures(()) if one.id == "trainer-bound")
-    assert {bar.metric for bar in bars_of(signature, judged)} == metrics
