@@ -7,6 +7,7 @@ parts, on any number of hosts, gives the same result to the last bit. Raw lines 
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 1 << 30
 """Text that is aggregated at once. The memory that this takes depends on the operations in it, not on its size."""
+_MEMORY_MB_PER_CORE = 128
+"""Memory of the engine while it reads; what does not fit is kept in temporary files."""
 _COMPACT_ROWS = 4_000_000
 TABLES = ("groups", "members", "files")
 """The mergeable tables: operations, ranks of communicators, and log files."""
@@ -164,7 +167,14 @@ def connect() -> DuckDBPyConnection:
         raise MissingExtraError("reading logs of NCCL Inspector", "nccl")
     import duckdb
 
-    connection = duckdb.connect(config={"threads": _cores(), "preserve_insertion_order": False})
+    connection = duckdb.connect(
+        config={
+            "threads": _cores(),
+            "preserve_insertion_order": False,
+            # By default it would be a folder in the current one.
+            "temp_directory": str(Path(tempfile.gettempdir(), f"perfmon-nccl-{os.getpid()}-{secrets.token_hex(4)}")),
+        }
+    )
     connection.execute("SET enable_progress_bar = false")
     return connection
 
@@ -219,6 +229,7 @@ def load(
 ) -> RepairCounts:
     """Aggregate files into the tables `groups`, `members` and `files` of a database."""
     losses = RepairCounts()
+    connection.execute(f"SET memory_limit = '{_MEMORY_MB_PER_CORE * max(2, _cores())}MB'")
     total, done = sum(file.volume for file in files), 0
     parts = list(batches(files, BATCH_BYTES))
     for batch in parts:
@@ -274,6 +285,11 @@ def _scan(connection: DuckDBPyConnection, batch: Sequence[InspectorFile], losses
         ):
             try:
                 connection.execute(_SCAN, {"files": list(names)})
+            except duckdb.OutOfMemoryException:
+                if attempt == 2:
+                    raise
+                connection.execute("RESET memory_limit")  # then as much as the engine takes by itself
+                continue
             except duckdb.Error:
                 if attempt == 2:
                     raise

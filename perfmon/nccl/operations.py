@@ -59,7 +59,9 @@ def prepare(connection: DuckDBPyConnection) -> None:
             "(set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS)"
         )
     connection.execute(_VIEWS)
+    connection.execute("DROP TABLE groups")
     connection.execute(_SEATS)
+    connection.execute("RESET memory_limit")  # results are small from here on
 
 
 def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, ...]:

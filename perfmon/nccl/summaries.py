@@ -10,6 +10,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ CSV_COLUMNS = (
     "coll_start_datetime", "coll_end_datetime", "coll_duration_human",
 )  # fmt: skip
 _UNFIT = re.compile(r"[^A-Za-z0-9_]+")
+_ROWS = 20_000
+"""Rows that are held at once."""
 _DAY_US = 86_400_000_000
 
 
@@ -63,8 +67,10 @@ def utc_offsets(start_us: int, end_us: int) -> list[tuple[int, int]]:
     return offsets
 
 
-def csv_texts(connection: DuckDBPyConnection, start_us: int, end_us: int) -> Iterator[tuple[str, str, int, str]]:
-    """(type, collective, size, content) of every summary file."""
+def _lines(
+    connection: DuckDBPyConnection, start_us: int, end_us: int
+) -> Iterator[tuple[str, str, Iterator[tuple[int, str]]]]:
+    """(type, collective, its lines with their message size, in order of sizes) of all operations."""
     offsets = utc_offsets(start_us, end_us)
     line = f"""concat_ws(',',
         CASE WHEN regexp_matches(id, '[",\\r\\n]') THEN '"' || replace(id, '"', '""') || '"' ELSE id END,
@@ -76,34 +82,39 @@ def csv_texts(connection: DuckDBPyConnection, start_us: int, end_us: int) -> Ite
         CASE WHEN last_us - first_us < 1000 THEN format('{{:.1f}}μs', (last_us - first_us)::DOUBLE)
             WHEN last_us - first_us < 1000000 THEN format('{{:.1f}}ms', (last_us - first_us) / 1e3)
             ELSE format('{{:.1f}}s', (last_us - first_us) / 1e6) END)"""
-    kinds = connection.execute(
-        "SELECT comm_type, coll, bytes, count(*) FROM ops GROUP BY ALL ORDER BY 1, 2, 3"
-    ).fetchall()
-    header = ",".join(CSV_COLUMNS)
-    sizes = {size: decimal_size(size) for _, _, size, _ in kinds}
-    for comm_type, coll in dict.fromkeys((comm_type, coll) for comm_type, coll, _, _ in kinds):
-        mine = [size for of_type, of_coll, size, _ in kinds if (of_type, of_coll) == (comm_type, coll)]
-        rows = connection.execute(
+    kinds = connection.execute("SELECT DISTINCT comm_type, coll, bytes FROM ops ORDER BY ALL").fetchall()
+    for comm_type, coll in dict.fromkeys((comm_type, coll) for comm_type, coll, _ in kinds):
+        sizes = [size for of_type, of_coll, size in kinds if (of_type, of_coll) == (comm_type, coll)]
+        cursor = connection.execute(
             f"""
-            SELECT bytes, string_agg({line.replace("$size", "size_text")}, chr(10) ORDER BY sn, id)
+            SELECT bytes, {line.replace("$size", "size_text")}
             FROM ops JOIN (SELECT unnest($sizes::UBIGINT[]) AS bytes, unnest($texts::VARCHAR[]) AS size_text)
                 USING (bytes)
-            WHERE comm_type = $comm_type AND coll = $coll GROUP BY bytes ORDER BY bytes
+            WHERE comm_type = $comm_type AND coll = $coll ORDER BY bytes, sn, id
             """,
-            {"sizes": mine, "texts": [sizes[size] for size in mine], "comm_type": comm_type, "coll": coll},
-        ).fetchall()
-        for size, text in rows:
-            yield comm_type, coll, size, f"{header}\n{text}\n"
+            {
+                "sizes": sizes,
+                "texts": [decimal_size(size) for size in sizes],
+                "comm_type": comm_type,
+                "coll": coll,
+            },
+        )
+        yield comm_type, coll, chain.from_iterable(iter(partial(cursor.fetchmany, _ROWS), []))
 
 
 def write_summaries(connection: DuckDBPyConnection, folder: Path, start_us: int, end_us: int) -> int:
     """Write the summary files below `folder/summary` and return their number. Raises OSError."""
     count = 0
-    for comm_type, coll, size, text in csv_texts(connection, start_us, end_us):
-        below = folder / "summary" / size_folder(size)
-        below.mkdir(parents=True, exist_ok=True)
-        (below / f"summary_{comm_type}_{file_part(coll)}_{size}.csv").write_text(text, encoding="utf-8", newline="\n")
-        count += 1
+    header = ",".join(CSV_COLUMNS)
+    for comm_type, coll, lines in _lines(connection, start_us, end_us):
+        for size, mine in groupby(lines, key=lambda row: row[0]):
+            below = folder / "summary" / size_folder(size)
+            below.mkdir(parents=True, exist_ok=True)
+            name = f"summary_{comm_type}_{file_part(coll)}_{size}.csv"
+            with (below / name).open("w", encoding="utf-8", newline="\n") as file:
+                file.write(f"{header}\n")
+                file.writelines(f"{line}\n" for _, line in mine)
+            count += 1
     return count
 
 
