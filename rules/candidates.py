@@ -9,7 +9,8 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import Ref, Span, Update, format_seconds, median
+from perfmon.core import Fields, Ref, Span, Update, format_seconds, median
+from perfmon.hangs import named_ranks
 
 from .conditions.combine import AnyOf
 from .conditions.values import Threshold
@@ -110,7 +111,7 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
         return _numbered(limit_items(view))
     if subject.kind == "quiet":
         if subject.name == "all":
-            return _numbered(map(_stall_item, view.stalls))
+            return _numbered(_stall_item(stall, view) for stall in view.stalls)
         return _numbered(map(_gap_item, view.source_gaps))
     if subject.kind == "failure":
         return _numbered(_death_items(subject.name.split("|"), view))
@@ -188,12 +189,18 @@ def _gap_item(gap: SourceGap) -> Item:
     return Item(gap.start, gap.end, values, {}, (gap.ref,), source=gap.source)
 
 
-def _stall_item(stall: Stall) -> Item:
+def _stall_item(stall: Stall, view: View) -> Item:
     what = "no log output and no finished step" if stall.silent else "no progress, only heartbeats,"
     values = {
         "usual_s": stall.usual_s, "proven_s": stall.limit_s, "ended": 0.0, "duration_s": stall.end - stall.start,
     }  # fmt: skip
-    return Item(stall.start, stall.end, values, {"what": what}, stall.refs, source=ALL_LOGS)
+    fields: Fields = {"what": what}
+    hang = view.store.hang
+    if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
+        fields |= {"behind": named_ranks(hang.ranks)} if hang.ranks else {}
+        fields["behind_why"] = hang.why
+        return Item(stall.start, stall.end, values, fields, (*stall.refs, *hang.refs), source=ALL_LOGS)
+    return Item(stall.start, stall.end, values, fields, stall.refs, source=ALL_LOGS)
 
 
 def _death_items(causes: Sequence[str], view: View) -> list[Item]:
@@ -206,6 +213,8 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
     start = before[-1] if before and hung else death.time
     cause = death.cause
     refs = [(Ref(cause.source, cause.line, cause.offset), cause.text)]
+    if death.why and view.store.hang is not None:
+        refs += view.store.hang.refs
     refs += [(Ref(one.source, one.line, one.offset), one.text) for one in death.echoes[:_ECHOES]]
     values = {"duration_s": death.time - start, "known": float(death.known)}
     components = view.store.sources[cause.source].components

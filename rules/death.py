@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, format_seconds
+from perfmon.hangs import named_ranks
 from perfmon.store import Failure
 
 if TYPE_CHECKING:
-    pass
+    from .run_view import RunView
 
 
 WAITED = frozenset(("collective-timeout",))
@@ -44,7 +43,6 @@ CAUSE_WORDS = {
 """Causes of a death, as the end of a sentence."""
 _SAID = 240
 """Characters: the setting to change mostly stands at the end of a message."""
-_RANKS = re.compile(r"\d+")
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 
 
@@ -65,6 +63,8 @@ class Death:
     """Ranks that reported no time-out while the others did."""
     behind: tuple[str, ...] = ()
     """Ranks whose last collective lies behind that of the others."""
+    why: str = ""
+    """The operation in which the others wait for them, of flight-recorder dumps."""
     hung_s: float = 0.0
     """Seconds without progress before the run was ended."""
     tries: int = 1
@@ -95,17 +95,19 @@ class Death:
             fields["frame"] = f"{place} in {function}" if function else place
         if self.cause.cause in WAITED:
             fields.pop("rank", None)
-            fields["reported"] = named_ranks(self.ranks)
+            fields["reported"] = _named(self.ranks)
             culprits = self.behind or self.silent_ranks
             if len(culprits) == 1:
                 fields["rank"] = culprits[0]
         elif len(self.ranks) > 1:
             fields.pop("rank", None)
-            fields["ranks"] = named_ranks(self.ranks)
+            fields["ranks"] = _named(self.ranks)
         if self.silent_ranks:
-            fields["silent_ranks"] = named_ranks(self.silent_ranks)
+            fields["silent_ranks"] = _named(self.silent_ranks)
         if self.behind:
-            fields["behind"] = named_ranks(self.behind)
+            fields["behind"] = _named(self.behind)
+        if self.why:
+            fields["behind_why"] = self.why
         if self.echoes:
             fields["echoes"] = str(len(self.echoes))
         if self.hung_s > 0:
@@ -163,89 +165,22 @@ def _number(text: str) -> tuple[int, str]:
     return (int(text), text) if text.isdecimal() else (1 << 30, text)
 
 
-# --- ranks that are behind --------------------------------------------------------------------------------------------
-def name_ranks(death: Death, timeouts: Sequence[Failure]) -> None:
-    """Set the ranks that did not report, and those that are behind by sequence numbers of one process group."""
-    named = {rank for one in timeouts for rank in _listed(one, "missing") | _listed(one, "ranks")}
-    reported = {str(one.fields["rank"]) for one in timeouts if "rank" in one.fields} - named
-    if named:  # a line names them
-        death.behind = tuple(sorted(named, key=_number))
+# --- who is behind ------------------------------------------------------------------------------------------------
+def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None:
+    """Set the ranks that did not report, and those that are behind: by flight-recorder dumps if there are any."""
+    found = view.store.hang
+    if found is not None:
+        death.behind, death.why = tuple(map(str, found.ranks)), found.why
         return
-    if not reported:
-        return
-    world = _world(death, timeouts)
-    silent = world - reported
-    behind: set[str] = set()
-    for ranks in _numbers([*timeouts, *death.echoes]).values():
-        if len(set(ranks.values())) > 1:
-            least = min(ranks.values())
-            behind |= {rank for rank, number in ranks.items() if number == least}
-    behind = behind or _deviating(timeouts)
-    death.behind = tuple(sorted(behind, key=_number)) if len(behind) < max(2, len(world) // 2 + 1) else ()
-    death.silent_ranks = tuple(sorted(silent, key=_number)) if 0 < len(silent) <= len(world) // 2 else ()
+    from perfmon.hangs import Kind, evidence_of_lines, judge  # for the few runs that died of this
+
+    verdict, graph = judge(evidence_of_lines((one.fields, one.text) for one in timeouts))
+    silent = set(graph.evidence.missing)
+    lagging = {rank for cause in verdict.causes if cause.kind in (Kind.HOST, Kind.DEVICE) for rank in cause.ranks}
+    death.behind = tuple(map(str, sorted((set(verdict.ranks) | lagging & set(verdict.candidates)) - silent)))
+    death.silent_ranks = tuple(map(str, sorted({*verdict.ranks, *verdict.candidates} & silent)))
 
 
-def _listed(failure: Failure, name: str) -> set[str]:
-    """Ranks that a line lists in a field."""
-    return set(_RANKS.findall(str(failure.fields.get(name, ""))))
-
-
-def _deviating(timeouts: Sequence[Failure]) -> set[str]:
-    """Ranks that wait in another operation, or of another size, than most: their program took another path."""
-    shapes = {
-        str(one.fields["rank"]): (one.fields.get("op"), one.fields.get("numel_in"))
-        for one in timeouts
-        if "rank" in one.fields and "op" in one.fields
-    }
-    counts = Counter(shapes.values())
-    if len(counts) < 2 or len(shapes) < 3:
-        return set()
-    usual, most = counts.most_common(1)[0]
-    return {rank for rank, shape in shapes.items() if shape != usual} if 2 * most > len(shapes) else set()
-
-
-def _world(death: Death, timeouts: Sequence[Failure]) -> set[str]:
-    """All ranks that any line names, and those between."""
-    lines = [one.fields for one in (*timeouts, *death.echoes)]
-    named = {str(fields[name]) for fields in lines for name in ("rank", "from_rank") if name in fields}
-    numbers = [int(rank) for rank in named if rank.isdecimal()]
-    sizes = [size for fields in lines if (size := _whole(fields.get("world_size"))) is not None]
-    size = max([*sizes, max(numbers, default=-1) + 1])
-    return {str(rank) for rank in range(min(size, 65_536))} if numbers else named
-
-
-def _numbers(failures: Iterable[Failure]) -> Mapping[str, dict[str, int]]:
-    """By process group the last collective that each rank started: the one that timed out, or was enqueued last."""
-    found: dict[str, dict[str, int]] = {}
-    failures = [one for one in failures if "seq" in one.fields or "enqueued" in one.fields]
-    # Only some versions of the lines name the group.
-    grouped = all("process_group" in one.fields or "group_name" in one.fields for one in failures)
-    for one in failures:
-        rank = str(one.fields.get("rank", ""))
-        if not rank:
-            continue
-        group = str(one.fields.get("process_group", one.fields.get("group_name", ""))) if grouped else ""
-        enqueued, sequence = (_whole(one.fields.get(name)) for name in ("enqueued", "seq"))
-        number = sequence if sequence is not None else enqueued
-        if number is not None:
-            ranks = found.setdefault(group, {})
-            ranks[rank] = max(ranks.get(rank, number), number)
-    return found
-
-
-def _whole(value: object) -> int | None:
-    text = str(value)
-    return int(text) if text.isdecimal() else None
-
-
-def named_ranks(ranks: Sequence[str]) -> str:
-    """`0-6` of consecutive ranks, which are in ascending order."""
-    if not all(rank.isdecimal() for rank in ranks):
-        return ", ".join(ranks)
-    ranges: list[tuple[int, int]] = []
-    for number in map(int, ranks):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+def _named(ranks: Sequence[str]) -> str:
+    numbers = [int(rank) for rank in ranks if rank.isdecimal()]
+    return named_ranks(numbers) if len(numbers) == len(ranks) else ", ".join(ranks)

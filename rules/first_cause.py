@@ -238,7 +238,7 @@ def _judged(failures: Sequence[Failure], view: RunView) -> Death | None:
     death = Death(first, _when(first, view), known, echoes, same_failure(first, failures))
     timeouts = [one for one in failures if one.cause == "collective-timeout"]
     if timeouts:
-        name_ranks(death, timeouts)
+        name_ranks(death, timeouts, view)
     if first.role == "order":
         death.hung_s = _hung_before(death.time, view)
     return death

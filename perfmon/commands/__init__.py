@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": "open the live monitor on a simulated run; needs no GPU and no logs",
     "analyze": "diagnose complete logs: bottleneck, cost, evidence and fix",
     "compare": "compare two runs: what changed, and whether the fix worked",
-    "nccl": "analyze logs of NCCL Inspector: bandwidth, slow ranks, slow links",
+    "nccl": "analyze logs of NCCL Inspector: slow ranks, slow links; --hang: the rank that is behind",
     "calibrate": "learn thresholds from a healthy run",
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",

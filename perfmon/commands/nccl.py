@@ -1,4 +1,4 @@
-"""`perfmon nccl`: logs of NCCL Inspector."""
+"""`perfmon nccl`: logs of NCCL Inspector; with --hang the rank that is behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ message size, the rank that others wait for, and the communicator whose transfer
 The summary goes to stdout; -o writes summary files with the names and columns of NVIDIA's exporter, plots, and pages.
 
 DIR is a folder or a file: *.log, *.log.gz, *.jsonl and *.jsonl.gz, also mixed and nested. All formats from v4.0 (NCCL
-2.28) on are read. Needs the 'nccl' extra (DuckDB)."""
+2.28) on are read. Needs the 'nccl' extra (DuckDB).
+
+--hang instead names the rank that holds up a hung job, from a folder with flight-recorder dumps of PyTorch (pickle or
+JSON), logs with watchdog lines, or both: the oldest outstanding operation of each rank gives the ranks that all others
+wait for. Where the evidence does not decide, the report states so. With HOST:PORT the job's NCCL RAS is queried once
+(NCCL 2.24 or newer, port 28028), for a job that already hangs: a query has crashed jobs with some versions of NCCL."""
 EXAMPLE = "perfmon nccl nccl-inspector-12345/ -o report/"
 
 
@@ -40,15 +45,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all-plots", action="store_true", help="draw every size, not only those that take time")
     parser.add_argument("--parquet", action="store_true", help="also write the records as Parquet")
-    parser.add_argument("--json", action="store_true", help="print the analysis as JSON")
     parser.add_argument("--hardware", metavar="NAME", help="show the share of the bandwidth of a100, h100 or b200")
     parser.add_argument(
         "--fail-on", choices=["warning", "critical"], help="exit with 1 if a finding has this severity or a higher one"
     )
+    add_hang_arguments(parser)
+
+
+def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of --hang."""
+    parser.add_argument(
+        "--hang", metavar="DIR|HOST:PORT", help="name the rank that is behind: folder of dumps and logs, or NCCL RAS"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the report as JSON")
+    output.add_argument("--markdown", action="store_true", help="with --hang: print the report as Markdown")
+    parser.add_argument(
+        "--dossier",
+        action="store_true",
+        help="with --hang: also dump the stacks of the ranks that are behind, if they run on this host and py-spy is"
+        " installed (it reads the memory of the processes)",
+    )
+    parser.add_argument("--yes", action="store_true", help="with --hang HOST:PORT: query without confirmation")
 
 
 def run(args: argparse.Namespace) -> int:
     """Reads, analyzes and reports."""
+    if args.hang is not None:
+        if args.paths or args.jobid or args.output:
+            raise UsageError("--hang reads its own folder or address: leave out DIR, --jobid and -o")
+        return run_hang(args)
+    if args.markdown or args.dossier or args.yes:
+        raise UsageError("--markdown, --dossier and --yes are for --hang")
     from perfmon.core import Severity
     from perfmon.nccl import Job, ceiling, job_folder, job_metadata
     from perfmon.reports import NcclFiles, WorkLog, nccl_document, nccl_text, prepare_folder, write_nccl_report
@@ -77,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _checked_output(args: argparse.Namespace) -> Path | None:
     if (args.jobid is None) == (not args.paths):
-        raise UsageError("give either DIR or --jobid ID (see perfmon nccl --help)")
+        raise UsageError("give either DIR or --jobid ID, or --hang DIR|HOST:PORT (see perfmon nccl --help)")
     if args.config is not None and args.jobid is None:
         raise UsageError("--config INI is for --jobid: a folder needs none")
     output: Path | None = args.output
@@ -96,3 +124,11 @@ def _keep_logs(output: Path, job: object) -> None:
     inside = output.resolve()
     if any(inside in file.path.resolve().parents for file in job.files):
         raise UsageError(f"{output}: holds the logs that are read (choose another folder)")
+
+
+def run_hang(args: argparse.Namespace) -> int:
+    """The report of --hang."""
+    from perfmon.hangs import run as report_hang
+
+    form = "json" if args.json else "markdown" if args.markdown else "text"
+    return report_hang(args.hang, form=form, with_dossier=args.dossier, agreed=args.yes)

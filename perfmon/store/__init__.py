@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .latest_readings import LatestReadings, Seen
     from .progress import NUMBERS, STEP_KINDS, Failure, RunMark, place_of
     from .source_state import SourceState
-    from .store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
+    from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, on_own_axes
 
 __all__ = [
     "NOT_FINITE",
@@ -22,6 +22,7 @@ __all__ = [
     "UPDATES",
     "Assembler",
     "Failure",
+    "HangNote",
     "LatestReadings",
     "ProgressTrack",
     "Recent",
@@ -45,6 +46,6 @@ __getattr__ = lazy_face(
         "latest_readings": "LatestReadings,Seen",
         "progress": "Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
         "source_state": "SourceState",
-        "store": "NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",
+        "store": "HangNote,NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress, islice
 from operator import gt, lt
 from typing import TypeVar
@@ -118,6 +119,18 @@ _NO_PEAK = (0, float("-inf"))
 _MOST_ABANDONED = 100
 
 
+@dataclass(frozen=True, slots=True)
+class HangNote:
+    """The rank that holds up a hung run."""
+
+    ranks: tuple[int, ...]
+    """Empty where no rank is to blame, or where the dumps do not decide."""
+    why: str
+    """`13 of 14 waiting ranks wait for all_reduce 5 in default_pg`."""
+    refs: tuple[tuple[Ref, str], ...] = ()
+    """The last lines of these ranks."""
+
+
 class Store:
     """Everything that was observed."""
 
@@ -140,6 +153,8 @@ class Store:
         """Those that an earlier run in the same log left open: nobody waits any more."""
         self.progress = ProgressLog()
         """What proves that the run goes on, and what says that it failed."""
+        self.hang: HangNote | None = None
+        """What flight-recorder dumps next to the logs show of a hang."""
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0

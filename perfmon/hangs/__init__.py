@@ -1,0 +1,65 @@
+"""Hangs of distributed jobs: the rank that is behind, from flight-recorder dumps, watchdog lines and NCCL RAS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .command import read_folder, report_of, run
+    from .dossier import LogLine, last_lines
+    from .dumps import find_dumps, read_dumps
+    from .lines import evidence_of_lines, merge
+    from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
+    from .ras import RasReport, judge_ras, parse, query
+    from .render import HangReport
+    from .verdict import Answer, Cause, Kind, Verdict, judge
+    from .words import brief, next_steps, summary
+
+__all__ = [
+    "Answer",
+    "Cause",
+    "Evidence",
+    "GroupKey",
+    "HangReport",
+    "Kind",
+    "LogLine",
+    "Operation",
+    "RankState",
+    "RasReport",
+    "Status",
+    "Verdict",
+    "brief",
+    "build",
+    "evidence_of_lines",
+    "find_dumps",
+    "judge",
+    "judge_ras",
+    "last_lines",
+    "merge",
+    "named_ranks",
+    "next_steps",
+    "parse",
+    "query",
+    "read_dumps",
+    "read_folder",
+    "report_of",
+    "run",
+    "summary",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "command": "read_folder,report_of,run",
+        "dossier": "LogLine,last_lines",
+        "dumps": "find_dumps,read_dumps",
+        "lines": "evidence_of_lines,merge",
+        "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",
+        "ras": "RasReport,judge_ras,parse,query",
+        "render": "HangReport",
+        "verdict": "Answer,Cause,Kind,Verdict,judge",
+        "words": "brief,next_steps,summary",
+    },
+)

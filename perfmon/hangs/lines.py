@@ -1,0 +1,234 @@
+"""Watchdog, heartbeat and time-out lines of all ranks, in the model that flight-recorder dumps have.
+
+The format packs of failures read these lines; here their fields become what each rank has enqueued and completed. A
+line only shows an operation that timed out, or how far its rank had come: ranks that print none are missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perfmon.core import DETAIL as DETAIL_OF
+from perfmon.core import FAILURE, Block, Fields, InputError, evidence_text
+
+from .model import Evidence, GroupKey, Operation, RankState, Status, build, is_default
+
+PACKS = ("failures-nccl", "failures-npu", "failures-torch")
+"""The formats that these lines belong to."""
+CAUSE = "collective-timeout"
+_RANKS = re.compile(r"\d+")
+_MISMATCH = re.compile(
+    r"Rank (\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(\d+), )?OpType=(\w+)"
+    r"(?:, TensorShape=\[([\d, ]{0,200})\])?"
+)
+_MOST_LINES = 200_000
+_MOST_RANK = 1 << 20
+_WORLD = GroupKey("0")
+_GLOBAL = "default_pg"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Contents of the lines of one rank."""
+
+    timeouts: list[Fields] = field(default_factory=list)
+    statuses: dict[GroupKey, Status] = field(default_factory=dict)
+    places: dict[GroupKey, int] = field(default_factory=dict)
+    """By group the rank within it."""
+    text: str = ""
+
+
+def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
+    """The evidence of the fields of watchdog lines, each with its text."""
+    seen: dict[int, _Seen] = {}
+    descriptions: dict[GroupKey, str] = {_WORLD: _GLOBAL}
+    world: set[int] = set()
+    reported: dict[int, str] = {}
+    stuck: dict[int, str] = {}
+    alive: set[int] = set()
+    for fields, text in lines:
+        rank = _whole(fields.get("rank"))
+        world.update(one for one in (rank, _whole(fields.get("from_rank"))) if one is not None and one < _MOST_RANK)
+        size = _whole(fields.get("world_size"))
+        if size is not None and 0 < size <= _MOST_RANK:
+            world.add(size - 1)
+        message = str(fields.get("message", "")) or text
+        for name in ("missing", "ranks"):
+            for number in _RANKS.findall(str(fields.get(name, "")))[:1000]:
+                reported.setdefault(int(number), evidence_text(text))
+        for number, operation in _mismatched(message):
+            one = seen.setdefault(number, _Seen(text=text))
+            if operation not in one.timeouts:  # every rank prints a pair
+                one.timeouts.append(operation)
+            world.add(number)
+        if rank is None or rank >= _MOST_RANK or "CollectiveFingerPrint" in message:
+            continue
+        alive.add(rank)
+        if "watchdog got stuck" in message:
+            stuck.setdefault(rank, evidence_text(text))
+        _note(seen.setdefault(rank, _Seen(text=text)), fields, descriptions)
+    states = [_state(rank, one) for rank, one in sorted(seen.items()) if one.timeouts or one.statuses]
+    _add_members(states, seen, descriptions)
+    evidence = build(states, descriptions, world)
+    evidence.reported, evidence.stuck, evidence.alive = reported, stuck, frozenset(alive)
+    return evidence
+
+
+def _note(one: _Seen, fields: Fields, descriptions: dict[GroupKey, str]) -> None:
+    key = _group(fields)
+    if key is not None:
+        descriptions.setdefault(key, str(fields.get("group_name", "")))
+        place = _whole(fields.get("group_rank"))
+        if place is not None:
+            one.places[key] = place
+        enqueued, completed = _whole(fields.get("enqueued")), _whole(fields.get("completed"))
+        if enqueued is not None and completed is not None:
+            one.statuses[key] = Status(enqueued, completed if completed <= enqueued else -1)
+    seq = _whole(fields.get("seq"))
+    if seq is None:
+        return
+    if "op" in fields:
+        one.timeouts.append({**fields, "group": key.name} if key is not None else dict(fields))
+        return
+    for timeout in one.timeouts:  # the line with the operation does not name the group, the next one does
+        if _whole(timeout.get("seq")) == seq and "group" not in timeout and key is not None:
+            timeout["group"] = key.name
+
+
+def _group(fields: Fields) -> GroupKey | None:
+    """The group of a line: its name since torch 2.5, before that a number that only its own process knows.
+
+    Groups of equal number and description are taken for one there: of several of a kind the members are not known.
+    """
+    name = fields.get("process_group")
+    if name is None:
+        return None
+    described = str(fields.get("group_name", ""))
+    if is_default(described) or (str(name) == "0" and not described):
+        return _WORLD
+    return GroupKey(str(name))
+
+
+def _state(rank: int, one: _Seen) -> RankState:
+    state = RankState(rank, evidence_text(one.text), complete=False)
+    state.status = dict(one.statuses)
+    for at, timeout in enumerate(one.timeouts):
+        key = GroupKey(str(timeout["group"])) if "group" in timeout else _WORLD
+        state.operations.append(
+            Operation(
+                group=_WORLD if key == _WORLD else key,
+                seq=_whole(timeout.get("seq")) or 0,
+                name=str(timeout.get("op", "")).lower(),
+                record=at,
+                finished=False,
+                numel_in=_whole(timeout.get("numel_in")),
+                numel_out=_whole(timeout.get("numel_out")),
+            )
+        )
+    listed = {operation.group for operation in state.operations}
+    for key, status in one.statuses.items():
+        if status.enqueued > status.completed >= 0 and key not in listed:
+            state.operations.append(Operation(key, status.completed + 1, "", len(state.operations), finished=False))
+    return state
+
+
+def _mismatched(message: str) -> Iterator[tuple[int, Fields]]:
+    """The two sides of `Detected mismatch between collectives on ranks`."""
+    if "CollectiveFingerPrint" not in message:
+        return
+    for rank, seq, op, shape in _MISMATCH.findall(message[:4000]):
+        count = 1
+        for size in _RANKS.findall(shape):
+            count = min(count * int(size), 1 << 62)
+        yield int(rank), {"seq": seq or "0", "op": op, "numel_in": str(count)}
+
+
+def _add_members(states: list[RankState], seen: Mapping[int, _Seen], descriptions: Mapping[GroupKey, str]) -> None:
+    """Completes the members of groups of which some rank is silent, where ranks are numbered at even distances."""
+    places: dict[GroupKey, dict[int, int]] = {}
+    for rank, one in seen.items():
+        for key, place in one.places.items():
+            places.setdefault(key, {})[place] = rank
+    renamed: dict[GroupKey, GroupKey] = {}
+    for key, known in places.items():
+        if key == _WORLD or is_default(descriptions.get(key, "")) or len(known) < 2:
+            continue
+        (first, low), (last, high) = min(known.items()), max(known.items())
+        step, odd = divmod(high - low, last - first)
+        if odd or step < 1 or any(rank != low + (place - first) * step for place, rank in known.items()):
+            continue
+        ranks = range(low - first * step, high + 1, step)
+        if ranks[0] >= 0 and len(ranks) > len(known):
+            renamed[key] = GroupKey(key.name, tuple(ranks))
+    for state in states if renamed else ():
+        state.operations = [replace(one, group=renamed.get(one.group, one.group)) for one in state.operations]
+        state.status = {renamed.get(key, key): status for key, status in state.status.items()}
+
+
+def _whole(value: object) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+# --- reading logs -------------------------------------------------------------------------------------------------
+def read_lines(folder: Path) -> Evidence:
+    """The evidence of the watchdog lines in all logs below a folder; of none where there are no logs."""
+    return evidence_of_lines(_lines_below(folder))
+
+
+def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
+    from perfmon.sources import discover, read_logs
+    from perfmon.sources.formats import load_packs
+    from perfmon.sources.scan import Heading, Scanner
+
+    try:
+        logs = discover([str(folder)])
+    except InputError:
+        return
+    scanner = Scanner([pack for pack in load_packs(()) if pack.id in PACKS])
+    headings: dict[object, Heading] = {}
+    count = 0
+    for log, item in read_logs(logs):
+        if not isinstance(item, Block):
+            continue
+        heading = headings.setdefault(log, Heading())
+        for record in scanner.scan(item.data, item.offset, max(item.line, 1), heading).records:
+            for observation in record[5]:
+                fields = _fields_of(observation)
+                if fields is not None and count < _MOST_LINES:
+                    count += 1
+                    yield fields, record[6]
+
+
+def _fields_of(observation: tuple[object, ...]) -> Fields | None:
+    """The fields of a line about a time-out, or None."""
+    if observation[0] == FAILURE and observation[1] == CAUSE:
+        return dict(observation[4])  # type: ignore[call-overload, no-any-return]
+    if observation[0] == DETAIL_OF and observation[1] == CAUSE:
+        return dict(observation[2])  # type: ignore[call-overload, no-any-return]
+    return None
+
+
+def merge(dumps: Evidence, lines: Evidence) -> Evidence:
+    """Both together: a dump says more than the lines of the same rank."""
+    by_name: dict[str, list[GroupKey]] = {}
+    for key in dumps.members:
+        by_name.setdefault(key.name, []).append(key)
+
+    def known(key: GroupKey, rank: int) -> GroupKey:
+        found = [one for one in by_name.get(key.name, ()) if rank in dumps.members[one]]
+        return found[0] if len(found) == 1 else key
+
+    states = list(dumps.states.values())
+    for rank, state in lines.states.items():
+        if rank not in dumps.states:
+            state.operations = [replace(one, group=known(one.group, rank)) for one in state.operations]
+            state.status = {known(key, rank): status for key, status in state.status.items()}
+            states.append(state)
+    both = build(states, {**lines.descriptions, **dumps.descriptions}, {*dumps.world, *lines.world})
+    both.notes, both.files = [*dumps.notes, *lines.notes], dumps.files
+    both.reported, both.stuck, both.alive = lines.reported, lines.stuck, lines.alive
+    return both

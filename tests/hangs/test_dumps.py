@@ -1,0 +1,223 @@
+"""Dumps of all versions and forms, genuine ones from Gloo included, become the same states; bad files are named."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfmon.hangs import Answer, judge, read_dumps, summary
+from perfmon.hangs.dumps import Dumps, state_of
+
+from .generator import make
+
+GLOO = Path(__file__).parent / "gloo"
+BEHIND = {"late": 2, "size": 2, "operation": 2, "chain": 1}
+
+
+def write(folder: Path, tables: dict[int, dict[str, Any]], prefix: str = "comm_lib_trace_rank_") -> None:
+    """The dumps of ranks, as pickles."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for rank, table in tables.items():
+        (folder / f"{prefix}{rank}").write_bytes(pickle.dumps(table, 2))
+
+
+@pytest.mark.parametrize("fault", sorted(BEHIND))
+def test_genuine_dumps_of_gloo(fault: str) -> None:
+    dumps = read_dumps(GLOO / fault)
+    verdict, _ = judge(dumps.evidence())
+    assert dumps.notes == []
+    assert (verdict.answer, verdict.ranks) == (Answer.NAMED, (BEHIND[fault],))
+
+
+def test_the_call_site_is_that_of_the_program() -> None:
+    dumps = read_dumps(GLOO / "late")
+    assert {one.site for one in dumps.states[0].outstanding()} == {"train.py:49 in main"}
+
+
+@pytest.mark.parametrize("name", ["nccl_trace_rank_container-node02_5", "_dump_5", "rank5", "trace.rank_5.json", "5"])
+def test_the_rank_is_the_number_at_the_end_of_the_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes((GLOO / "late" / "comm_lib_trace_rank_0").read_bytes())
+    assert [state.rank for state in read_dumps(tmp_path).states] == [5]
+
+
+def test_other_files_are_no_dumps(tmp_path: Path) -> None:
+    (tmp_path / "model_0").write_bytes(b"\x00" * 100)
+    (tmp_path / "part-7.json").write_text('{"loss": 1.0}')
+    (tmp_path / "events_1").write_text("text\n")
+    (tmp_path / "folder_2").mkdir()
+    assert (read_dumps(tmp_path).files, read_dumps(tmp_path).notes) == (0, [])
+
+
+def test_a_pickle_that_would_run_code_is_refused_by_name(tmp_path: Path) -> None:
+    write(tmp_path, make(0, "host").dumps)
+    (tmp_path / "comm_lib_trace_rank_0").write_bytes(b"\x80\x02cposix\nsystem\nX\x02\x00\x00\x00id\x85R.")
+    dumps = read_dumps(tmp_path)
+    assert dumps.notes == ["comm_lib_trace_rank_0: refused: it would call posix.system, and a dump contains only data"]
+    assert 0 not in {state.rank for state in dumps.states}
+
+
+def test_torn_dumps_give_what_came_before(tmp_path: Path) -> None:
+    hang = make(0, "host")
+    write(tmp_path, hang.dumps)
+    path = tmp_path / "comm_lib_trace_rank_1"
+    path.write_bytes(path.read_bytes()[:-40])
+    dumps = read_dumps(tmp_path)
+    assert [state.rank for state in dumps.states if state.truncated] == [1]
+    assert dumps.notes == [f"1 dump ended early: {dumps.states[1].notes[0]}"]
+    assert judge(dumps.evidence())[0].ranks == tuple(hang.culprits)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])
+def test_torn_json_gives_whole_entries(share: float, tmp_path: Path) -> None:
+    table = json.loads((GLOO / "late" / "fr_trace_0.json").read_text())
+    text = json.dumps(table)
+    (tmp_path / "fr_trace_0.json").write_text(text[: int(len(text) * share)])
+    dumps = read_dumps(tmp_path)
+    if dumps.states:
+        assert dumps.states[0].truncated
+        assert len(dumps.states[0].operations) <= len(table["entries"])
+    else:
+        assert dumps.notes == ["fr_trace_0.json: torn before the first entry"]
+
+
+def test_pickle_and_json_of_a_rank_are_one_dump() -> None:
+    dumps = read_dumps(GLOO / "late")
+    assert (dumps.files, [state.rank for state in dumps.states]) == (6, [0, 1, 2])
+
+
+def test_pickle_and_json_hold_the_same(tmp_path: Path) -> None:
+    for name in ("comm_lib_trace_rank_2", "fr_trace_2.json"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_bytes((GLOO / "chain" / name).read_bytes())
+    one, other = (read_dumps(folder).states[0] for folder in sorted(tmp_path.iterdir()))
+    keys = ("seq", "name", "record", "finished", "numel_in", "dtypes", "created_ns")
+    assert [[getattr(op, key) for key in keys] for op in one.operations] == [
+        [getattr(op, key) for key in keys] for op in other.operations
+    ]
+
+
+def test_dumps_of_an_earlier_attempt_are_ignored(tmp_path: Path) -> None:
+    hang = make(1, "host")
+    write(tmp_path / "attempt_0", make(2, "host").dumps)
+    for path in (tmp_path / "attempt_0").iterdir():
+        os.utime(path, (1e9, 1e9))
+    write(tmp_path / "attempt_1", hang.dumps)
+    dumps = read_dumps(tmp_path)
+    assert judge(dumps.evidence())[0].ranks == tuple(hang.culprits)
+    assert "of an earlier attempt ignored" in dumps.notes[0]
+
+
+def test_dumps_of_an_earlier_job_with_more_ranks_are_ignored(tmp_path: Path) -> None:
+    """The files of its first ranks were overwritten."""
+    hang = make(1, "host")
+    larger = next(other for other in map(make, range(100)) if other.world > hang.world)
+    write(tmp_path, {hang.world + at: table for at, table in larger.dumps.items()})
+    for path in tmp_path.iterdir():
+        os.utime(path, (1e9, 1e9))
+    write(tmp_path, hang.dumps)
+    evidence = read_dumps(tmp_path).evidence()
+    assert (len(evidence.world), judge(evidence)[0].ranks) == (hang.world, tuple(hang.culprits))
+
+
+def test_lists_of_ranks_without_brackets(tmp_path: Path) -> None:
+    """As TorchComms writes them."""
+    hang = make(3, "device")
+    for table in hang.dumps.values():
+        for group in table["pg_config"].values():
+            group["ranks"] = group["ranks"].strip("[]").replace(" ", "")
+    write(tmp_path, hang.dumps, "torchcomm_fr_trace_")
+    assert judge(read_dumps(tmp_path).evidence())[0].ranks == tuple(hang.culprits)
+
+
+def test_names_of_later_backends(tmp_path: Path) -> None:
+    """`nccl2:all_reduce`, `c10d:allreduce`: these never report completed, what is retired is finished."""
+    hang = make(3, "host")
+    for table in hang.dumps.values():
+        for entry in table["entries"]:
+            entry["profiling_name"] = entry["profiling_name"].replace("nccl:", "nccl2:")
+            entry["state"] = "scheduled"
+    write(tmp_path, hang.dumps)
+    assert judge(read_dumps(tmp_path).evidence())[0].ranks == tuple(hang.culprits)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {},
+        {"version": 3},
+        {"entries": "x", "pg_config": 7, "pg_status": []},
+        {"entries": [None, 1, {}, {"state": "completed"}], "pg_config": {"0": None, "1": {"ranks": None}}},
+        {"entries": [{"state": "scheduled", "profiling_name": "x", "process_group": [None], "record_id": "1"}]},
+        {"pg_status": {"x": 1, "0": None, "1": {"last_enqueued_collective": "a"}}},
+        {"entries": [{"state": "started", "profiling_name": "nccl:send 0->9", "process_group": ["0", "d"],
+                      "input_sizes": [[-1]], "frames": [{"filename": 3}, None], "is_p2p": True}]},
+    ],
+)  # fmt: skip
+def test_fields_of_any_kind_are_read_or_left_out(table: dict[str, Any], tmp_path: Path) -> None:
+    write(tmp_path, {0: table, 1: table})
+    dumps = read_dumps(tmp_path)
+    verdict, _ = judge(dumps.evidence())
+    assert verdict.answer in (Answer.NO_HANG, Answer.UNKNOWN, Answer.ARRIVED)
+
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.sampled_from(["", "0", "[0, 1]", "nccl:send 0->1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["0", "1", "ranks"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = ("record_id", "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "profiling_name", "state", "retired",
+        "input_sizes", "input_dtypes", "frames", "is_p2p", "time_created_ns")  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    tops=st.dictionaries(st.sampled_from(["entries", "pg_config", "pg_status", "version"]), ANY, max_size=4),
+    changes=st.dictionaries(st.sampled_from(KEYS), ANY, max_size=4),
+    seed=st.integers(0, 8),
+)
+def test_any_data_in_a_dump_is_read_without_an_error(tops: dict[str, Any], changes: dict[str, Any], seed: int) -> None:
+    tables = make(seed).dumps
+    for table in tables.values():
+        for entry in table["entries"]:
+            entry.update(changes)
+        table.update(tops)
+    dumps = Dumps()
+    dumps.states = [state_of(table, rank, "x", dumps) for rank, table in tables.items()]
+    evidence = dumps.evidence()
+    verdict, _ = judge(evidence)
+    assert summary(verdict, evidence)
+
+
+def test_values_that_are_endless_when_written_out_are_not(tmp_path: Path) -> None:
+    """Lists that hold the same list twice, a hundred levels deep, as names and ranks."""
+    endless: list[Any] = []
+    for _ in range(100):
+        endless = [endless, endless]
+    table = {"version": endless, "pg_config": {"0": {"desc": endless, "ranks": endless}}, "pg_status": {"0": endless},
+             "entries": [{"state": endless, "profiling_name": endless, "process_group": endless},
+                         {"state": "started", "profiling_name": "nccl:x", "process_group": [endless, endless],
+                          "record_id": endless, "input_dtypes": endless, "input_sizes": endless}]}  # fmt: skip
+    write(tmp_path, {0: table, 1: table})
+    assert read_dumps(tmp_path).files == 2
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hang = make(0, "host")
+    for table in hang.dumps.values():
+        for group in table["pg_config"].values():
+            group["desc"] = "\x1b[31mred\x07\n# title"
+    write(tmp_path, hang.dumps)
+    dumps = read_dumps(tmp_path)
+    assert all("\x1b" not in text and "\n" not in text for text in dumps.descriptions.values())
