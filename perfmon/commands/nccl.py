@@ -1,23 +1,54 @@
-"""`perfmon nccl`: collectives of NCCL; with --hang the rank that is behind."""
+"""`perfmon nccl`: logs of NCCL Inspector; with --hang the rank that is behind."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from pathlib import Path
 
-from perfmon.core import UsageError
+from perfmon.core import ExitCode, UsageError
+
+from ._options import ProgressBar, completes_files, completes_folders, on_disk
 
 DESCRIPTION = """\
-Name the rank that holds up a hung job. --hang reads a folder with flight-recorder dumps of PyTorch (pickle or JSON),
-logs with watchdog lines, or both: the oldest outstanding operation of each rank gives the ranks that all others wait
-for. Where the evidence does not decide, the report states so.
+Analyze the logs that the profiler plugin NCCL Inspector writes, one of each process: bus bandwidth by collective and
+message size, the rank that others wait for, and the communicator whose transfers take longer than those of its peers.
+The summary goes to stdout; -o writes summary files with the names and columns of NVIDIA's exporter, plots, and pages.
 
-With HOST:PORT the job's NCCL RAS is queried once (NCCL 2.24 or newer, port 28028), for a job that already hangs:
-a query has crashed jobs with some versions of NCCL."""
-EXAMPLE = "perfmon nccl --hang ~/.cache/torch"
+DIR is a folder or a file: *.log, *.log.gz, *.jsonl and *.jsonl.gz, also mixed and nested. All formats from v4.0 (NCCL
+2.28) on are read. Needs the 'nccl' extra (DuckDB).
+
+--hang instead names the rank that holds up a hung job, from a folder with flight-recorder dumps of PyTorch (pickle or
+JSON), logs with watchdog lines, or both: the oldest outstanding operation of each rank gives the ranks that all others
+wait for. Where the evidence does not decide, the report states so. With HOST:PORT the job's NCCL RAS is queried once
+(NCCL 2.24 or newer, port 28028), for a job that already hangs: a query has crashed jobs with some versions of NCCL."""
+EXAMPLE = "perfmon nccl nccl-inspector-12345/ -o report/"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
+    completes_files(parser.add_argument("paths", metavar="DIR", nargs="*", type=Path, help="folder of logs, or a log"))
+    parser.add_argument("--jobid", metavar="ID", help="read the logs of this Slurm job, and write to ID-insp/")
+    completes_files(
+        parser.add_argument(
+            "--config",
+            metavar="INI",
+            type=Path,
+            help="file with [paths] default_log_root, for --jobid (default: ./perf_summary_exporter_config.ini)",
+        )
+    )
+    completes_folders(
+        parser.add_argument(
+            "-o", "--output", metavar="OUT", type=on_disk, help="write the report files into this folder"
+        )
+    )
+    parser.add_argument("--all-plots", action="store_true", help="draw every size, not only those that take time")
+    parser.add_argument("--parquet", action="store_true", help="also write the records as Parquet")
+    parser.add_argument("--hardware", metavar="NAME", help="show the share of the bandwidth of a100, h100 or b200")
+    parser.add_argument(
+        "--fail-on", choices=["warning", "critical"], help="exit with 1 if a finding has this severity or a higher one"
+    )
     add_hang_arguments(parser)
 
 
@@ -28,7 +59,7 @@ def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
-    output.add_argument("--markdown", action="store_true", help="print the report as Markdown")
+    output.add_argument("--markdown", action="store_true", help="with --hang: print the report as Markdown")
     parser.add_argument(
         "--dossier",
         action="store_true",
@@ -39,15 +70,65 @@ def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads and reports."""
-    if args.hang is None:
-        raise UsageError("--hang DIR|HOST:PORT is required (see perfmon nccl --help)")
-    return run_hang(args)
+    """Reads, analyzes and reports."""
+    if args.hang is not None:
+        if args.paths or args.jobid or args.output:
+            raise UsageError("--hang reads its own folder or address: leave out DIR, --jobid and -o")
+        return run_hang(args)
+    if args.markdown or args.dossier or args.yes:
+        raise UsageError("--markdown, --dossier and --yes are for --hang")
+    from perfmon.core import Severity
+    from perfmon.nccl import Job, ceiling, job_folder, job_metadata
+    from perfmon.reports import NcclFiles, WorkLog, nccl_document, nccl_text, prepare_folder, write_nccl_report
+
+    output = _checked_output(args)
+    most = ceiling(args.hardware) if args.hardware else None
+    paths = list(args.paths) if args.jobid is None else [job_folder(args.jobid, args.config)]
+    log = WorkLog()
+    with Job(paths) as job, ProgressBar("reading logs") as bar:
+        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None)
+        if output is not None:
+            # Only now: the folder of an earlier report is emptied when there is a new one.
+            _keep_logs(output, job)
+            prepare_folder(output)
+            write_nccl_report(job, found, output, NcclFiles(args.all_plots, args.parquet, most), log)
+            print(output, file=sys.stderr if args.json else sys.stdout)
+        if args.json:
+            sys.stdout.write(json.dumps(nccl_document(found), indent=2, allow_nan=False) + "\n")
+        elif output is None:
+            sys.stdout.write(nccl_text(found, most))
+        if found.skipped and output is not None:
+            print(f"perfmon: {found.skipped:,} lines skipped (see {output / 'output.log'})", file=sys.stderr)
+    bar_reached = args.fail_on and any(f.severity.rank >= Severity(args.fail_on).rank for f in found.findings)
+    return ExitCode.FOUND if bar_reached else ExitCode.DONE
+
+
+def _checked_output(args: argparse.Namespace) -> Path | None:
+    if (args.jobid is None) == (not args.paths):
+        raise UsageError("give either DIR or --jobid ID, or --hang DIR|HOST:PORT (see perfmon nccl --help)")
+    if args.config is not None and args.jobid is None:
+        raise UsageError("--config INI is for --jobid: a folder needs none")
+    output: Path | None = args.output
+    if output is None and args.jobid is not None and not args.json:
+        output = Path(f"{args.jobid}-insp")
+    if output is None and (args.all_plots or args.parquet):
+        raise UsageError("--all-plots and --parquet write files: name a folder with -o OUT")
+    return output
+
+
+def _keep_logs(output: Path, job: object) -> None:
+    """Raises UsageError where the logs are in the folder of the report, which is emptied."""
+    from perfmon.nccl import Job
+
+    assert isinstance(job, Job)  # noqa: S101
+    inside = output.resolve()
+    if any(inside in file.path.resolve().parents for file in job.files):
+        raise UsageError(f"{output}: holds the logs that are read (choose another folder)")
 
 
 def run_hang(args: argparse.Namespace) -> int:
     """The report of --hang."""
-    from perfmon.hangs import run
+    from perfmon.hangs import run as report_hang
 
     form = "json" if args.json else "markdown" if args.markdown else "text"
-    return run(args.hang, form=form, with_dossier=args.dossier, agreed=args.yes)
+    return report_hang(args.hang, form=form, with_dossier=args.dossier, agreed=args.yes)

@@ -29,6 +29,7 @@ _LIBRARIES = {
     "asyncssh": "remote hosts",
     "bcrypt": "SSH keys with a passphrase",
     "asyncinotify": "file change notifications",
+    "aiofiles": "copies of remote logs",
     "psutil": "processes and hosts",
     "nvidia-ml-py": "NVIDIA GPUs",
     "prometheus-client": "Prometheus export",

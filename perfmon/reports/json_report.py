@@ -73,7 +73,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
     Numbers that JSON has no word for (NaN, infinities) become null.
     """
     run, offsets = snapshot.run, snapshot.clock_offsets
-    return _json_object(
+    return json_object(
         {
             "schema": SCHEMA,
             "perfmon": snapshot.version,
@@ -83,7 +83,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
             | {"sources": [_fields(source, *_SOURCE) for source in run.sources]},
             "assessment": snapshot.assessment,
             "verdict": snapshot.verdict and _fields(snapshot.verdict, *_VERDICT),
-            "findings": [_finding(finding) for finding in snapshot.findings],
+            "findings": [finding_document(finding) for finding in snapshot.findings],
             "ledger": [_fields(entry, "cause", "lost_s", "share") for entry in snapshot.ledger],
             "goodput": _goodput(snapshot),
             "metrics": {name: _metric(metric) for name, metric in snapshot.metrics.items()},
@@ -109,7 +109,7 @@ def _fields(item: object, *names: str) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
 
 
-def _json_object(document: dict[str, Any]) -> dict[str, Any]:
+def json_object(document: dict[str, Any]) -> dict[str, Any]:
     """`document` in types that any JSON reader takes."""
     safe: dict[str, Any] = _json_value(document)
     return safe
@@ -145,7 +145,8 @@ def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_document(finding: Finding) -> dict[str, Any]:
+    """A finding by the names of the schema; its values are made safe with the rest of the document."""
     return {
         **_fields(finding, "signature", "title", "severity", "state"),
         "identity": {key: plain(value) for key, value in finding.identity.items()},
@@ -177,7 +178,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
     kinds: dict[str, list[dict[str, Any]]] = {"gone": [], "new": [], "still": []}
     for finding in comparison.findings:
         kinds[finding.kind].append(_finding_change(finding))
-    return _json_object(
+    return json_object(
         {
             "schema": SCHEMA,
             "perfmon": __version__,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import aiofiles
+
 from perfmon.core import evidence_text, plain
 
 from ..shell import RunnerError
@@ -135,13 +137,15 @@ class Fetcher:
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)
         self._report(target, at)
-        while at < size:
-            data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
-            if not data:
-                return
-            await asyncio.to_thread(_append, target, data)
-            at += len(data)
-            self._report(target, at)
+        async with aiofiles.open(target, "ab") as file:
+            while at < size:
+                data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
+                if not data:
+                    return
+                await file.write(data)
+                await file.flush()
+                at += len(data)
+                self._report(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
         """Bytes that an earlier run copied, where they are still those of the log; else it starts over."""
@@ -149,8 +153,8 @@ class Fetcher:
         kept = await asyncio.to_thread(lambda: target.stat().st_size if target.exists() else 0)
         if 0 < kept <= size and await _same(files, handle, target, kept):
             return kept
-        await asyncio.to_thread(target.write_bytes, b"")
-        return 0
+        async with aiofiles.open(target, "wb"):
+            return 0
 
     def _report(self, target: Path, at: int) -> None:
         self._at[target] = at
@@ -194,22 +198,12 @@ async def _facts(host: Host, files: Files) -> dict[str, object]:
 
 async def _same(files: Files, handle: Handle, target: Path, size: int) -> bool:
     """Check that the log still begins with what was copied: its first bytes and its last ones."""
-    for start in {0, max(0, size - _COMPARED)}:
-        wanted = min(_COMPARED, size - start)
-        if await files.read(handle, start, wanted) != await asyncio.to_thread(_piece, target, start, wanted):
-            return False
+    async with aiofiles.open(target, "rb") as file:
+        for start in {0, max(0, size - _COMPARED)}:
+            await file.seek(start)
+            if await files.read(handle, start, min(_COMPARED, size - start)) != await file.read(_COMPARED):
+                return False
     return True
-
-
-def _piece(target: Path, start: int, size: int) -> bytes:
-    with target.open("rb") as file:
-        file.seek(start)
-        return file.read(size)
-
-
-def _append(target: Path, data: bytes) -> None:
-    with target.open("ab") as file:
-        file.write(data)
 
 
 def _digest(target: Path) -> tuple[int, str]:

@@ -122,7 +122,7 @@ def test_no_ras_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_hang_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nccl"]) == 2
-    assert "--hang DIR|HOST:PORT is required" in capsys.readouterr().err
+    assert "give either DIR or --jobid" in capsys.readouterr().err
 
 
 def test_last_lines_of_logs_of_one_rank(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.collect",
         "perfmon.commands.doctor",
         "perfmon.commands.export",
+        "perfmon.commands.nccl",
         "perfmon.commands.record",
         "perfmon.sources.remote.discovery",
     ],

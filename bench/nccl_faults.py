@@ -1,0 +1,110 @@
+"""How often `perfmon nccl` names the slow rank or link of made-up jobs of many sizes, and accuses no other.
+
+python bench/nccl_faults.py --seeds 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lab.nccl_logs import Faults, Plan, Writer, write
+from perfmon.nccl import Job, JobAnalysis
+
+KINDS = ("slow-rank", "slow-adapter", "slow-nvlink", "healthy")
+
+
+def plan_of(seed: int) -> tuple[str, Plan]:
+    """A fault and a job: shapes, lengths, jitter and sizes of the fault vary."""
+    pick = random.Random(seed)
+    kind = KINDS[seed % len(KINDS)]
+    nodes, gpus = pick.choice([(2, 2), (2, 4), (4, 2), (4, 4), (2, 8), (8, 2), (8, 4), (4, 8), (1, 8)])
+    if kind == "slow-adapter":
+        nodes = max(2, nodes)
+    if kind == "slow-nvlink":
+        nodes = max(3, nodes)
+    faults = {
+        "slow-rank": Faults(slow_rank=pick.randrange(nodes * gpus), delay_us=pick.uniform(300, 4000)),
+        "slow-adapter": Faults(slow_adapter=pick.randrange(gpus), factor=pick.uniform(1.5, 4)),
+        "slow-nvlink": Faults(slow_nvlink=pick.randrange(nodes), factor=pick.uniform(1.5, 4)),
+        "healthy": Faults(),
+    }[kind]
+    plan = Plan(
+        nodes,
+        gpus,
+        steps=pick.randint(6, 16),
+        layers=pick.randint(2, 4),
+        seed=seed,
+        form=pick.choice(["2.30", "4.2", "4.3"]),
+        compute_us=pick.uniform(200, 2000),
+        jitter=pick.uniform(0.02, 0.12),
+        faults=faults,
+        lost_records=pick.choice([0.0, 0.0, 0.02]),
+    )
+    return kind, plan
+
+
+def expected(kind: str, plan: Plan, writer: Writer) -> list[tuple[str, str]]:
+    """(signature, start of who) that must be found."""
+    faults = plan.faults
+    if faults.slow_rank is not None:
+        host, pid = writer.hosts[faults.slow_rank // plan.gpus], writer.pids[faults.slow_rank]
+        return [("nccl-slow-rank", f"rank {faults.slow_rank} on {host} (pid {pid})")]
+    if kind == "slow-adapter":
+        comm = next(c for c in writer.comms if c.name == "data" and c.ranks[0] == faults.slow_adapter)
+    elif kind == "slow-nvlink":
+        comm = writer.comms[faults.slow_nvlink or 0]
+    else:
+        return []
+    return [("nccl-slow-link", f"{comm.kind} communicator {comm.id} {comm.name}")]
+
+
+def shares(found: JobAnalysis, rank: int) -> tuple[float, float]:
+    """Share of caused wait of the slow rank, and the largest one of another."""
+    own = sum(wait.share for wait in found.ranks if wait.seat.rank == rank)
+    return own, max((wait.share for wait in found.ranks if wait.seat.rank != rank), default=0.0)
+
+
+def main() -> None:
+    """Print the rates."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    args = parser.parse_args()
+    total, right, ranks_at_links, concentrated = Counter[str](), Counter[str](), 0, 0
+    for seed in range(args.first, args.first + args.seeds):
+        kind, plan = plan_of(seed)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = write(Path(folder), plan)
+            with Job([Path(folder)]) as job:
+                found = job.analyze()
+        accused = [(finding.signature, finding.identity["group"]) for finding in found.findings]
+        wanted = expected(kind, plan, writer)
+        total[kind] += 1
+        right[kind] += accused == wanted
+        if kind in ("slow-adapter", "slow-nvlink"):
+            ranks_at_links += any(signature == "nccl-slow-rank" for signature, _ in accused)
+        note = ""
+        if plan.faults.slow_rank is not None:
+            own, other = shares(found, plan.faults.slow_rank)
+            concentrated += own >= 0.8 and other <= 0.05
+            note = f" share {own:.2f}, next {other:.2f}"
+        if accused != wanted:
+            faults = plan.faults
+            size = f"delay {faults.delay_us:.0f} us" if kind == "slow-rank" else f"factor {faults.factor:.2f}"
+            print(f"seed {seed} {kind} {plan.nodes}x{plan.gpus} {size}: found {accused}, expected {wanted}{note}")
+    for kind in KINDS:
+        print(f"{kind:13} {right[kind]:4} of {total[kind]:4} right")
+    print(f"all           {right.total():4} of {total.total():4} right ({right.total() / total.total():.1%})")
+    print(f"slow rank has 80 % of caused wait or more and no other above 5 %: {concentrated} of {total['slow-rank']}")
+    print(f"ranks accused where a link is slow: {ranks_at_links}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Logs of NCCL Inspector: records of all ranks are aggregated, and show which rank or link others wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .aggregate import PartialTables, available, connect, load_tables, merge, partial
+    from .analysis import Job
+    from .ceilings import Ceiling, ceiling, ceilings
+    from .files import InspectorFile, find_files
+    from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, RankWait, Seat
+    from .sampling import important_sizes, points, values
+    from .schema import P2P, SINGLE, binary_size, decimal_size
+    from .slurm_jobs import job_folder, job_metadata
+    from .summaries import file_part, size_folder, write_parquet, write_summaries
+
+__all__ = [
+    "P2P",
+    "SINGLE",
+    "Ceiling",
+    "CollectiveStats",
+    "Coverage",
+    "InspectorFile",
+    "Job",
+    "JobAnalysis",
+    "LinkRatio",
+    "PartialTables",
+    "RankWait",
+    "Seat",
+    "available",
+    "binary_size",
+    "ceiling",
+    "ceilings",
+    "connect",
+    "decimal_size",
+    "file_part",
+    "find_files",
+    "important_sizes",
+    "job_folder",
+    "job_metadata",
+    "load_tables",
+    "merge",
+    "partial",
+    "points",
+    "size_folder",
+    "values",
+    "write_parquet",
+    "write_summaries",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "aggregate": "PartialTables,available,connect,load_tables,merge,partial",
+        "analysis": "Job",
+        "ceilings": "Ceiling,ceiling,ceilings",
+        "files": "InspectorFile,find_files",
+        "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,RankWait,Seat",
+        "sampling": "important_sizes,points,values",
+        "schema": "P2P,SINGLE,binary_size,decimal_size",
+        "slurm_jobs": "job_folder,job_metadata",
+        "summaries": "file_part,size_folder,write_parquet,write_summaries",
+    },
+)

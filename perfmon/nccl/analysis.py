@@ -1,0 +1,81 @@
+"""Analysis of one job: files in, aggregated tables and a `JobAnalysis` out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from perfmon.core import Config
+
+from .aggregate import connect, load
+from .files import InspectorFile, find_files
+from .links import link_ratios
+from .model import JobAnalysis
+from .operations import collective_stats, coverage, losses, prepare
+from .waits import rank_waits
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from duckdb import DuckDBPyConnection
+
+
+class Job:
+    """The logs of a job, aggregated in a database that lives as long as this context."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.files: list[InspectorFile] = find_files(paths)
+        self.connection: DuckDBPyConnection = connect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.connection.close()
+
+    def analyze(
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        config: Config | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> JobAnalysis:
+        """Read the files and evaluate them. Raises InputError if they have no record."""
+        repairs = load(self.connection, self.files, progress)
+        prepare(self.connection)
+        skipped, lost, notes = losses(self.connection, repairs)
+        row = self.connection.execute(
+            """
+            SELECT (SELECT count(*) FROM ops), (SELECT sum(known - stats) FROM files), min(first_us), max(last_us),
+                count(DISTINCT nullif(host, ''))
+            FROM members
+            """
+        ).fetchone()
+        assert row is not None  # noqa: S101 - an aggregate has a row
+        versions = self.connection.execute(
+            "SELECT DISTINCT version FROM files WHERE version IS NOT NULL ORDER BY version"
+        ).fetchall()
+        waits, links = rank_waits(self.connection), link_ratios(self.connection)
+        found = JobAnalysis(
+            files=len(self.files),
+            records=int(row[1]),
+            skipped=skipped,
+            lost=lost,
+            notes=tuple(notes),
+            groups=row[0],
+            start_us=row[2],
+            end_us=row[3],
+            versions=tuple(version for (version,) in versions),
+            by=collective_stats(self.connection),
+            ranks=waits,
+            links=links,
+            coverage=coverage(self.connection),
+            hosts=row[4],
+            metadata=dict(metadata or {}),
+        )
+        from .signals import find  # loads the rule engine
+
+        return replace(found, findings=find(waits, links, found.start_us, found.end_us, config))

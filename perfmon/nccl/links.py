@@ -1,0 +1,132 @@
+"""Transfer times of communicators compared with those of their peers: a slow link makes all operations over it longer.
+
+The transfer time of an operation is its shortest kernel time, which contains no waiting. Peers have the same number of
+ranks and domains, and are compared by collective and message size, so no figure of any hardware is needed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import median, median_low
+from typing import TYPE_CHECKING, NamedTuple
+
+from .model import LinkRatio
+from .operations import PARTS
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_FEWEST_OPS = 3
+_SHORTEST_US = 20
+"""Times are whole microseconds: below this they are too coarse."""
+_LEAST_SPREAD = 0.02
+
+_TRANSFERS = f"""
+    SELECT id, comm_type, n_ranks, nnodes, coll, bytes, part, count(*), median(transfer_us), sum(exec_us)
+    FROM ops WHERE is_complete GROUP BY GROUPING SETS (
+        (id, comm_type, n_ranks, nnodes, coll, bytes), (id, comm_type, n_ranks, nnodes, coll, bytes, part))
+    HAVING count(*) >= CASE WHEN grouping(part) = 1 THEN {_FEWEST_OPS} ELSE 1 END
+"""
+
+Kind = tuple[str, int, int]
+"""Type of a communicator, its ranks and domains."""
+
+
+class _Class(NamedTuple):
+    """Operations that can be compared."""
+
+    kind: Kind
+    collective: str
+    size: int
+
+
+class _Part(NamedTuple):
+    ops: int
+    transfer_us: float
+    exec_us: float
+
+
+def link_ratios(connection: DuckDBPyConnection) -> tuple[LinkRatio, ...]:
+    """Every communicator that has peers, the slowest first."""
+    whole: dict[_Class, dict[str, _Part]] = defaultdict(dict)
+    parts: dict[tuple[_Class, str], dict[int, _Part]] = defaultdict(dict)
+    for comm, comm_type, ranks, domains, coll, size, part, ops, transfer, total in connection.execute(
+        _TRANSFERS
+    ).fetchall():
+        of = _Class((comm_type, ranks, domains), coll, size)
+        if part is None:
+            whole[of][comm] = _Part(ops, transfer, total)
+        else:
+            parts[of, comm][part] = _Part(ops, transfer, total)
+    references = _references(whole)
+    by_comm: dict[tuple[Kind, str], list[_Class]] = defaultdict(list)
+    for of, comm in references:
+        by_comm[of.kind, comm].append(of)
+    ratios = {
+        (kind, comm): _weighted((whole[of][comm], references[of, comm]) for of in classes)
+        for (kind, comm), classes in by_comm.items()
+    }
+    row = connection.execute("SELECT coalesce(sum(exec_us), 0) FROM ops WHERE is_complete").fetchone()
+    kernel_us = max(1.0, row[0] if row else 0.0)
+    names, hosts = _names(connection)
+    links = []
+    for (kind, comm), classes in by_comm.items():
+        ratio = ratios[kind, comm]
+        peers = [other for (of_kind, name), other in ratios.items() if of_kind == kind and name != comm]
+        excess = sum(
+            kind[1] * whole[of][comm].ops * max(0.0, whole[of][comm].transfer_us - references[of, comm])
+            for of in classes
+        )
+        courses = tuple(
+            _weighted((parts[of, comm][at], references[of, comm]) for of in classes if at in parts[of, comm])
+            if any(at in parts[of, comm] for of in classes)
+            else None
+            for at in range(PARTS)
+        )
+        links.append(
+            LinkRatio(
+                comm=comm,
+                name=names.get(comm, ""),
+                comm_type=kind[0],
+                n_ranks=kind[1],
+                hosts=hosts.get(comm, ()),
+                peers=len(peers),
+                ops=sum(whole[of][comm].ops for of in classes),
+                ratio=ratio,
+                spread=_spread(peers),
+                lost_share=min(1.0, excess / kernel_us),
+                ratios=courses,
+            )
+        )
+    return tuple(sorted(links, key=lambda link: (-link.ratio, link.comm)))
+
+
+def _references(whole: dict[_Class, dict[str, _Part]]) -> dict[tuple[_Class, str], float]:
+    """Median transfer time of the other communicators of each class."""
+    found = {}
+    for of, comms in whole.items():
+        for comm in comms:
+            others = [part.transfer_us for name, part in comms.items() if name != comm]
+            if others and (usual := median_low(others)) >= _SHORTEST_US:
+                found[of, comm] = usual
+    return found
+
+
+def _weighted(pairs: Iterable[tuple[_Part, float]]) -> float:
+    """Ratio of transfer times to references, weighted by the time that the operations should take."""
+    held = [(part.ops * part.transfer_us, part.ops * reference) for part, reference in pairs]
+    return sum(actual for actual, _ in held) / sum(usual for _, usual in held)
+
+
+def _spread(peers: Sequence[float]) -> float:
+    """Robust standard deviation (of the median absolute deviation) of the ratios of the peers."""
+    middle = median(peers)
+    return max(_LEAST_SPREAD, 1.4826 * median(abs(ratio - middle) for ratio in peers))
+
+
+def _names(connection: DuckDBPyConnection) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    rows = connection.execute(
+        """SELECT id, max(name), list_sort(list(DISTINCT host)) FROM members WHERE coll IS NOT NULL GROUP BY id"""
+    ).fetchall()
+    return {row[0]: row[1] or "" for row in rows}, {row[0]: tuple(h for h in row[2] if h) for row in rows}

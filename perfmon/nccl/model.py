@@ -1,0 +1,150 @@
+"""Results of an analysis of NCCL Inspector logs, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveStats:
+    """Operations of one collective and message size on communicators of one type; for Send and Recv, pairs of ranks.
+
+    Bandwidths are bus bandwidths in GB/s, of the mean over the ranks of each operation.
+    """
+
+    comm_type: str
+    collective: str
+    size: int
+    ops: int
+    records: int
+    busbw_mean: float
+    busbw_p05: float
+    busbw_p50: float
+    busbw_p95: float
+    busbw_min: float
+    busbw_max: float
+    transfer_p50_us: float
+    """Median of the shortest kernel time of each operation: transfer without waiting."""
+    wait_share: float
+    """Share of the kernel time of all ranks that is waiting for the last one."""
+    total_us: float
+    """Kernel time of all ranks, by which sizes are ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One process, or one GPU of a process that has several."""
+
+    rank: int
+    """Rank in the largest communicator of the process."""
+    host: str
+    pid: int | None
+    slot: int = 1
+    """Position among the GPUs of the process."""
+
+    @property
+    def label(self) -> str:
+        """The seat in words."""
+        pid = "" if self.pid is None else f" (pid {self.pid})"
+        return f"rank {self.rank}{f' on {self.host}' if self.host else ''}{pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class RankWait:
+    """Waiting that one rank causes: of each operation the rank with the shortest kernel time came last."""
+
+    seat: Seat
+    ops: int
+    """Operations in which it came last."""
+    caused_us: float
+    last_share: float
+    """Share of all caused wait, by who came last."""
+    share: float
+    """Share of all caused wait by its origin: wait for a rank that was late because it waited is that of the other."""
+    lateness_us: float
+    """Mean wait of the other ranks, summed over the operations in which it came last."""
+    own_lateness: float
+    """Share of its lateness that was not itself waiting for other ranks, 0 to 1."""
+    comm_share: float
+    """Caused wait as a share of the kernel time of all ranks."""
+    shares: tuple[float, ...]
+    """Share of caused wait in each part of the job."""
+    comm_shares: tuple[float, ...]
+    """Caused wait in each part, as a share of the kernel time of all ranks in that part."""
+    comms: tuple[str, ...]
+    """Communicators that it is part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRatio:
+    """Transfer time of one communicator relative to its peers: same collective, size, ranks and domains."""
+
+    comm: str
+    name: str
+    comm_type: str
+    n_ranks: int
+    hosts: tuple[str, ...]
+    peers: int
+    ops: int
+    ratio: float
+    spread: float
+    """Robust standard deviation of the ratios of its peers."""
+    lost_share: float
+    """Transfer time beyond that of its peers, as a share of the kernel time of all ranks."""
+    ratios: tuple[float | None, ...]
+    """Ratio in each part of the job."""
+
+    @property
+    def label(self) -> str:
+        """The communicator in words."""
+        name = f" {self.name}" if self.name and self.name != "unknown" else ""
+        return f"{self.comm_type} communicator {self.comm}{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the job the logs have."""
+
+    comms: int
+    missing_ranks: Mapping[str, int]
+    """Communicators of which ranks left no record, with their number."""
+    ops: int
+    """Operations of communicators with more than one rank."""
+    complete_ops: int
+    """Those that all ranks recorded: only they show who waited."""
+    dropped: int
+    """Records that the plugin reports as dropped."""
+
+    @property
+    def share(self) -> float:
+        """Share of complete operations."""
+        return self.complete_ops / self.ops if self.ops else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnalysis:
+    """All results of one job."""
+
+    files: int
+    records: int
+    skipped: int
+    lost: Mapping[str, int]
+    """Lines that could not be used, by reason."""
+    notes: tuple[str, ...]
+    groups: int
+    start_us: int
+    end_us: int
+    versions: tuple[str, ...]
+    by: tuple[CollectiveStats, ...]
+    ranks: tuple[RankWait, ...]
+    links: tuple[LinkRatio, ...]
+    coverage: Coverage
+    hosts: int
+    findings: tuple[Finding, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the scheduler reports of the job."""

@@ -1,0 +1,130 @@
+"""Operations of a job: per-collective statistics, coverage, and losses, from the aggregated tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon.core import InputError, counted
+
+from .model import CollectiveStats, Coverage
+from .schema import P2P, RANK_BITS
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from .aggregate import RepairCounts
+
+PARTS = 10
+"""Parts of a job in which persistence is measured; by sequence number, which no clock of a host affects."""
+
+_VIEWS = f"""
+    CREATE OR REPLACE TEMP TABLE ops AS
+    SELECT id, comm_type, coll, sn, bytes, records, fewest_ranks, most_ranks AS n_ranks, fewest_nodes,
+        most_nodes AS nnodes, CASE WHEN with_bw > 0 THEN micro_bw / with_bw / 1e6 END AS busbw,
+        shortest >> {RANK_BITS} AS transfer_us, shortest & {(1 << RANK_BITS) - 1} AS last_rank, longest_us, exec_us,
+        exec_us - records * (shortest >> {RANK_BITS}) AS caused_us,
+        most_ranks > 1 AND records = most_ranks AND fewest_ranks = most_ranks AS is_complete,
+        first_us, last_us,
+        least({PARTS - 1}, floor({PARTS} * (sn - min(sn) OVER of_function)::DOUBLE
+            / (1.0 + (max(sn) OVER of_function - min(sn) OVER of_function))))::INTEGER AS part
+    FROM groups WINDOW of_function AS (PARTITION BY id, coll)
+"""
+
+_SEATS = """
+    CREATE OR REPLACE TEMP TABLE seats AS
+    WITH places AS (
+        SELECT id, "rank", coalesce(host, '') AS host, pid, max(n_ranks) AS n_ranks, sum(records) AS records
+        FROM members WHERE coll IS NOT NULL GROUP BY ALL),
+    settled AS (
+        SELECT * FROM places
+        QUALIFY row_number() OVER (PARTITION BY id, "rank" ORDER BY records DESC, host, pid) = 1),
+    numbered AS (
+        SELECT *, row_number() OVER (PARTITION BY id, host, pid ORDER BY "rank") AS slot,
+            count(*) OVER (PARTITION BY id, host, pid) AS held FROM settled),
+    -- Which GPU of a process with several it is shows only where all of them are in the communicator.
+    certain AS (SELECT * FROM numbered QUALIFY held = max(held) OVER (PARTITION BY host, pid))
+    SELECT *, first_value("rank") OVER (
+        PARTITION BY host, pid, slot ORDER BY n_ranks DESC, records DESC, id) AS job_rank
+    FROM certain
+"""
+"""Each rank of each communicator with its process, and with the rank of that process in its largest communicator."""
+
+
+def prepare(connection: DuckDBPyConnection) -> None:
+    """Create the tables `ops` and `seats`. Raises InputError if no record was read."""
+    row = connection.execute("SELECT count(*) FROM members WHERE coll IS NOT NULL").fetchone()
+    if row is None or row[0] == 0:
+        raise InputError(
+            "no record of NCCL Inspector in these files "
+            "(set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS)"
+        )
+    connection.execute(_VIEWS)
+    connection.execute("DROP TABLE groups")
+    connection.execute(_SEATS)
+    connection.execute("RESET memory_limit")  # results are small from here on
+
+
+def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, ...]:
+    """Statistics of every (type, collective, size), the most time first."""
+    rows = connection.execute(
+        f"""
+        SELECT comm_type, coll, bytes, count(*), sum(records), round(favg(busbw), 9),
+            quantile_cont(busbw, 0.05), median(busbw), quantile_cont(busbw, 0.95), min(busbw), max(busbw),
+            median(transfer_us),
+            coalesce(sum(caused_us) FILTER (is_complete) / nullif(sum(exec_us) FILTER (is_complete), 0), 0) AS wait,
+            sum(exec_us) AS total_us
+        FROM ops GROUP BY comm_type, coll, bytes
+        UNION ALL
+        SELECT comm_type, coll, bytes, count(*), sum(records), sum(micro_bw) / sum(with_bw) / 1e6,
+            quantile_cont(micro_bw / with_bw / 1e6, 0.05), median(micro_bw / with_bw / 1e6),
+            quantile_cont(micro_bw / with_bw / 1e6, 0.95), min(micro_bw / with_bw / 1e6),
+            max(micro_bw / with_bw / 1e6), median(shortest >> {RANK_BITS}), 0, sum(exec_us)
+        FROM members WHERE coll IN {P2P} AND with_bw > 0 GROUP BY comm_type, coll, bytes
+        ORDER BY total_us DESC, 1, 2, 3
+        """
+    ).fetchall()
+    return tuple(CollectiveStats(*row[:5], *(value or 0.0 for value in row[5:])) for row in rows)
+
+
+def coverage(connection: DuckDBPyConnection) -> Coverage:
+    """Ranks and operations that the logs have, of those that there must have been."""
+    missing = connection.execute(
+        """
+        SELECT id, max(n_ranks) - count(DISTINCT "rank") AS missing FROM members WHERE coll IS NOT NULL
+        GROUP BY id HAVING missing > 0 ORDER BY missing DESC, id
+        """
+    ).fetchall()
+    comms = connection.execute("SELECT count(DISTINCT id) FROM members WHERE coll IS NOT NULL").fetchone()
+    ops = connection.execute("SELECT count(*) FILTER (n_ranks > 1), count(*) FILTER (is_complete) FROM ops").fetchone()
+    dropped = connection.execute("SELECT coalesce(sum(dropped), 0) FROM members WHERE coll IS NULL").fetchone()
+    assert comms is not None and ops is not None and dropped is not None  # noqa: S101, PT018 - aggregates have a row
+    return Coverage(comms[0], dict(missing), ops[0], ops[1], int(dropped[0]))
+
+
+def losses(connection: DuckDBPyConnection, repairs: RepairCounts) -> tuple[int, dict[str, int], list[str]]:
+    """(skipped lines, the same by reason, notes in words)."""
+    row = connection.execute(
+        """
+        SELECT sum(records - headed - orphans - proxies), sum(orphans), sum(headed - known - proxies), sum(wrapped),
+            count(*) FILTER (known = 0)
+        FROM files
+        """
+    ).fetchone()
+    other, orphans, incomplete, wrapped, foreign = (int(value or 0) for value in row or (0,) * 5)
+    counts = {
+        "not a record": max(0, other),
+        "no header before it": orphans,
+        "incomplete": max(0, incomplete),
+        "too long": repairs.too_long,
+    }
+    notes = []
+    if wrapped:
+        notes.append(f"{counted(wrapped, 'size')} of an unknown data type (uint8) restored from the wrapped count")
+    if repairs.cut_files:
+        notes.append(f"{counted(repairs.cut_files, 'compressed file')} cut or damaged: records behind that are lost")
+    if repairs.unreadable:
+        notes.append(f"{counted(repairs.unreadable, 'file')} could not be read")
+    if foreign:
+        notes.append(f"{counted(foreign, 'file')} without a record")
+    lost = {reason: count for reason, count in counts.items() if count}
+    return sum(lost.values()), lost, notes

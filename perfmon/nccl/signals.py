@@ -1,0 +1,88 @@
+"""Waits and links as samples for the rule engine, and its findings about them.
+
+Each part of the job is one sample of each candidate, so that signatures can require that it is slow throughout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from perfmon.core import Block, Config
+from perfmon.pipeline import Session
+
+from .model import LinkRatio, RankWait
+from .operations import PARTS
+
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Finding
+
+SLOW_RANK, SLOW_LINK = "nccl-slow-rank", "nccl-slow-link"
+SOURCE = "nccl-inspector"
+_CANDIDATES = 8
+_LEAST_STEP_US = 1_000_000
+"""All records of a short job may have one timestamp; samples need different ones."""
+_UNFIT = re.compile(r"[^\w.:() /-]|[\r\n]")
+
+
+def find(
+    waits: Sequence[RankWait], links: Sequence[LinkRatio], start_us: int, end_us: int, config: Config | None = None
+) -> tuple[Finding, ...]:
+    """Findings of the signatures about NCCL Inspector."""
+    lines = signal_lines(waits, links, start_us, end_us)
+    if not lines:
+        return ()
+    session = Session(config or Config())
+    state = session.add_source(SOURCE)
+    state.ended = True
+    session.feed(state, Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    findings = session.snapshot().findings
+    return tuple(found for found in findings if found.signature in (SLOW_RANK, SLOW_LINK) and found.state != "pending")
+
+
+def signal_lines(waits: Sequence[RankWait], links: Sequence[LinkRatio], start_us: int, end_us: int) -> list[str]:
+    """Lines of the format pack `nccl-inspector`, in order of time."""
+    step = max((end_us - start_us) // PARTS, _LEAST_STEP_US)
+    begin = datetime.fromtimestamp(start_us / 1e6, UTC)
+    slowest = _slowest_links(links)
+    ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
+    lines = []
+    for part in range(PARTS):
+        stamp = f"{begin + timedelta(microseconds=step * (part + 1)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        lines += [f"{stamp} {_rank_line(wait, part, ranks, slowest)}" for wait in ranks if wait.shares[part] > 0]
+        lines += [f"{stamp} {line}" for link in links[:_CANDIDATES] if (line := _link_line(link, part))]
+    return lines
+
+
+def _slowest_links(links: Sequence[LinkRatio]) -> dict[str, float]:
+    return {link.comm: link.ratio for link in links}
+
+
+def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: dict[str, float]) -> str:
+    # Ranks that are late because they waited for this one cause wait, too, but are not its origin.
+    share, own = wait.shares[part], wait.shares[part] * wait.own_lateness
+    others = max((one.shares[part] * one.own_lateness for one in ranks if one is not wait), default=0.0)
+    lead = own / (own + others) if own else 0.0
+    ratio = max((slowest.get(comm, 1.0) for comm in wait.comms), default=1.0)
+    return (
+        f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '
+        f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.share:.2f} "
+        f"own_pct={100 * wait.own_lateness:.2f} link_ratio={ratio:.3f}"
+    )
+
+
+def _link_line(link: LinkRatio, part: int) -> str:
+    ratio = link.ratios[part]
+    if ratio is None:
+        return ""
+    return (
+        f'[nccl] link="{_word(link.label)}" ratio={ratio:.3f} usual_ratio={link.ratio:.3f} '
+        f"deviations={(ratio - 1) / link.spread:.2f} lost_pct={100 * link.lost_share:.2f} peers={link.peers}"
+    )
+
+
+def _word(text: str) -> str:
+    """Host names and names of communicators come from logs."""
+    return _UNFIT.sub("_", text[:200])

@@ -1,0 +1,127 @@
+"""Waiting that ranks cause: in each operation the last rank to arrive has the shortest kernel time.
+
+The kernel of a rank runs from its own arrival until the data are there, so it contains the wait for ranks that arrive
+later. Only durations are compared, never timestamps of two hosts, so clocks that differ do not matter.
+
+A rank may come last because it had itself waited for another one, in another communicator: the ranks of a host leave a
+collective together when the slow one of them has come, and are then late for the next one. So each rank keeps only the
+part of its lateness that it did not spend waiting (its own lateness), and passes the rest on to those it waited for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .model import RankWait, Seat
+from .operations import PARTS
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ROUNDS = 6
+"""Wait is passed on along so many collectives: the share of a slow rank hardly changes after three."""
+
+_CAUSED = """
+    SELECT s.job_rank, s.host, s.pid, s.slot, o.id, o.part, count(*), sum(o.caused_us),
+        round(fsum(o.caused_us / (o.n_ranks - 1)), 3)
+    FROM ops AS o JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
+    WHERE o.is_complete GROUP BY ALL ORDER BY ALL
+"""
+
+_SUFFERED = """
+    WITH usual AS (
+        SELECT id, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete GROUP BY ALL)
+    SELECT s.job_rank, s.host, s.pid, s.slot, m.id, round(fsum(greatest(0, m.exec_us - m.records * u.transfer_us)), 3)
+    FROM members AS m JOIN usual AS u ON u.id = m.id AND u.coll = m.coll AND u.bytes = m.bytes
+        JOIN seats AS s ON s.id = m.id AND s."rank" = m."rank"
+    GROUP BY ALL ORDER BY ALL
+"""
+"""Waiting of each rank itself: its kernel time beyond the transfer times of the same operations."""
+
+
+@dataclass(slots=True)
+class _Waits:
+    """Sums of one rank, in microseconds."""
+
+    parts: list[float] = field(default_factory=lambda: [0.0] * PARTS)
+    caused: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By communicator."""
+    suffered: dict[str, float] = field(default_factory=dict)
+    """By communicator."""
+    ops: int = 0
+    lateness: float = 0.0
+
+    @property
+    def own(self) -> float:
+        """Share of its lateness that was not waiting."""
+        return max(0.0, 1.0 - sum(self.suffered.values()) / self.lateness) if self.lateness else 0.0
+
+
+def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
+    """Every rank that some other waited for, the origin of most waiting first."""
+    ranks: dict[Seat, _Waits] = defaultdict(_Waits)
+    for *seat, comm, part, count, caused, late in connection.execute(_CAUSED).fetchall():
+        waits = ranks[Seat(*seat)]
+        waits.parts[part] += caused
+        waits.caused[comm] += caused
+        waits.ops += count
+        waits.lateness += late
+    for *seat, comm, suffered in connection.execute(_SUFFERED).fetchall():
+        ranks[Seat(*seat)].suffered[comm] = suffered
+    kernel_us = [0.0] * PARTS
+    for part, total in connection.execute(
+        "SELECT part, sum(exec_us) FROM ops WHERE is_complete GROUP BY part"
+    ).fetchall():
+        kernel_us[part] = total
+    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
+    origins = _origins(ranks)
+    found = [
+        RankWait(
+            seat=seat,
+            ops=waits.ops,
+            caused_us=sum(waits.parts),
+            last_share=_share(sum(waits.parts), sum(totals)),
+            share=_share(origins[seat], sum(totals)),
+            lateness_us=waits.lateness,
+            own_lateness=waits.own,
+            comm_share=_share(sum(waits.parts), sum(kernel_us)),
+            shares=tuple(map(_share, waits.parts, totals)),
+            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
+            comms=tuple(sorted(waits.suffered)),
+        )
+        for seat, waits in ranks.items()
+        if waits.ops
+    ]
+    return tuple(sorted(found, key=lambda wait: (-wait.share, -wait.caused_us, wait.seat.rank, wait.seat.host)))
+
+
+def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
+    """Caused wait by rank of origin: what is passed on goes to those who came last in the same communicators."""
+    totals: dict[str, float] = defaultdict(float)
+    for waits in ranks.values():
+        for comm, caused in waits.caused.items():
+            totals[comm] += caused
+    kept = dict.fromkeys(ranks, 0.0)
+    held = {seat: sum(waits.parts) for seat, waits in ranks.items()}
+    own = {seat: waits.own for seat, waits in ranks.items()}
+    for _ in range(_ROUNDS):
+        passed: dict[str, float] = defaultdict(float)
+        for seat, waits in ranks.items():
+            known = {comm: suffered for comm, suffered in waits.suffered.items() if totals[comm]}
+            suffered = sum(known.values())
+            kept[seat] += held[seat] * (own[seat] if suffered else 1.0)
+            for comm, part in known.items():
+                if suffered:
+                    passed[comm] += held[seat] * (1.0 - own[seat]) * part / suffered
+        held = {
+            seat: sum(passed[comm] * caused / totals[comm] for comm, caused in waits.caused.items() if totals[comm])
+            for seat, waits in ranks.items()
+        }
+    return {seat: kept[seat] + held[seat] for seat in ranks}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,267 @@
+"""Reports of NCCL Inspector logs as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from perfmon.core import counted, format_seconds, format_share, plain
+from perfmon.nccl import Ceiling, CollectiveStats, JobAnalysis, LinkRatio, RankWait, binary_size
+
+from .json_report import finding_document, json_object
+from .layout import inline, markdown_table, one_line, table, wrap
+
+_SHOWN_SIZES = 20
+_SHOWN_RANKS = 8
+_SHOWN_LINKS = 8
+_SHOWN_HOSTS = 8
+_LEAST_COVERAGE = 0.2
+_SIZE_HEAD = ("type", "collective", "size", "ops", "busbw p5", "p50", "p95 GB/s", "transfer p50", "waiting")
+_RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own lateness")
+_LINK_HEAD = ("communicator", "type", "ranks", "ratio", "peers")
+
+# --- JSON ---
+
+
+def nccl_document(found: JobAnalysis) -> dict[str, Any]:
+    """The `--json` document, schema 1."""
+    waits = {wait.seat.label: wait for wait in found.ranks}
+    made: dict[str, Any] = {
+        "schema": 1,
+        "files": found.files,
+        "records": found.records,
+        "skipped": found.skipped,
+        "lost": dict(found.lost),
+        "notes": list(found.notes),
+        "formats": list(found.versions),
+        "groups": found.groups,
+        "start": found.start_us / 1e6,
+        "end": found.end_us / 1e6,
+        "job": dict(found.metadata),
+        "by": [_stats(stats) for stats in found.by],
+        "ranks": [_wait(wait) for wait in found.ranks],
+        "links": [_link(link) for link in found.links],
+        "coverage": {
+            "communicators": found.coverage.comms,
+            "missing_ranks": dict(found.coverage.missing_ranks),
+            "ops": found.coverage.ops,
+            "complete_ops": found.coverage.complete_ops,
+            "dropped": found.coverage.dropped,
+        },
+        "findings": [],
+    }
+    for finding in found.findings:
+        document = finding_document(finding)
+        wait = waits.get(finding.identity.get("group", ""))
+        if wait is not None:
+            document |= {"rank": wait.seat.rank, "host": wait.seat.host, "pid": wait.seat.pid, "share": wait.share}
+        made["findings"].append(document)
+    return json_object(made)
+
+
+def _stats(stats: CollectiveStats) -> dict[str, Any]:
+    return {
+        "comm_type": stats.comm_type,
+        "collective": stats.collective,
+        "bytes": stats.size,
+        "ops": stats.ops,
+        "busbw_mean_gbs": stats.busbw_mean,
+        "busbw_p05_gbs": stats.busbw_p05,
+        "busbw_p50_gbs": stats.busbw_p50,
+        "busbw_p95_gbs": stats.busbw_p95,
+        "busbw_min_gbs": stats.busbw_min,
+        "busbw_max_gbs": stats.busbw_max,
+        "transfer_p50_us": stats.transfer_p50_us,
+        "wait_share": stats.wait_share,
+        "kernel_us": stats.total_us,
+    }
+
+
+def _wait(wait: RankWait) -> dict[str, Any]:
+    return {
+        "rank": wait.seat.rank,
+        "host": wait.seat.host,
+        "pid": wait.seat.pid,
+        "caused_wait_us": wait.caused_us,
+        "caused_wait_share": wait.share,
+        "last_share": wait.last_share,
+        "own_lateness": wait.own_lateness,
+        "kernel_time_share": wait.comm_share,
+        "ops": wait.ops,
+    }
+
+
+def _link(link: LinkRatio) -> dict[str, Any]:
+    return {
+        "comm": link.comm,
+        "name": link.name,
+        "comm_type": link.comm_type,
+        "n_ranks": link.n_ranks,
+        "hosts": list(link.hosts),
+        "ratio": link.ratio,
+        "peers": link.peers,
+        "ops": link.ops,
+        "kernel_time_share": link.lost_share,
+    }
+
+
+# --- What both texts have ---
+
+
+def _head(found: JobAnalysis) -> str:
+    span = format_seconds(max(0.0, (found.end_us - found.start_us) / 1e6))
+    formats = ", ".join(plain(version, 20) for version in found.versions[:4]) or "unknown"
+    return (
+        f"{counted(found.records, 'record')} of {counted(found.groups, 'operation')} in "
+        f"{counted(found.files, 'file')} of {counted(found.hosts, 'host')}, {span} from first to last dump, "
+        f"format {formats}"
+    )
+
+
+def _remarks(found: JobAnalysis) -> Iterator[str]:
+    coverage = found.coverage
+    if found.skipped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.lost.items())
+        yield f"{counted(found.skipped, 'line')} skipped: {reasons}"
+    yield from found.notes
+    if coverage.missing_ranks:
+        count = sum(coverage.missing_ranks.values())
+        first = ", ".join(plain(comm, 20) for comm in list(coverage.missing_ranks)[:3])
+        yield (
+            f"{counted(count, 'rank')} of {counted(len(coverage.missing_ranks), 'communicator')} left no record "
+            f"({first}{', …' if len(coverage.missing_ranks) > 3 else ''})"
+        )
+    if coverage.dropped:
+        yield f"the plugin dropped {counted(coverage.dropped, 'record')}: shorten its dump interval"
+    if coverage.ops and coverage.share < 1:
+        known = f"{format_share(coverage.share)} of {counted(coverage.ops, 'operation')} have records of all ranks"
+        few = "; too few to find slow ranks and links (NCCL before 2.30 logs one operation per interval)"
+        yield known + (few if coverage.share < _LEAST_COVERAGE else "")
+
+
+def _verdict(found: JobAnalysis) -> list[str]:
+    if found.findings:
+        return [f"{finding.title}: {finding.sentence}" for finding in found.findings]
+    if not found.coverage.complete_ops:
+        return ["No operation has records of all ranks, so slow ranks and links cannot be found"]
+    return ["No slow rank and no slow link found"]
+
+
+def _size_rows(by: Sequence[CollectiveStats], ceiling: Ceiling | None) -> list[list[str]]:
+    rows = []
+    for stats in by:
+        row = [
+            stats.comm_type,
+            plain(stats.collective, 24),
+            binary_size(stats.size),
+            f"{stats.ops:,}",
+            f"{stats.busbw_p05:.1f}",
+            f"{stats.busbw_p50:.1f}",
+            f"{stats.busbw_p95:.1f}",
+            f"{stats.transfer_p50_us:,.0f} us",
+            format_share(stats.wait_share),
+        ]
+        if ceiling is not None:
+            most = ceiling.of(stats)
+            row.append("" if most is None else format_share(stats.busbw_p50 / most))
+        rows.append(row)
+    return rows
+
+
+def _rank_rows(ranks: Sequence[RankWait]) -> list[list[str]]:
+    return [
+        [
+            str(wait.seat.rank),
+            one_line(wait.seat.host, 60),
+            "" if wait.seat.pid is None else str(wait.seat.pid),
+            counted(wait.ops, "op"),
+            format_seconds(wait.caused_us / 1e6),
+            format_share(wait.share),
+            format_share(wait.own_lateness),
+        ]
+        for wait in ranks
+    ]
+
+
+def _link_rows(links: Sequence[LinkRatio]) -> list[list[str]]:
+    return [
+        [
+            one_line(f"{link.comm} {link.name}", 60),
+            link.comm_type,
+            str(link.n_ranks),
+            f"{link.ratio:.2f}x",
+            str(link.peers),
+        ]
+        for link in links
+    ]
+
+
+def _hosts(link: LinkRatio) -> str:
+    names = ", ".join(plain(host, 80) for host in link.hosts[:_SHOWN_HOSTS])
+    more = len(link.hosts) - _SHOWN_HOSTS
+    return f"{names}, and {more} more" if more > 0 else names
+
+
+def _accused_links(found: JobAnalysis) -> list[LinkRatio]:
+    labels = {finding.identity.get("group") for finding in found.findings}
+    return [link for link in found.links if link.label in labels]
+
+
+# --- Plain text ---
+
+
+def nccl_text(found: JobAnalysis, ceiling: Ceiling | None = None) -> str:
+    """The summary for standard output."""
+    lines = wrap(_head(found))
+    if found.metadata:
+        lines += wrap("job: " + ", ".join(f"{key} {one_line(value, 80)}" for key, value in found.metadata.items()))
+    lines.append("")
+    for sentence in _verdict(found):
+        lines += wrap(one_line(sentence), "    ", "  ")
+    for link in _accused_links(found):
+        lines += wrap(f"hosts of {link.comm}: {_hosts(link)}", "    ")
+    for finding in found.findings:
+        for advice in finding.advice:
+            lines += wrap(one_line(advice), "      ", "    - ")
+    head = (*_SIZE_HEAD, *(["of ceiling"] if ceiling else []))
+    lines += ["", *table([head, *_size_rows(found.by[:_SHOWN_SIZES], ceiling)], frozenset({0, 1}))]
+    if len(found.by) > _SHOWN_SIZES:
+        lines.append(f"… and {len(found.by) - _SHOWN_SIZES} more sizes")
+    if found.ranks:
+        lines += ["", *table([_RANK_HEAD, *_rank_rows(found.ranks[:_SHOWN_RANKS])], frozenset({1}))]
+    if found.links:
+        lines += ["", *table([_LINK_HEAD, *_link_rows(found.links[:_SHOWN_LINKS])], frozenset({0, 1}))]
+    remarks = [line for remark in _remarks(found) for line in wrap(remark, "    ", "  ! ")]
+    return "\n".join([*lines, *(["", *remarks] if remarks else [])]) + "\n"
+
+
+# --- Markdown ---
+
+
+def nccl_markdown(found: JobAnalysis, pictures: Sequence[str] = (), ceiling: Ceiling | None = None) -> str:
+    """The page `SUMMARY.md`."""
+    lines = ["# NCCL collectives", "", inline(_head(found)) + ".", ""]
+    lines += [f"- {inline(f'{key}: {value}')}" for key, value in found.metadata.items()]
+    lines += ["## Diagnosis", ""]
+    lines += [f"- {inline(sentence)}" for sentence in _verdict(found)]
+    lines += [f"  - {inline(f'hosts of {link.comm}: {_hosts(link)}')}" for link in _accused_links(found)]
+    lines += [f"  - {inline(advice)}" for finding in found.findings for advice in finding.advice]
+    if remarks := list(_remarks(found)):
+        lines += ["", "## Coverage", "", *(f"- {inline(remark)}" for remark in remarks)]
+    head = (*_SIZE_HEAD, *(["of ceiling"] if ceiling else []))
+    lines += ["", "## Bus bandwidth", ""]
+    lines += markdown_table(head, _size_rows(found.by, ceiling), frozenset(range(2, len(head))))
+    if found.ranks:
+        lines += ["", "## Caused wait by rank", ""]
+        lines += markdown_table(_RANK_HEAD, _rank_rows(found.ranks[: 4 * _SHOWN_RANKS]), frozenset({0, 2, 3, 4, 5, 6}))
+        lines += [
+            "",
+            "Of each operation the rank with the shortest kernel time came last, and all others waited for it.",
+        ]
+        lines.append("Own lateness is the part of that for which it had not itself waited for another rank.")
+    if found.links:
+        lines += ["", "## Transfer time of communicators relative to their peers", ""]
+        lines += markdown_table(_LINK_HEAD, _link_rows(found.links[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
+    if pictures:
+        lines += ["", "## Plots", "", *(f"![{inline(name)}]({name})" for name in pictures)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,278 @@
+"""Logs of NCCL Inspector: every format and kind of file, damaged input, and a plain computation of the same sums."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.nccl_logs import Plan, Writer, write
+from perfmon.core import InputError, MissingExtraError
+from perfmon.nccl import Job, JobAnalysis, connect, find_files, load_tables, merge, partial
+from perfmon.nccl import aggregate as aggregation
+
+pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
+
+SMALL = Plan(nodes=2, gpus=2, steps=3, layers=2)
+LINE = (
+    '{"header":{"id":"0xabc","rank":%d,"n_ranks":2,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0",'
+    '"git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":1772439307118000,"hostname":"gpu-1",'
+    '"pid":%d},"coll_perf":{"coll":"AllReduce","coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":%d,'
+    '"coll_timing_source":"kernel_gpu","coll_algobw_gbs":%s,"coll_busbw_gbs":%s}}'
+)
+
+
+def line(rank: int = 0, sn: int = 0, size: int = 1 << 20, us: int = 100, bw: str = "10.485760") -> str:
+    """One record."""
+    return LINE % (rank, 4700 + rank, sn, size, us, bw, bw)
+
+
+def lines(count: int = 22) -> list[str]:
+    """Records of two ranks."""
+    return [line(at % 2, at // 2, us=100 + at) for at in range(count)]
+
+
+def analyzed(*paths: Path) -> JobAnalysis:
+    """The analysis of some files or folders."""
+    with Job(paths) as job:
+        return job.analyze()
+
+
+def folder_of(tmp_path: Path, *files: tuple[str, bytes]) -> Path:
+    """A folder with these files."""
+    for name, data in files:
+        path = tmp_path / "logs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return tmp_path / "logs"
+
+
+def text_of(records: Sequence[str]) -> bytes:
+    """Lines as a file has them."""
+    return "".join(f"{record}\n" for record in records).encode()
+
+
+def records_of(writer: Writer, folder: Path) -> list[dict[str, Any]]:
+    """The records of a job, read by the standard library."""
+    found = []
+    for path in folder.iterdir():
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        found += [json.loads(text) for text in data.splitlines()]
+    assert writer.records == sum("coll_perf" in record for record in found)
+    return found
+
+
+@pytest.mark.parametrize("ending", ["log", "log.gz", "jsonl", "jsonl.gz"])
+def test_sums_are_those_of_a_plain_computation(ending: str, tmp_path: Path) -> None:
+    writer = write(tmp_path, Plan(nodes=2, gpus=2, steps=3, layers=2, ending=ending))
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for record in records_of(writer, tmp_path):
+        coll = record["coll_perf"]
+        groups[record["header"]["id"], coll["coll"], coll["coll_sn"], coll["coll_msg_size_bytes"]].append(record)
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+        rows = job.connection.execute(
+            "SELECT id, coll, sn, bytes, busbw, records, first_us, last_us, transfer_us, last_rank, caused_us FROM ops"
+        ).fetchall()
+    assert found.groups == len(rows) == len(groups)
+    for comm, coll, sn, size, busbw, count, first, last, transfer, last_rank, caused in rows:
+        mine = groups[comm, coll, sn, size]
+        times = [record["coll_perf"]["coll_exec_time_us"] for record in mine]
+        stamps = [record["metadata"]["dump_timestamp_us"] for record in mine]
+        ranks = [record["header"]["rank"] for record in mine if record["coll_perf"]["coll_exec_time_us"] == min(times)]
+        bandwidths = [record["coll_perf"]["coll_busbw_gbs"] for record in mine]
+        assert busbw == pytest.approx(sum(bandwidths) / len(mine), rel=1e-12)
+        assert (count, first, last, transfer) == (len(mine), min(stamps), max(stamps), min(times))
+        assert last_rank == min(ranks)
+        assert caused == sum(times) - len(times) * min(times)
+
+
+@pytest.mark.parametrize("form", ["2.28", "2.30", "4.1", "4.2", "4.3"])
+def test_every_format_gives_the_same(form: str, tmp_path: Path) -> None:
+    write(tmp_path / "a", SMALL)
+    write(tmp_path / "b", Plan(nodes=2, gpus=2, steps=3, layers=2, form=form))
+    expected, found = analyzed(tmp_path / "a"), analyzed(tmp_path / "b")
+    assert found.by == expected.by
+    assert [wait.caused_us for wait in found.ranks] == [wait.caused_us for wait in expected.ranks]
+    assert (found.records, found.skipped) == (expected.records, 0)
+
+
+def test_kinds_of_files_may_be_mixed_and_nested(tmp_path: Path) -> None:
+    data = lines(4)
+    folder = folder_of(
+        tmp_path,
+        ("a/x.log", text_of(data[:1])),
+        ("b/x.log", text_of(data[1:2])),  # the same name in another folder
+        ("b/c/y.jsonl.gz", gzip.compress(text_of(data[2:3]))),
+        ("z.log.gz", gzip.compress(text_of(data[3:]))),
+        ("notes.txt", b"no log"),
+    )
+    assert analyzed(folder).records == 4
+
+
+def test_a_compressed_copy_is_read_once(tmp_path: Path) -> None:
+    data = text_of(lines(4))
+    folder = folder_of(tmp_path, ("x.log", data), ("x.log.gz", gzip.compress(data)))
+    assert analyzed(folder).records == 4
+
+
+def test_names_with_signs_of_patterns_are_names(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, ("a[1]*.log", text_of(lines(4))), ("it's {x}.log", text_of(lines(6)[4:])))
+    assert analyzed(folder).records == 6
+
+
+def test_any_division_merges_to_the_same(tmp_path: Path) -> None:
+    write(tmp_path, Plan(nodes=2, gpus=4, steps=3, layers=2, form="4.2"))
+    files = find_files([tmp_path])
+    whole = partial(files)
+    parts = merge([partial(files[:3]), merge([partial(files[3:4]), partial(files[4:])])])
+    tables = []
+    for part in (whole, parts):
+        with connect() as connection:
+            load_tables(connection, [part])
+            tables.append([connection.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in aggregation.TABLES])
+    assert tables[0] == tables[1]
+    assert sum(len(rows) for rows in tables[0]) > 100
+
+
+def test_batches_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, SMALL)
+    expected = analyzed(tmp_path)
+    monkeypatch.setattr(aggregation, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(aggregation, "_COMPACT_ROWS", 10)
+    assert analyzed(tmp_path) == expected
+
+
+CUT = lines(22)
+CASES: dict[str, tuple[bytes, int, int]] = {
+    "the last line is cut": (text_of(CUT)[:-80], 21, 1),
+    "a byte that is no UTF-8": (text_of(CUT[:21]) + text_of(CUT[21:]).replace(b"gpu-1", b"gp\xff-1"), 22, 0),
+    "output of the job": (text_of(["Epoch 1: loss 0.5", *CUT, "", "Traceback (most recent call last):"]), 22, 2),
+    "bare values": (text_of(["null", "17", "[]", '"x"', *CUT]), 22, 4),
+    "a bandwidth that is nan": (text_of([*CUT[:21], line(1, 10, bw='"nan"')]), 22, 0),
+    "a header without its rank": (text_of([*CUT[:21], line(1, 10).replace('"rank":1,', "")]), 21, 1),
+    "a header that is no object": (text_of([*CUT[:21], '{"header":5,"coll_perf":{}}']), 21, 1),
+    "a rank beyond the last one": (text_of([*CUT, line(9, 11)]), 22, 1),
+    "a negative time": (text_of([*CUT, line(0, 11, us=-5)]), 22, 1),
+    "a line without an end": (text_of(CUT) + b"{" * 100_000, 22, 1),
+    "null bytes": (text_of(CUT) + b"\0" * 4096 + b"\n", 22, 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_damaged_lines_are_counted_and_the_others_kept(name: str, tmp_path: Path) -> None:
+    data, records, skipped = CASES[name]
+    found = analyzed(folder_of(tmp_path, ("x.log", data)))
+    assert (found.records, found.skipped) == (records, skipped)
+
+
+def test_a_bandwidth_that_is_missing_follows_from_size_and_time(tmp_path: Path) -> None:
+    data = text_of([line(0, us=1000, bw='"nan"'), line(1, us=1000, bw="1.048576")])
+    found = analyzed(folder_of(tmp_path, ("x.log", data)))
+    assert found.by[0].busbw_mean == pytest.approx(1.048576)
+
+
+def test_sizes_that_wrapped_around_are_restored(tmp_path: Path) -> None:
+    data = text_of([line(rank, size=(1 << 64) - (1 << 20), us=1000, bw="18446744073.709551") for rank in (0, 1)])
+    found = analyzed(folder_of(tmp_path, ("x.log", data)))
+    assert found.by[0].size == 1 << 20
+    assert found.by[0].busbw_max == pytest.approx(1.048576)
+    assert any("uint8" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+def test_a_damaged_gzip_gives_what_is_before_the_damage(damage: str, tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(text_of(lines(4000)), 6))
+    if damage == "cut":
+        del packed[len(packed) // 2 :]
+    else:
+        packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
+    found = analyzed(folder_of(tmp_path, ("x.log.gz", bytes(packed)), ("y.log", text_of([line(1, 9000)]))))
+    assert 1000 < found.records < 4000
+    assert any("cut or damaged" in note for note in found.notes)
+
+
+def test_members_of_an_appended_gzip_are_all_read(tmp_path: Path) -> None:
+    data = lines(20)
+    packed = gzip.compress(text_of(data[:10])) + gzip.compress(text_of(data[10:]))
+    assert analyzed(folder_of(tmp_path, ("x.log.gz", packed[:-3]))).records >= 10
+    assert analyzed(folder_of(tmp_path, ("x.log.gz", packed))).records == 20
+
+
+def test_an_ending_need_not_be_right(tmp_path: Path) -> None:
+    data = lines(4)
+    folder = folder_of(tmp_path, ("x.log.gz", text_of(data[:2])), ("y.log", gzip.compress(text_of(data[2:]))))
+    assert analyzed(folder).records == 4
+
+
+def test_lines_of_4_3_belong_to_the_header_before_them(tmp_path: Path) -> None:
+    head, _, record = line().partition(',"coll_perf"')
+    stats = f'{head},"dump_stats":{{"coll_records":2,"coll_dropped_total":7,"p2p_dropped_total":0}}}}'
+    alone = f'{{"coll_perf"{record}'
+    # It begins in the middle: those before the first header cannot be placed.
+    found = analyzed(folder_of(tmp_path, ("x.log", text_of([alone, stats, alone, alone.replace('n":0', 'n":1')]))))
+    assert (found.records, found.skipped) == (2, 1)
+    assert found.coverage.dropped == 7
+    assert found.lost == {"no header before it": 1}
+
+
+def test_a_file_that_changes_its_format_is_read(tmp_path: Path) -> None:
+    head, _, record = line().partition(',"coll_perf"')
+    stats = f'{head},"dump_stats":{{"coll_records":1,"coll_dropped_total":0,"p2p_dropped_total":0}}}}'
+    many = [line(0, at) for at in range(400)]  # longer than what is looked at to find out
+    data = text_of([*many, stats, f'{{"coll_perf"{record}'.replace('"coll_sn":0', '"coll_sn":400')])
+    assert analyzed(folder_of(tmp_path, ("x.log", data))).records == 401
+
+
+def test_sends_and_verbose_traces_and_proxy_lines_are_known(tmp_path: Path) -> None:
+    head = line().partition(',"coll_perf"')[0]
+    p2p = (
+        ',"p2p_perf":{"p2p":"Send","p2p_sn":3,"p2p_peer":1,"p2p_msg_size_bytes":4096,"p2p_exec_time_us":10,'
+        '"p2p_timing_source":"kernel_gpu","p2p_algobw_gbs":0.409600,"p2p_busbw_gbs":0.409600}}'
+    )
+    trace = ',"event_trace_sn":{"coll_start_sn":1,"kernel_events":[{"channel_id":0,"kernel_start_sn":3}]}}}'
+    proxy = f'{head},"proxy_trace":{{"record_type":"proxy_op","total_us":5}}}}'
+    found = analyzed(folder_of(tmp_path, ("x.log", text_of([head + p2p, line()[:-2] + trace, proxy]))))
+    assert (found.records, found.skipped) == (2, 0)
+    assert {stats.collective: stats.busbw_mean for stats in found.by}["Send"] == pytest.approx(0.4096)
+
+
+def test_types_of_communicators() -> None:
+    kinds = {comm.name: comm.kind for comm in Writer(Plan(nodes=2, gpus=2)).comms}
+    assert kinds == {"tensor": "nvlink-only", "data": "hca-only", "world": "mixed"}
+
+
+def test_types_come_from_ranks_and_domains(tmp_path: Path) -> None:
+    write(tmp_path, SMALL)
+    assert {stats.comm_type for stats in analyzed(tmp_path).by} == {"nvlink-only", "hca-only", "mixed"}
+    single = folder_of(tmp_path, ("s.log", text_of([line().replace('"n_ranks":2', '"n_ranks":1')])))
+    assert analyzed(single).by[0].comm_type == "single-rank"
+
+
+def test_ranks_without_a_log_are_counted(tmp_path: Path) -> None:
+    writer = write(tmp_path, SMALL)
+    next(tmp_path.glob(f"*-pid{writer.pids[3]}.log")).unlink()
+    found = analyzed(tmp_path)
+    assert sum(found.coverage.missing_ranks.values()) == 3  # of tensor, data and world
+    assert found.coverage.complete_ops < found.coverage.ops
+
+
+def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        analyzed(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no log files"):
+        analyzed(tmp_path / "empty")
+    with pytest.raises(InputError, match="no record of NCCL Inspector"):
+        analyzed(folder_of(tmp_path, ("x.log", b"Epoch 1\n"), ("y.log", b"")))
+
+
+def test_without_duckdb_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregation, "available", lambda: False)
+    with pytest.raises(MissingExtraError, match=r"pip install 'perfmon-tui\[nccl\]'"):
+        analyzed(folder_of(tmp_path, ("x.log", text_of(lines()))))
