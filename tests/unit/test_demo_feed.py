@@ -95,6 +95,7 @@ UNPLAYED = {
     "its one engine is not capped, and its rollouts need no tools, share no prefix and are all used": (
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",
     ),
+    "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
 }  # fmt: skip
 """Signatures without a scenario, by the reason."""
 
