@@ -111,11 +111,33 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = _with_values(view.spans(kind), signature)
-    judged = Judged(items, len(items))
+    judged = Judged(total=len(items))
+    floors = _floors(signature, view)
     for item in items:
         item.stream = "/".join([str(item.fields.get(name, "")) for name in signature.identity])
         item.at = judged.stream(item.stream).add(item.end)
+        if not floors or any(item.values.get(name, missing) > floor for name, (floor, missing) in floors.items()):
+            judged.items.append(item)
     return judged
+
+
+def _floors(signature: Signature, view: View) -> dict[str, tuple[float, float]]:
+    """By metric the value that an item's own must be above for the first condition to hold, and what stands for a value
+    that it does not have. Empty where own values do not decide.
+
+    Nearly all items are below it: judging these too takes two thirds more time.
+    """
+    first = signature.conditions[0]
+    parts = first.of if isinstance(first, AnyOf) else (first,)
+    floors = {
+        one.metric: (
+            one.limits.floor(one.metric, view),
+            -inf if one.within_s <= 0 and first.if_missing == "fail" else inf,
+        )
+        for one in parts
+        if isinstance(one, Threshold)
+    }
+    return floors if first.must_hold and len(floors) == len(parts) else {}
 
 
 def _with_values(items: list[Item], signature: Signature) -> list[Item]:
@@ -130,6 +152,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     barren: dict[object, bool] = {}
     floors: dict[object, float] = {}
     skip, every_s = signature.skip_first, signature.every_s
+    floor, _ = _floors(signature, view).get(name, (-inf, inf))
     beats: dict[object, float] = {}
     for index, (time, value) in enumerate(zip(track.times, track.values, strict=True)):
         key = (track.source(index), track.group(index))
@@ -146,7 +169,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             continue
         if key not in barren:
             barren[key] = _barren(name, *key, signature, view)
-        if not barren[key]:
+        if value > floor and not barren[key]:
             item = Item(time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0], None, key, at)
             item.floor = floors.get(key, -inf)
             judged.items.append(item)

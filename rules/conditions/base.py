@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
+from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.core import Table, format_seconds
@@ -208,6 +209,15 @@ class Limits:
     def extreme(self, values: Sequence[float]) -> float:
         """Of some values that which is most beyond the limits, where they are one-sided."""
         return max(values) if self.above is not None else min(values)
+
+    def floor(self, metric: str, view: View) -> float:
+        """The largest value known to be within the limits; -inf where only `level` can say."""
+        if self.above is not None and not self.band:
+            return self.above if self.clear is None else self.clear
+        band = view.bands.get(metric)
+        if self.band in ("critical", "reached", "at-limit") and band is not None and band.higher_is_worse:
+            return nextafter(band.good, -inf)
+        return -inf
 
     def level(self, metric: str, value: float, view: View) -> Level:
         """The level of a value."""
