@@ -86,7 +86,10 @@ class Judged:
 
     def stream(self, key: object) -> Stream:
         """The stream of this key."""
-        return self.streams.setdefault(key, Stream())
+        found = self.streams.get(key)
+        if found is None:
+            found = self.streams[key] = Stream()
+        return found
 
 
 def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
@@ -112,12 +115,23 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = _with_values(view.spans(kind), signature)
     judged = Judged(total=len(items))
-    floors = _floors(signature, view)
+    names, streams = signature.identity, judged.streams
+    floors = [(name, *floor) for name, floor in _floors(signature, view).items()]
     for item in items:
-        item.stream = "/".join([str(item.fields.get(name, "")) for name in signature.identity])
-        item.at = judged.stream(item.stream).add(item.end)
-        if not floors or any(item.values.get(name, missing) > floor for name, (floor, missing) in floors.items()):
-            judged.items.append(item)
+        fields = item.fields
+        item.stream = key = "/".join([str(fields.get(name, "")) for name in names]) if names else ""
+        stream = streams.get(key)
+        if stream is None:
+            stream = streams[key] = Stream()
+        item.at = stream.add(item.end)
+        values = item.values
+        for name, floor, missing in floors:
+            if values.get(name, missing) > floor:
+                break
+        else:
+            if floors:
+                continue
+        judged.items.append(item)
     return judged
 
 
@@ -144,6 +158,8 @@ def _with_values(items: list[Item], signature: Signature) -> list[Item]:
     """The spans that have one of the values that the first condition compares; all of them when none has any."""
     first = signature.conditions[0]
     metrics = [one.metric for one in (first.of if isinstance(first, AnyOf) else (first,)) if isinstance(one, Threshold)]
+    if not metrics:
+        return items
     return [item for item in items if not item.values.keys().isdisjoint(metrics)] or items
 
 
