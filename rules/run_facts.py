@@ -78,35 +78,35 @@ class View(RunView):
 
     # --- facts ------------------------------------------------------------------------------------------------
     begun = _Fact(begun)
-    """When spans started that have not ended, by kind."""
+    """Start times of spans that have not ended, by kind."""
     source_gaps = _Fact(source_gaps)
     """Gaps without a line, log by log."""
     apart = _Fact(apart)
     """The time between different runs."""
     restarts = _Fact(restarts_of)
-    """Where a later run begins in the same logs."""
+    """The beginnings of later runs in the same logs, by their steps."""
     activity = _Fact(activity_of)
     """The progress that the logs report."""
     way = _Fact(way_of)
-    """How far the run is."""
+    """Progress of the run towards its last step."""
     limit = _Fact(limit_of)
-    """How long it may last."""
+    """Time limit of the run."""
     stalls = _Fact(stalls_of)
-    """Where the run stood still."""
+    """Time ranges without progress."""
     productive = _Fact(productive_of)
     """The time that was spent on progress, as evidence shows."""
     startup = _Fact(startup_of)
     """The time before the run got under way."""
     boundaries = _Fact(boundaries)
-    """Where later runs begin in the same logs, by lines that state it."""
+    """The beginnings of later runs in the same logs, by lines that state it."""
     run_began = _Fact(run_began)
-    """When the last run in the logs began."""
+    """Time at which the last run in the logs began."""
     downtime = _Fact(downtime_of)
     """The time between a run and the one that resumed it."""
     wasted = _Fact(wasted_of)
     """The time in which steps were made again."""
     death = _Fact(death_of_run)
-    """What the last run in the logs died of."""
+    """Cause of death of the last run in the logs."""
     state = _Fact(state_of)
     """The state of the run."""
 

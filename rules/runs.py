@@ -57,7 +57,7 @@ class Boundary:
     source: int
     line: int
     time: float
-    """When it begins, on the run's axis."""
+    """Beginning of the later run, on the run's axis."""
     ended: float
     """The last sign of the one before it."""
     failure: Failure | None

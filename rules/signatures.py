@@ -132,7 +132,7 @@ class Signature:
     keep_firing_for_s: float
     """Occurrences that are further apart belong to different episodes; so long after the last one it is resolved."""
     brief_s: float
-    """What is over and lasted no longer than that in all is at most a warning; 0: however short it was."""
+    """Total duration in seconds up to which a finding is at most a warning; 0: no such limit."""
     skip_first: int
     """Items at the start of each log that are not judged: first fill, model load."""
     unseen: tuple[tuple[str, str], ...]

@@ -57,7 +57,7 @@ class Item:
     source: int = 0
     span: Span | None = None
     stream: object = ""
-    """What it is one of: neighbours in time are items of the same stream."""
+    """The stream it belongs to: neighbours in time are items of the same stream."""
     at: int = 0
     """Its place in the stream."""
     floor: float = float("-inf")

@@ -25,7 +25,7 @@ _RAW = 1 << 14
 _MEMORY = 1 << 28
 """Bytes that an xz stream may ask for; the strongest preset asks for a quarter of it."""
 _FIRST = {"gz": b"\x1f", "bz2": b"B", "xz": b"\xfd", "zst": b"\x28" + bytes(range(0x50, 0x60))}
-"""What a further stream may begin with; zstd has skippable frames, too."""
+"""First bytes of a further stream, by compression; zstd has skippable frames, too."""
 
 Read = Callable[[int], bytes]
 
@@ -353,7 +353,7 @@ class Listing:
     logs: tuple[str, ...]
     """Names of the logs in it, sorted; display text, never paths."""
     damage: str | None
-    """How the archive is damaged: more may have been in it."""
+    """Damage of the archive, in words: more may have been in it."""
     archives: tuple[str, ...] = ()
     """Names of the archives in it, which are not looked into."""
 

@@ -41,7 +41,7 @@ class SourceClock:
         self.rebased: float | None = None
         """Seconds to add to times given out before the first stamp, once it came (they were monotonic)."""
         self.stepped_back = 0
-        """How often the clock of the lines went back by more than a minute."""
+        """Number of times the clock of the lines went back by more than a minute."""
         self.mono_to_wall: float | None = None
         """Seconds to add to a `t=` to get this log's axis, where both were seen.
 
@@ -51,9 +51,9 @@ class SourceClock:
         self.mono_step = 0.0
         """Seconds by which that last changed by more than a minute."""
         self.set_back: tuple[float, float] | None = None
-        """When the clock of the lines last went back by more than a minute, and to when."""
+        """Times before and after the last step of the clock of the lines back by more than a minute."""
         self.refused = 0
-        """How many dates were not believed: more than a day away from those of the lines before and after."""
+        """Number of dates that were not believed: more than a day away from those of the lines before and after."""
         self.by_arrival = False
         """No line has a time: the time of arrival is used."""
         self.jumped: tuple[float, float] | None = None

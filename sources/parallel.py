@@ -123,7 +123,7 @@ class Piece:
 
     scanned: ScanResult
     line_base: int
-    """What to add to the line numbers."""
+    """Number to add to the line numbers."""
 
 
 @dataclass(frozen=True, slots=True)

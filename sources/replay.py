@@ -164,7 +164,7 @@ class Timeline:
     """Items with their moments."""
 
     path: Path
-    """What stands for the logs' place; nothing is read there."""
+    """Path that stands for the place of the logs; nothing is read there."""
     start: float
     """Seconds since 1970 at which it begins."""
     duration_s: float

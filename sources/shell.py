@@ -233,7 +233,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 _BRACKETS = re.compile(r"\[([!^]?)([A-Za-z0-9_.-]+)\]")
 _TILDE = re.compile(r"~([A-Za-z0-9_][A-Za-z0-9_.-]*)?(?=/|$)")
 MAGIC = re.compile(r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]")
-"""What makes a path a pattern."""
+"""Characters that make a path a pattern."""
 
 
 def quoted(path: str) -> str:

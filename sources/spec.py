@@ -19,14 +19,14 @@ SUFFIXES = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 """Suffix of a compressed file → compression."""
 
 RECORDING = "pmrec"
-"""What stands for the compression of a log in a recording."""
+"""Value in place of the compression of a log in a recording."""
 
 ARCHIVES = "archives"
-"""What stands for the compression of a folder whose archives are only named."""
+"""Value in place of the compression of a folder whose archives are only named."""
 
 _FILE_MAGIC = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _BZIP2 = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
-"""What follows "BZh9" when that is no text: a block, or the end of an empty stream."""
+"""Bytes after "BZh9" when that is no text: a block, or the end of an empty stream."""
 _BUNDLES = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tzst|tar\.(gz|bz2|xz|zst))$", re.IGNORECASE)
 _LOGS = re.compile(r"\.(log|out|err|txt|jsonl|ndjson|stdout|stderr)([.-]\d[\d._T:-]*)?$|\.[oe]\d{3,12}$", re.IGNORECASE)
 _FOREIGN = (

@@ -19,7 +19,7 @@ from .widgets.overlays import PageScreen
 _STUCK_S = 5.0
 """If the screen has not taken a picture for this long, it may have lost its terminal."""
 _AHEAD_S = 0.03
-"""What the first frame takes to get to the terminal, once it is drawn: reading must not be in its way."""
+"""Seconds that the first frame takes to get to the terminal, once it is drawn: reading must not be in its way."""
 
 
 class PerfmonApp(OpenActions):

@@ -74,7 +74,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         super().__init__(driver_class=SturdyDriver)
         self.monitor, self.opening = monitor, opening
         self.picture: MonitorState = monitor.picture
-        """What is shown; the newest one unless the view is frozen."""
+        """The state that is shown; the newest one unless the view is frozen."""
         self.journey = Journey(monitor.window_s, monitor.window_s)
         self.preset = opening.layout
         self.hidden: set[str] = set()
@@ -88,7 +88,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self._message, self._message_at = "", 0.0
         self._notices: tuple[str, ...] = ()
         self._header: HeaderInfo | None = None
-        """What header and footer showed last."""
+        """The last contents of header and footer."""
         self._diagnosis: Diagnosis | None = None
         depth = depth_of(self.console.color_system, self.no_color)
         self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)

@@ -23,7 +23,7 @@ from perfmon.store import SourceState, Store
 
 _DAY = 86400.0
 _LATE_S, _EARLY_S = 600.0, 60.0
-"""How much later, and earlier, than its last line a file may have been written."""
+"""Seconds by which the last write to a file may be later, and earlier, than its last line."""
 
 
 def apply_mtime(state: SourceState, written: float) -> None:

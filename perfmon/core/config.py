@@ -168,7 +168,7 @@ class Config:
     jobs: int | None = None
     """Processes that read logs; None: one per core."""
     notify: NotifyConfig = field(default_factory=NotifyConfig)
-    """How alerts leave the monitor."""
+    """Settings of the notifications about alerts."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys of the screen that the user chose: names of keys, with commas between them, by action."""
 

@@ -168,7 +168,7 @@ TOLD_PROBLEMS = 3
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""
 ALL_LEGS = (1 << len(LEGS)) - 1
-"""What an update of which all legs were seen has in `Update.legs`."""
+"""`Update.legs` of an update of which all phases were seen."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from .text import CONTROLS, ESCAPES, SECRET_SHAPES, SECRET_WORDS, mask
 _DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"" + b"[;m0123456789"
 _LOWER = bytes(range(256)).lower()
 _ERASE = "k"
-"""What is left of "erase line", ESC [ K, with which `grep` ends its colours."""
+"""Rest of "erase line", ESC [ K, with which `grep` ends its colours."""
 _SHAPES = tuple(re.compile(shape.encode()) for _, shape in SECRET_SHAPES)
 _FRAMES = re.compile(r"(\r)")
 _UNDECODED = re.compile(r"[\udc80-\udcff]")

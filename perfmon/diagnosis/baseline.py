@@ -33,7 +33,7 @@ _MANY, _HIGH, _LOWER = 40, 0.95, 0.90
 _RATIO = 2.0
 """Critical to good, of metrics that have no built-in limits."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""What TOML takes as a key without quotes."""
+"""Keys that TOML accepts without quotes."""
 _LEAST = {"ms": 50.0, "s": 0.05, "%": 5.0}
 """No limit is learned below this: there a scheduler's jitter is."""
 

@@ -28,7 +28,7 @@ ALIASES: Mapping[str, str] = {
     "checkpoint-stall": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
     "slow-start": "PROGRAM_STARTUP",
 }
-"""What Google's ML Goodput library calls a type of badput, where one of its buckets fits."""
+"""Names of types of badput in Google's ML Goodput library, where one of its buckets fits."""
 _INDEX = re.compile(r"[\w.:-]+")
 _HOUR_S = 3600.0
 _STEP_METRICS = ("step_s", "trainer_step_s", "orchestrator_step_s")
@@ -54,7 +54,7 @@ class Goodput:
     mfu_ratio: float | None
     """Mean of the logged values; None without any."""
     step_time_deviation: float | None
-    """How much longer the mean step takes than the median one, as a fraction of that."""
+    """Time by which the mean step exceeds the median one, as a fraction of the median."""
     disruptions: int
     """Restarts in these logs, and the failure of the last run."""
     gpus: int

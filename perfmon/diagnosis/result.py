@@ -195,7 +195,7 @@ class MetricStats:
     critical: float | None = None
     """Limits of the band table; `good` is where warning begins."""
     bands_from: str = ""
-    """Where the limits come from: seeds, facts, a user file, calibration."""
+    """Origin of the limits: seeds, facts, a user file, calibration."""
     series: tuple[tuple[float, float], ...] = ()
     """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
     not_finite: int = 0

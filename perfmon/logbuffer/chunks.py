@@ -14,7 +14,7 @@ from perfmon.sources import newlines
 
 _CHUNK_BYTES = 500
 _MARK_BYTES = 120
-"""What Python needs beside the text; it counts for the ring too."""
+"""Bytes that Python needs for a mark in addition to the text; the size of the ring includes them."""
 _at = itemgetter(0)
 NEVER = -inf
 """The time of lines before the first clock of any log."""

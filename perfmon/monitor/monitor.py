@@ -66,7 +66,7 @@ class Monitor:
         self.logbook = LogBuffer()
         self.picture = empty_picture(window_s)
         self.failed: PerfmonError | Exception | None = None
-        """Why the monitor ended, when it did so by itself."""
+        """The error that ended the monitor, if it ended by itself."""
         self.listeners: list[Listener] = []
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)

@@ -22,7 +22,7 @@ class Past(NamedTuple):
     blocks: Sequence[tuple[str, Block]]
     """Lines, each with the name of their log."""
     changed: Iterable[tuple[str, float]]
-    """When each log was written to last, in seconds since 1970."""
+    """Time of the last write to each log, in seconds since 1970."""
 
 
 class Recorder:

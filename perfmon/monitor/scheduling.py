@@ -19,7 +19,7 @@ _LONGEST_S = 20.0
 _BEHIND_S = 10.0
 """A younger judgement is taken for one of the present."""
 _CHEAP_S = 0.004
-"""What costs less need not wait."""
+"""Cost in seconds up to which the next judgement is not delayed."""
 
 
 class EvaluationScheduler:

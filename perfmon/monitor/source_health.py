@@ -30,7 +30,7 @@ class SourceHealth:
 
     def __init__(self) -> None:
         self.read_at: float | None = None
-        """When something was last read of it, by the clock of arrival."""
+        """Time at which something was last read of it, by the clock of arrival."""
         self._gaps: deque[float] = deque(maxlen=_ARRIVALS)
         self._counts: deque[tuple[float, int, int]] = deque()
 

@@ -108,7 +108,7 @@ class LinkRatio:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the job the logs have."""
+    """Part of the job that the logs cover."""
 
     comms: int
     missing_ranks: Mapping[str, int]
@@ -147,4 +147,4 @@ class JobAnalysis:
     hosts: int
     findings: tuple[Finding, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """What the scheduler reports of the job."""
+    """Facts that the scheduler reports about the job."""

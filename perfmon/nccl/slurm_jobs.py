@@ -41,7 +41,7 @@ def job_folder(job: str, config: Path | None) -> Path:
 
 
 def job_metadata(job: str) -> dict[str, str]:
-    """What `sacct`, or else `scontrol`, reports of a job; {} where there is no Slurm, or no such job."""
+    """Fields of a job from `sacct`, or else `scontrol`; {} where there is no Slurm, or no such job."""
     if which("sacct"):
         text = _output(["sacct", "-X", "-n", "-P", "-j", job, f"--format={','.join(_FIELDS)}"])
         line = next((line for line in text.splitlines() if line.count("|") == len(_FIELDS) - 1), "")

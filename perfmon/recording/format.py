@@ -62,7 +62,7 @@ class Header:
     start: float
     """Seconds since 1970 at which the recording began."""
     specs: tuple[str, ...]
-    """What was observed, as it was given."""
+    """The observed sources, as they were given."""
 
 
 @dataclass(frozen=True, slots=True)

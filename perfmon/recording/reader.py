@@ -42,7 +42,7 @@ class Recording:
     duration_s: float = 0.0
     """From the start to the end, or to the last frame when there is no end."""
     note: str | None = None
-    """What is missing: cut off, damaged, stopped early."""
+    """Note on missing parts: cut off, damaged, stopped early."""
 
     @property
     def frame_count(self) -> int:

@@ -48,7 +48,7 @@ class RecordingWriter:
         """
         self.path = path
         self.failed: str | None = None
-        """Why nothing is written any more: one line."""
+        """Reason for which nothing is written any more: one line."""
         self.frames = 0
         self.lines = 0
         """That are in the file."""

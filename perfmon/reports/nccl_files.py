@@ -25,7 +25,7 @@ _PICTURES = 24
 
 @dataclass(frozen=True, slots=True)
 class NcclFiles:
-    """What to write in addition to summaries and pages."""
+    """Options for the files that are written in addition to summaries and pages."""
 
     every_plot: bool = False
     parquet: bool = False

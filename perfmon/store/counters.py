@@ -260,7 +260,7 @@ class WorkCounter:
     key: str
     source: int
     first: float
-    """When it was seen first, on the log's axis, and with which amount."""
+    """Time at which it was first seen, on the log's axis; `first_amount` is its amount then."""
     first_amount: float
     time: float
     """The same of the last time it changed."""

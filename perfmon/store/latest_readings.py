@@ -30,7 +30,7 @@ class Seen:
     host: str
     reading: Reading
     at: float
-    """When: seconds by the clock that the caller gave."""
+    """Time of the reading: seconds by the clock that the caller gave."""
     history: Mapping[str, tuple[float, ...]]
     """The last values by name, oldest first; at most HISTORY of each."""
     every_s: float | None = None

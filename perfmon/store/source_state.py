@@ -38,7 +38,7 @@ class SourceState:
     mono_to_wall: float | None = None
     stepped_back: int = 0
     stepped: int = 0
-    """How often its clock was set and that was taken out: see `perfmon.clocks.adjustments`."""
+    """Number of times its clock was set and the step was removed: see `perfmon.clocks.adjustments`."""
     pseudo: float = 0.0
     """Clock of a log without any clock: the durations that its lines reported, added up in order."""
     undated: bool = False
@@ -92,7 +92,7 @@ class SourceState:
     last_line: tuple[int, str] = (0, "")
     """Its number and text."""
     ended_at: float | None = None
-    """When something outside ended its run, by the words of a line that has no clock at its head."""
+    """Time at which something outside ended its run, from the text of a line without a clock at its head."""
     latest: float | None = None
     """The latest time of its last lines: some come late."""
     latest_line: tuple[int, str] = (0, "")

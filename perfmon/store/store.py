@@ -145,7 +145,7 @@ class Store:
     def __init__(self, budget: int = DEFAULT_BYTES, remarkable: Callable[[str, float], bool] | None = None) -> None:
         self.budget = budget
         self.remarkable = remarkable or (lambda _metric, _value: True)
-        """Whether the line of a sample is kept as evidence."""
+        """Returns True for a metric and value of which the line is kept as evidence."""
         self.sources: list[SourceState] = []
         self.series: dict[tuple[str, str], Series] = {}
         self.marks: dict[tuple[str, str], Series] = {}
@@ -162,7 +162,7 @@ class Store:
         self.progress = ProgressLog()
         """Progress of the run, and failures."""
         self.hang: HangNote | None = None
-        """What flight-recorder dumps next to the logs show of a hang."""
+        """Summary of a hang from flight-recorder dumps next to the logs."""
         self.version = 0
         """Grows with every change."""
         self.shifted = 0

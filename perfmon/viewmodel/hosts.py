@@ -173,7 +173,7 @@ _LIMITS: Mapping[tuple[Area, str], tuple[float, float]] = {
     (Area.QUEUE, "kv_usage_pct"): (80.0, 90.0),  # the band kv_usage
     (Area.SOCKET, "recv_q_share_pct"): (50.0, 90.0),
 }
-"""Where warning begins, and where a value is critical; more is worse."""
+"""Values at which warning and critical begin, in the unit of the metric; more is worse."""
 _METRICS: Mapping[tuple[Area, str], str] = {
     (Area.QUEUE, "kv_usage_pct"): "kv_usage",
     (Area.GPU, "temp_c"): "gpu_temp_c",

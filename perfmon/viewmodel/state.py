@@ -46,7 +46,7 @@ class RunState(StrEnum):
     """Activity of the monitor."""
 
     LOADING = "loading"
-    """What the logs held already is being read."""
+    """The existing contents of the logs are being read."""
     LIVE = "live"
     REPLAY = "replay"
     PAUSED = "paused"
@@ -84,11 +84,11 @@ class Alert:
     """As it was seen last."""
     state: AlertState
     began: float
-    """When it first fired, or became pending."""
+    """Time at which it first fired, or became pending."""
     last: float
     """Last occurrence."""
     changed: float
-    """When `state` last changed."""
+    """Time of the last change of `state`."""
     count: int
     """Occurrences over the whole session, those that left the window included."""
     lost_s: float
@@ -101,7 +101,7 @@ class Alert:
     activity: tuple[float, ...] = ()
     """Moments of its occurrences, newest last, for a sparkline; bounded."""
     since: float = 0.0
-    """When it began this time: later than `began` where it had been over."""
+    """Beginning of its present period: later than `began` where it had been over."""
     until: float | None = None
     """The last time at which it is known to hold, if that is not the present: its logs went stale before, or pollers
     prove it later, while the run is silent."""
@@ -143,7 +143,7 @@ class SourceStatus:
     age_s: float | None
     """Seconds since something was last read of it; None when nothing was."""
     last: float | None
-    """When its last dated line was printed."""
+    """Time of its last dated line."""
     errors: int
     skipped: int
     notes: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ class MonitorState:
     links: tuple[HostState, ...] = ()
     """The machines that are watched over SSH."""
     actual: float | None = None
-    """Which moment it is, however long ago the run fell silent, where that is later than `now`: pollers go on."""
+    """The present moment, however long the run has had no output, where that is later than `now`: pollers continue."""
     begin: float | None = None
     """The moment of the first line on the axis; None if no line has a time."""
     unjudged_s: float | None = None

@@ -174,7 +174,7 @@ class Limits:
     above: float | None = None
     below: float | None = None
     clear: float | None = None
-    """Where it is over again: less strict than `above` or `below`, so that a value about the limit does not flap."""
+    """Limit at which it is over again: less strict than `above` or `below`, so that values near it do not flap."""
 
     KEYS: ClassVar[tuple[str, ...]] = ("band", "above", "below", "clear")
 
@@ -296,7 +296,7 @@ _READERS: Mapping[str, Callable[[Table, Field[Any]], Any]] = {
     "Limits": lambda table, _: Limits.read(table),
     "Limits | None": lambda table, _: Limits.read(table) if "metric" in table.data else None,
 }
-"""How a field is read, by its type as it is written."""
+"""Functions that read a field, by its type as it is written."""
 
 
 def _limit(sign: str, value: float, unit: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
-"""How kinds of spans end that prove no work: a wait is none, and a step takes as long as what holds it up."""
+"""Suffixes of kinds of spans that prove no work: a wait is none, and a step lasts as long as its cause of delay."""
 _REMEMBERED = 64
 """Samples of steps that are looked back on."""
 _OFTEN = 2

@@ -75,7 +75,7 @@ class Stream:
         """The name under which it is followed."""
         self.identity = identity_of(os.fstat(self._file.fileno()))
         self.owner: object | None = None
-        """Who follows it; None when it may be taken over."""
+        """The follower of the file; None when it may be taken over."""
         self.ignored = False
         """Its contents are no log text: read over."""
         self.restart()
@@ -85,7 +85,7 @@ class Stream:
         self.print = EMPTY
         self.cutter = LineSplitter(frames=True)
         self.at_end = False
-        """What was read last was all that there was."""
+        """The last read reached the end of the file."""
         self.known_size = 0
         """Bytes that the file had when it was looked at last."""
         self._seen = (-1, -1)
@@ -172,7 +172,7 @@ class PipeTail:
     """A stream that ends when its writers have gone. Waits in the event loop, so cancelling leaves no thread behind."""
 
     stdin_fd = 0
-    """Where standard input is: elsewhere, when a terminal took its place."""
+    """Descriptor of standard input: another one when a terminal took its place."""
 
     def __init__(self, log: LogFile, wake: Callable[[], None]) -> None:
         self.log = log

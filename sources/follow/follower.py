@@ -29,7 +29,7 @@ _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
 _TURN_BYTES = 1 << 19
-"""What a round reads before it hands it on."""
+"""Bytes that a round reads before it hands them on."""
 Item = tuple[LogFile, Block | Notice]
 
 

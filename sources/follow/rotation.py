@@ -91,7 +91,7 @@ def parts_since(log: Path, changed_ns: int, known: set[Identity]) -> Iterator[Pa
 
 _REMEMBERED = 4096
 _CERTAIN_S = 2.0
-"""How long a file that may be the unfinished copy of a rotated log is left alone."""
+"""Seconds for which a file that may be the unfinished copy of a rotated log is left alone."""
 
 
 class InodeRegistry:

@@ -18,7 +18,7 @@ from .file_reader import Stream, identity_of
 from .rotation import InodeRegistry, parts_since, rest_in_copy
 
 LINGER_S = 5.0
-"""How long a file that was renamed or deleted is still read after it grew last: some writers are slow to let go."""
+"""Seconds for which a renamed or deleted file is still read after it last grew: some writers are slow to let go."""
 _TURN = 4
 """Chunks that one log may take before the others have theirs."""
 Item = tuple[LogFile, Block | Notice]
@@ -39,10 +39,10 @@ class Tail:
         self._skip = not history
         self._new = new
         self._looked: tuple[os.stat_result | None] | tuple[()] = ()
-        """What bears the name, where that was looked at just before."""
+        """State of the file that bears the name, in a tuple, where it was looked at just before; else ()."""
         self._gone_at: float | None = None
         self._left_ns: int | None = None
-        """When the file that last bore the name was written to last."""
+        """Time of the last write to the file that last bore the name, in nanoseconds."""
         self._last_notice = ""
         self._late: list[tuple[Stream, float]] = []
 

@@ -127,7 +127,7 @@ class PagePoller:
 MOST_NAMED, MOST_FOUND = 200, 40
 """Values that are reported of a page: of requested names, and of a page without such."""
 _DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "net_conntrack_")
-"""What nearly every page begins with, and nobody asks for."""
+"""Prefixes of metrics at the start of nearly every page that no one requests."""
 _NAME = re.compile(r"[A-Za-z_:][\w:]*")
 _SIGN = re.compile(r"[^\w.:/-]+")
 _WORD = 120

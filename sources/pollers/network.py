@@ -89,7 +89,7 @@ def _number(pattern: re.Pattern[str], text: str) -> float:
 _FULL, _LIMITED = 0.5, 0.5
 _BUSY_SHARE, _CALM = 0.8, 0.2
 _GAP_MS = 50.0
-"""Who reads all that comes, and gets nothing for so long, waits."""
+"""Milliseconds without data after which a reader with an empty receive queue is waiting."""
 _SOME = 1000.0
 """Bytes a second below which a connection is idle."""
 _HALF = 0.5

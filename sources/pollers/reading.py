@@ -17,9 +17,9 @@ from math import isfinite
 from perfmon.core import Block, plain
 
 NEEDLE = b"[poll] "
-"""What every line of a poller holds."""
+"""Text that every line of a poller contains."""
 SCHEME = "poll:/"
-"""What the names of the virtual logs of pollers begin with."""
+"""Prefix of the names of the virtual logs of pollers."""
 _LINE = re.compile(r"\[poll\] (?P<area>[a-z]+) host=(?P<host>\S+) name=(?P<name>\S+)(?P<rest>(?: [a-z]\w*=\S+)*)\s*$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -72,7 +72,7 @@ class Reading:
 
     area: Area
     name: str
-    """Which one, on its host."""
+    """Name of the measured thing on its host."""
     values: Mapping[str, float] = field(default_factory=dict)
     """Numbers, by names that say their unit; those that are not finite are left out of the line."""
     words: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class PolledBlock(Block):
 
     host: str = ""
     at: float | None = None
-    """When, by the clock of that host: seconds since 1970 as if its zone were UTC; None where the lines do not tell."""
+    """Time by the clock of that host: seconds since 1970 as if its zone were UTC; None where the lines have none."""
     readings: tuple[Reading | None, ...] = ()
     """One a line; None for a line that tells none."""
 

@@ -10,7 +10,7 @@ from perfmon.core import UsageError, plain, without_secrets
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
 FORMS = f"gpu, host, net:PORT, {', '.join(f'{kind}=URL' for kind in URLS)}, ray[=ADDRESS], slurm, command:'...'"
-"""What there is, for messages."""
+"""The possible forms, for messages."""
 _FORM = re.compile(
     rf"(?P<kind>{'|'.join((*URLS, 'ray'))})=(?P<value>.*)|(?P<bare>{'|'.join(BARE)})"
     r"|(?P<net>net):(?P<port>.*)|(?P<run>command):(?P<command>.*)",
@@ -36,7 +36,7 @@ class PollRequest:
 
 
 DEFAULT = (PollRequest("host"), PollRequest("gpu"))
-"""What the live monitor asks for by default."""
+"""Pollers of the live monitor by default."""
 
 
 def parse_request(text: str) -> PollRequest | None:

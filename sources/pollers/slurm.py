@@ -38,7 +38,7 @@ class Job:
     state: str
     """As Slurm names it: RUNNING, PENDING, …"""
     reason: str
-    """Why it waits, or how it ended; "" for none."""
+    """Reason for waiting, or for the end; "" for none."""
     title: str
     used_s: float | None
     nodes: float | None
@@ -203,7 +203,7 @@ _ENDED_EVERY = 4
 _VERSION = re.compile(r"slurm\S* (\d+)\.(\d+)")
 _MISSING = 127
 _NO_CLUSTER = "configuration source"
-"""What it says where Slurm is installed, and nothing more."""
+"""Part of the error message of Slurm where it is installed but not configured."""
 
 
 class SlurmPoller(ScriptPoller):

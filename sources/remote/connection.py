@@ -80,7 +80,7 @@ class Client(asyncssh.SSHClient):
         self._passwords = self._challenges = 0
         self._password: str | None = None
         self._answered: dict[str, str] = {}
-        """What was answered, and not enough, as long as questions go on."""
+        """The last answers, by question: wrong or not sufficient if the same question comes again."""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """No key is trusted here: it is remembered, so that the user can be prompted."""

@@ -34,7 +34,7 @@ ANY = (
     r"PRIME-RL::|prime_rl|Verifiers::|VLLM::|vllm|sglang|raylet|gcs_server|^ray::|torchrun|torch\.distributed|"
     r"orchestrator|trainer|train[A-Za-z0-9_]*\.py|rl\.py|sft\.py|accelerate|deepspeed|^([^ ]*/)?tee"
 )
-"""What the kernel's list of command lines is searched for: all that may be of a run, and more."""
+"""Pattern for the kernel's list of command lines: matches all that may be of a run, and more."""
 _NO_RUN = re.compile(
     r"(\S*/)?(vim?|nvim|nano|emacs|less|more|tail|cat|grep|rg|ssh|scp|sftp|rsync|tmux\S*|screen|git|man|sshd\S*|perfmon)"
     r"( |:|$)|.*\bperfmon (ssh|watch|record|collect|snapshot|analyze|status)\b|.*-m perfmon\b"
@@ -74,7 +74,7 @@ class Process:
     writes: tuple[str, ...] = ()
     """Files that it holds open for writing."""
     ports: tuple[int, ...] = ()
-    """Where it listens."""
+    """Ports on which it listens."""
     metrics: tuple[int, ...] = ()
     """Ports at which `/metrics` is what Prometheus reads; known only after a request."""
 

@@ -75,7 +75,7 @@ class Fetcher:
         self._folder, self._progress = folder, progress
         self._total = 0
         self._at: dict[Path, int] = {}
-        """How much of each log is here."""
+        """Bytes of each log that are here."""
 
     async def fetch(self, host: Host, paths: Sequence[str]) -> HostCopy:
         """Copy the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.

@@ -66,7 +66,7 @@ class State:
     identity: Identity
     size: int
     changed_s: float
-    """When it was last written to, by the clock of its machine."""
+    """Time of the last write, by the clock of its host."""
     stamp: str = ""
     """The same, as exactly as the machine says it."""
 
@@ -271,15 +271,15 @@ class Text:
     print: Fingerprint = EMPTY
     cutter: LineSplitter = field(default_factory=lambda: LineSplitter(frames=True))
     handle: Handle | None = None
-    """How it is read; None while there is no connection, or once it was let go."""
+    """The open file; None while there is no connection, or once it was let go."""
     ignored: bool = False
     """Its contents are no log: read over."""
     owner: object | None = None
     changed_s: float = -1.0
-    """When it had last been written to as it was read last."""
+    """Time of the last write to it, as of the last read."""
     stamp: str = ""
     since_s: float | None = None
-    """Since when parts may have been missed: they are looked for as soon as something is read."""
+    """Time since which parts may have been missed: they are looked for as soon as something is read."""
     history: int = 0
     """Up to here it was there when it was found."""
 

@@ -38,7 +38,7 @@ class HostDiscovery:
     what: Discovery | None
     """None where there was no answer."""
     problem: str = ""
-    """Why not; one line."""
+    """Reason for the missing answer; one line."""
 
 
 async def discover_all(hosts: Sequence[Host], grace_s: float) -> list[HostDiscovery]:
@@ -93,7 +93,7 @@ async def _found(host: Host) -> Discovery:
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOGS_FIRST_S, _COMPANION_LOOK_S = 2.0, 0.1
-"""What logs hold already is read before pollers ask: so long at most is waited for it."""
+"""Seconds that pollers wait at most until the existing contents of logs are read, and from one check to the next."""
 
 
 def checks_of(hosts: Sequence[Host], urls: Sequence[Url]) -> list[tuple[Host, Url]]:
@@ -158,7 +158,7 @@ class FleetOptions:
     checks: tuple[Url, ...] = ()
     """URLs that are checked periodically."""
     requests: tuple[PollRequest, ...] = ()
-    """What pollers ask of every host."""
+    """Pollers that run on every host."""
     patient: bool = False
     """All hosts are waited for until they are connected or have failed: no screen is to be opened."""
     finder: Finder | None = None
@@ -178,7 +178,7 @@ class Fleet:
         self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
         self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
         self.failures: list[HostError] = []
-        """Why hosts could not be reached at first; they are tried again."""
+        """Errors of hosts that could not be reached at first; they are tried again."""
         self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
         self._requests: dict[str, tuple[PollRequest, ...]] = {}
         self._asking = True

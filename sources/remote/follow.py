@@ -19,7 +19,7 @@ from .reader import Item, LogReader, full_fingerprint, skip_history, state_of, u
 
 # --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
 LINGER_S = 5.0
-"""How long a file that was renamed is still read after it grew last: some writers are slow to let go."""
+"""Seconds for which a renamed file is still read after it last grew: some writers are slow to let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RemoteTail(LogReader):
     ) -> None:
         super().__init__(log, path, claims)
         self.changed_s: float | None = None
-        """When it was last written to, by the clock of its machine."""
+        """Time of the last write, by the clock of its host."""
         self._request, self._clock = request, clock
         self._files: Files | None = None
         self._new = request.new

@@ -113,7 +113,7 @@ class ClockOffset:
     """An estimate of how far the clock of a machine is from this one's."""
 
     seconds: float
-    """What that clock shows more than this one."""
+    """Seconds by which that clock is ahead of this one."""
     uncertainty_s: float
 
 
@@ -138,10 +138,10 @@ class HostState:
     age_s: float | None
     """Seconds since it answered last."""
     reconnects: int
-    """How often a lost connection was made again."""
+    """Number of times a lost connection was made again."""
     attempts: int
-    """How often that failed since it was lost."""
+    """Number of failed attempts since it was lost."""
     error: str
-    """Why it is not connected; one line."""
+    """Reason for which it is not connected; one line."""
     logs: int
     clock: ClockOffset | None

@@ -33,7 +33,7 @@ class Part:
     state: State
     packed: bool
     head: bytes = b""
-    """What its text begins with; empty where it cannot be read."""
+    """First bytes of its text; empty where it cannot be read."""
 
 
 async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:

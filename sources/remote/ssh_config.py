@@ -198,7 +198,7 @@ class HostConfig:
     files: tuple[str, ...]
     """The configuration files that were read, unless there is `text`."""
     text: str | None
-    """What `ssh` made of them."""
+    """The configuration of the host as `ssh` resolved it from them."""
     host: str
     """As it was named: the library looks it up in the files again."""
     port: int

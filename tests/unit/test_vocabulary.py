@@ -16,8 +16,8 @@ from perfmon.commands import COMMANDS, build_parser
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("perfmon", "rules", "sources", "themes", "tui")
-NO_QUESTIONS_IN = ("perfmon/reports", "perfmon/exporters", "perfmon/commands", "perfmon/doctor", "themes")
-"""Folders whose docstrings are imperative or noun phrases."""
+NO_QUESTIONS_IN = PACKAGES
+"""Packages whose docstrings are imperative or noun phrases."""
 DOCSTRINGS_OF = ("themes",)
 """Folders whose docstrings use none of the words either."""
 MOST_QUESTIONS = 0.01

@@ -35,7 +35,7 @@ from ..theme import ColorDepth, ThemeStyles
 
 _READ = 4096
 _LOOK_MS = 100.0
-"""How soon the end of the app is noticed."""
+"""Milliseconds within which the end of the app is noticed."""
 _ESCAPE_MS = 1000.0 * ESCAPE_DELAY + 1.0
 """After this a lone Escape is no longer the begin of a longer key."""
 
@@ -79,7 +79,7 @@ class SturdyDriver(LinuxDriver):
 # --- Keys that were typed before the screen they are meant for is ready: they wait for it, in the order of typing ---
 
 _PATIENCE_S = 2.0
-"""What is not ready by then gets its keys all the same."""
+"""Seconds after which a screen receives its keys even if it is not ready."""
 _LOOK_S = 0.01
 _ON_THEIR_WAY = 256
 

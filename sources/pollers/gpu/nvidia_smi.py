@@ -32,7 +32,7 @@ class Column:
     field: str
     name: str
     older: str = ""
-    """What older drivers call it."""
+    """Name of the field in older drivers."""
 
 
 COLUMNS = (

@@ -95,7 +95,7 @@ class Tools:
     mine: VisibleDevices | None
     """By the environment of a login there, which is seldom that of the run."""
     buffered: str
-    """What a command is started with, so that it prints line by line; "" where there is no such thing."""
+    """Prefix of a command that makes it print line by line; "" where there is no such thing."""
 
 
 async def tools_of(runner: Shell) -> Tools:

@@ -15,7 +15,7 @@ from ..reading import Area, Reading
 
 EVERY_S = 10.0
 _PLACES_S = 60.0
-"""How often is looked which disks these are: folders for checkpoints appear late."""
+"""Seconds between searches for the disks of these paths: folders for checkpoints appear late."""
 _CHECKPOINTS = ("checkpoints", "checkpoint", "ckpt", "ckpts", "weights")
 _MOST_PATHS, _MOST_DISKS = 60, 12
 _DF = re.compile(r"^\S.*?\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+(/.*)$")

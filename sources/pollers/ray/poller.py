@@ -32,7 +32,7 @@ NAMES = frozenset({
     "ray_data_iter_total_blocked_seconds", "ray_data_iter_time_to_first_batch_seconds", "ray_data_iter_user_seconds",
     "ray_data_iter_batches_total", "ray_data_num_external_inqueue_blocks", "ray_data_num_external_outqueue_blocks",
 })  # fmt: skip
-"""What is looked for on the pages."""
+"""Metrics that are looked for on the pages."""
 _CALL = re.compile(r"(?:[^:]*:)?(\w*[Qq]ueue\w*)\.(get|put)\w*")
 _DATA = {
     "ray_data_iter_total_blocked_seconds": "blocked_s",
@@ -167,7 +167,7 @@ FILE = "prom_metrics_service_discovery.json"
 USUAL = "/tmp/ray"  # noqa: S108 - that is where Ray puts it
 MOST_TARGETS = 32
 SD_PATH = "/api/prometheus/sd"
-"""Where a dashboard (port 8265) tells its targets, in Ray 2.5x and later."""
+"""Path at which a dashboard (port 8265) lists its targets, in Ray 2.5x and later."""
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _PROCESS = (
     "for f in $(grep -lsa 'ray/_private/[l]og_monitor.py' /proc/[0-9]*/cmdline); do "
