@@ -38,6 +38,7 @@ class _Counted:
     """Start of the measured interval."""
     frames: int = 1
     """Frames since its start."""
+    total: float | None = None
     contradictory: bool = False
     """Its amount went back while its time advanced, or the other way round: it is no clock."""
 
@@ -52,16 +53,20 @@ class Paces:
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
-    def along(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
+    def along(
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
+    ) -> tuple[float, float | None]:
         """Take in a counter in a log with timestamps: only one that behaves like a clock advances the time."""
         known = self._counted.get(slot)
         contradictory = known is not None and (known.contradictory or _contradicts(known, amount, elapsed_s))
-        time, pace = self.shown(slot, amount, elapsed_s, now)
+        time, pace = self.shown(slot, amount, elapsed_s, now, total)
         counted = self._counted[slot]
-        counted.contradictory = contradictory
-        return (now, None) if contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
+        counted.contradictory |= contradictory
+        return (now, None) if counted.contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
 
-    def shown(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
+    def shown(
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
+    ) -> tuple[float, float | None]:
         """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`.
 
         Return the new time of the log, and the recent seconds per item, None while the interval is too short.
@@ -70,14 +75,17 @@ class Paces:
         if len(self._counted) > _MOST:
             self._counted.clear()
             self._others_of.clear()
-        counted = self._counted_by(slot, amount, elapsed_s)
-        before = self._epoch_before(slot) if counted is None else None
+        counted, before = self._counted_by(slot, amount, elapsed_s), None
+        if counted is None:
+            before, continued = self._epoch_before(slot, amount, elapsed_s, total)
+            if continued is not None:
+                counted = self._counted[slot] = continued
         if counted is None or _restarted(counted, amount, elapsed_s):
             # A bar is drawn when it starts: one that appears late ran in parallel to the lines before.
             began = now if elapsed_s <= _LONG_ENOUGH_S else max(0.0, now - elapsed_s)
             if before is not None:  # nor did it run in parallel to that of the epoch before
                 began = max(began, before.began + before.elapsed_s)
-            self._counted[slot] = _Counted(amount, elapsed_s, began, now, amount, elapsed_s)
+            self._counted[slot] = _Counted(amount, elapsed_s, began, now, amount, elapsed_s, total=total)
             return max(now, began + elapsed_s), None
         if now < counted.now:  # the clock of the log was set back
             counted.began += now - counted.now
@@ -118,18 +126,37 @@ class Paces:
             self._counted[slot] = best
         return best
 
-    def _epoch_before(self, slot: Slot) -> _Counted | None:
-        """The counter of the epoch before the one that a new counter names."""
+    def _epoch_before(
+        self, slot: Slot, amount: float, elapsed_s: float, total: float | None
+    ) -> tuple[_Counted | None, _Counted | None]:
+        """The counter of the epoch before the one that a new counter names, and the one that it continues.
+
+        A bar over all epochs may show the number of the current one: its amount and its time grow.
+        """
         named = _EPOCH.search(slot[2])
         if named is None:
-            return None
+            return None, None
         begin, end = named.span("named" if named["named"] else "first")
         family, epoch = (slot[0], slot[1], f"{slot[2][:begin]}#{slot[2][end:]}"), int(slot[2][begin:end])
         if len(self._epochs) > _MOST:
             self._epochs.clear()
-        known = self._epochs.get(family)
+        last, newest = self._epochs.get(family, (epoch, slot))
         self._epochs[family] = (epoch, slot)
-        return self._counted.get(known[1]) if known is not None and known[0] == epoch - 1 else None
+        known = self._counted.get(newest)
+        if known is not None and _continues(known, amount, elapsed_s, total):
+            return None, self._counted.pop(newest)
+        return known if last == epoch - 1 else None, None
+
+
+def _continues(counted: _Counted, amount: float, elapsed_s: float, total: float | None) -> bool:
+    """True if a counter under a new label goes on where the one before was; a full one has ended."""
+    return (
+        total is not None
+        and counted.total == total
+        and counted.amount < total
+        and counted.amount <= amount
+        and counted.elapsed_s <= elapsed_s
+    )
 
 
 def _restarted(counted: _Counted, amount: float, elapsed_s: float) -> bool:

@@ -185,7 +185,8 @@ class ProgressLog:
                 self.advance(source, kind, time, line, live)
             return elapsed_s or 0.0
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
-        restarted = amount == known.amount and label != known.label  # the next epoch's bar, shown full
+        full = total is None or amount >= total
+        restarted = full and amount == known.amount and label != known.label  # the next epoch's bar, shown full
         known.label = label
         if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
