@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # --- The pace of counters by their own clocks: progress bars, and lines with the time since they started ---
@@ -20,6 +21,9 @@ _ALIKE = 32
 """Most counters of one name that are distinguished."""
 _EPOCH = re.compile(r"\bepochs? (?P<named>\d+)$|^(?P<first>\d+)(?=/\d+$)", re.IGNORECASE)
 """Name of a counter within an epoch: `Epoch 3`, `3/40`."""
+
+_BEFORE = {"items": ("items",), "step": ("items", "step")}
+"""What the first frames of a bar of a kind, which have no name, seem to count."""
 
 Slot = tuple[int, str, str]
 """Log, kind and key of a counter."""
@@ -78,6 +82,7 @@ class Paces:
         counted, before = self._counted_by(slot, amount, elapsed_s), None
         if counted is None:
             before, continued = self._epoch_before(slot, amount, elapsed_s, total)
+            continued = continued or self._unnamed_before(slot, amount, elapsed_s, total)
             if continued is not None:
                 counted = self._counted[slot] = continued
         if counted is None or _restarted(counted, amount, elapsed_s):
@@ -146,6 +151,32 @@ class Paces:
         if known is not None and _continues(known, amount, elapsed_s, total):
             return None, self._counted.pop(newest)
         return known if last == epoch - 1 else None, None
+
+    def _unnamed_before(self, slot: Slot, amount: float, elapsed_s: float, total: float | None) -> _Counted | None:
+        """The bar without a name that a new counter continues."""
+        if total is None:
+            return None
+        source, kind, key = slot
+        for before, name in unnamed_before(kind, key.removesuffix(of_total(total))):
+            known = self._counted.get((source, before, name + of_total(total)))
+            if known is not None and _continues(known, amount, elapsed_s, total):
+                return self._counted.pop((source, before, name + of_total(total)))
+        return None
+
+
+def of_total(total: float) -> str:
+    """How bars without a name are distinguished."""
+    return f" of {total:g}"
+
+
+def unnamed_before(kind: str, key: str) -> Iterator[tuple[str, str]]:
+    """Kinds and keys of the bar without a name that one of a kind and key may continue.
+
+    What it counts is known once its label is set, or a line with a loss follows. It has the same total.
+    """
+    place, slash, _ = key.partition("/")
+    for name in dict.fromkeys((key, place if slash else "", "")):
+        yield from ((before, name) for before in _BEFORE.get(kind, ()) if (before, name) != (kind, key))
 
 
 def _continues(counted: _Counted, amount: float, elapsed_s: float, total: float | None) -> bool:

@@ -16,7 +16,7 @@ from math import inf
 
 from perfmon.core import Fields, median
 
-from .counters import Leap, ProgressTrack, WorkCounter
+from .counters import Leap, ProgressTrack, WorkCounter, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -176,6 +176,8 @@ class ProgressLog:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
         known = self.counters.get(slot)
+        if known is None and total is not None:
+            known = self._named_now(slot, label, amount, total, elapsed_s)
         if known is None:
             self.counters[slot] = WorkCounter(
                 kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
@@ -207,6 +209,22 @@ class ProgressLog:
         known.amount, known.total = amount, total if total is not None else known.total
         known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
         return max(0.0, passed)
+
+    def _named_now(
+        self, slot: tuple[int, str, str], label: str, amount: float, total: float, elapsed_s: float | None
+    ) -> WorkCounter | None:
+        """The bar without a name that a new counter continues: it is known by this one's name from now on."""
+        source, kind, key = slot
+        for before, name in unnamed_before(kind, label):
+            old = (source, before, f"{_FIGURES.sub('#', name)}/{total:g}")
+            known = self.counters.get(old)
+            if known is None or known.elapsed_s is None or elapsed_s is None:
+                continue
+            if known.amount <= amount and known.amount < total and known.elapsed_s <= elapsed_s:
+                known.kind, known.key, known.label = kind, key, label
+                self.counters = {slot if at == old else at: one for at, one in self.counters.items()}
+                return known
+        return None
 
     def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.
