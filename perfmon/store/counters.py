@@ -340,5 +340,5 @@ class WorkCounter:
     label: str = ""
     """Its key with the figures in it."""
     before: tuple[float, float] | None = None
-    """The time that it had counted for, by its own clock, when it was seen first; without what its first item took,
-    which may hold a start."""
+    """The time that it had counted for, by its own clock, when it was seen first, or full after nothing: what a full
+    one took was its work. Else without what its first item took, which may hold a start."""

@@ -181,7 +181,7 @@ class ProgressLog:
         if known is None:
             self.counters[slot] = WorkCounter(
                 kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
-                label=label, before=_counted_before(time, amount, elapsed_s),
+                label=label, before=_counted_before(time, amount, elapsed_s, total),
             )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
@@ -200,6 +200,8 @@ class ProgressLog:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
+        if not known.amount and not known.restarts and full and total is not None:
+            known.before = _counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line
             if amount > 0:
@@ -376,10 +378,13 @@ class ProgressLog:
         return {index for index, _ in self.tracks}
 
 
-def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tuple[float, float] | None:
-    if elapsed_s is None or amount <= 1 or elapsed_s <= 0:
+def _counted_before(
+    time: float, amount: float, elapsed_s: float | None, total: float | None
+) -> tuple[float, float] | None:
+    if elapsed_s is None or elapsed_s <= 0 or amount <= 0:
         return None
-    return time - elapsed_s * (amount - 1) / amount, time
+    items = amount if amount == total else amount - 1
+    return (time - elapsed_s * items / amount, time) if items > 0 else None
 
 
 def _jumped(known: WorkCounter, time: float, amount: float) -> bool:

@@ -140,3 +140,18 @@ def test_a_run_that_is_over_has_no_remaining_time() -> None:
     assert run.state is Progress.FINISHED
     assert run.goal is not None
     assert run.goal.remaining_s is None
+
+
+def _shares(log: str) -> dict[str, float]:
+    return {entry.cause: entry.share for entry in diagnose_texts({"train.log": log}).ledger}
+
+
+@pytest.mark.parametrize("total", [1, 760])
+@pytest.mark.parametrize("first", [True, False], ids=["from its begin", "full at once"])
+def test_what_a_full_bar_took_was_its_work(total: int, first: bool) -> None:
+    frames = [_frame(0, total, 0)] if first else []
+    assert _shares("\n".join([*frames, _frame(total, total, 1592), ""]))["productive"] > 0.99
+
+
+def test_a_first_item_may_hold_a_start() -> None:
+    assert _shares("\n".join([_frame(0, 500, 0), _frame(1, 500, 600), ""]))["startup"] > 0.99
