@@ -79,7 +79,7 @@ def way_of(view: RunView) -> Way | None:
     if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
         took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
-    if left and view.fact(death_of_run) is not None:  # it does not continue
+    if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
 

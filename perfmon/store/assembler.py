@@ -40,7 +40,7 @@ from perfmon.core import (
 from perfmon.sources import SourceClock
 
 from .axis import extend_extent, record_gap, shift_source
-from .counters import Paces, StepSources
+from .counters import Paces, StepSources, of_total
 from .progress import Failure, RunMark, place_of
 from .source_state import SourceState
 from .store import Store
@@ -302,11 +302,11 @@ class Assembler:
         bar = self._bars.get(state.index)
         if bar is None:
             return None
-        _, _, amount, total, elapsed_s, remaining_s, _, _ = bar
+        _, _, amount, total, elapsed_s, remaining_s, key, _ = bar
         if total is None or (amount >= total and self._trainers.get(state.index) != total):
             return None
         self._trainers[state.index] = total
-        self._progress(state, time, ref, (PROGRESS, "step", amount, total, elapsed_s, remaining_s, "", "step_s"), text)
+        self._progress(state, time, ref, (PROGRESS, "step", amount, total, elapsed_s, remaining_s, key, "step_s"), text)
         return float(amount)
 
     def _abandon(self, state: SourceState) -> None:
@@ -331,12 +331,12 @@ class Assembler:
             log.advance(state.index, kind, time, ref.line, state.live_lines)
             return
         if elapsed_s is not None:
-            slot = (state.index, kind, f"{key} of {total:g}" if unnamed and total is not None else key)
+            slot = (state.index, kind, key + of_total(total) if unnamed and total is not None else key)
             if state.clockless:
-                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo)
+                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo, total)
                 state.pseudo = time
             else:  # its frames have no clock: they are of the time of the last line that has one, or later
-                then, pace = self._paces.along(slot, amount, elapsed_s, time)
+                then, pace = self._paces.along(slot, amount, elapsed_s, time, total)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
                 time = extend_extent(self.store, state, then)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # --- The pace of counters by their own clocks: progress bars, and lines with the time since they started ---
@@ -20,6 +21,9 @@ _ALIKE = 32
 """Most counters of one name that are distinguished."""
 _EPOCH = re.compile(r"\bepochs? (?P<named>\d+)$|^(?P<first>\d+)(?=/\d+$)", re.IGNORECASE)
 """Name of a counter within an epoch: `Epoch 3`, `3/40`."""
+
+_BEFORE = {"items": ("items",), "step": ("items", "step")}
+"""What the first frames of a bar of a kind, which have no name, seem to count."""
 
 Slot = tuple[int, str, str]
 """Log, kind and key of a counter."""
@@ -38,6 +42,7 @@ class _Counted:
     """Start of the measured interval."""
     frames: int = 1
     """Frames since its start."""
+    total: float | None = None
     contradictory: bool = False
     """Its amount went back while its time advanced, or the other way round: it is no clock."""
 
@@ -52,16 +57,20 @@ class Paces:
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
-    def along(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
+    def along(
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
+    ) -> tuple[float, float | None]:
         """Take in a counter in a log with timestamps: only one that behaves like a clock advances the time."""
         known = self._counted.get(slot)
         contradictory = known is not None and (known.contradictory or _contradicts(known, amount, elapsed_s))
-        time, pace = self.shown(slot, amount, elapsed_s, now)
+        time, pace = self.shown(slot, amount, elapsed_s, now, total)
         counted = self._counted[slot]
-        counted.contradictory = contradictory
-        return (now, None) if contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
+        counted.contradictory |= contradictory
+        return (now, None) if counted.contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
 
-    def shown(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
+    def shown(
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
+    ) -> tuple[float, float | None]:
         """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`.
 
         Return the new time of the log, and the recent seconds per item, None while the interval is too short.
@@ -70,14 +79,18 @@ class Paces:
         if len(self._counted) > _MOST:
             self._counted.clear()
             self._others_of.clear()
-        counted = self._counted_by(slot, amount, elapsed_s)
-        before = self._epoch_before(slot) if counted is None else None
+        counted, before = self._counted_by(slot, amount, elapsed_s), None
+        if counted is None:
+            before, continued = self._epoch_before(slot, amount, elapsed_s, total)
+            continued = continued or self._unnamed_before(slot, amount, elapsed_s, total)
+            if continued is not None:
+                counted = self._counted[slot] = continued
         if counted is None or _restarted(counted, amount, elapsed_s):
             # A bar is drawn when it starts: one that appears late ran in parallel to the lines before.
             began = now if elapsed_s <= _LONG_ENOUGH_S else max(0.0, now - elapsed_s)
             if before is not None:  # nor did it run in parallel to that of the epoch before
                 began = max(began, before.began + before.elapsed_s)
-            self._counted[slot] = _Counted(amount, elapsed_s, began, now, amount, elapsed_s)
+            self._counted[slot] = _Counted(amount, elapsed_s, began, now, amount, elapsed_s, total=total)
             return max(now, began + elapsed_s), None
         if now < counted.now:  # the clock of the log was set back
             counted.began += now - counted.now
@@ -118,18 +131,63 @@ class Paces:
             self._counted[slot] = best
         return best
 
-    def _epoch_before(self, slot: Slot) -> _Counted | None:
-        """The counter of the epoch before the one that a new counter names."""
+    def _epoch_before(
+        self, slot: Slot, amount: float, elapsed_s: float, total: float | None
+    ) -> tuple[_Counted | None, _Counted | None]:
+        """The counter of the epoch before the one that a new counter names, and the one that it continues.
+
+        A bar over all epochs may show the number of the current one: its amount and its time grow.
+        """
         named = _EPOCH.search(slot[2])
         if named is None:
-            return None
+            return None, None
         begin, end = named.span("named" if named["named"] else "first")
         family, epoch = (slot[0], slot[1], f"{slot[2][:begin]}#{slot[2][end:]}"), int(slot[2][begin:end])
         if len(self._epochs) > _MOST:
             self._epochs.clear()
-        known = self._epochs.get(family)
+        last, newest = self._epochs.get(family, (epoch, slot))
         self._epochs[family] = (epoch, slot)
-        return self._counted.get(known[1]) if known is not None and known[0] == epoch - 1 else None
+        known = self._counted.get(newest)
+        if known is not None and _continues(known, amount, elapsed_s, total):
+            return None, self._counted.pop(newest)
+        return known if last == epoch - 1 else None, None
+
+    def _unnamed_before(self, slot: Slot, amount: float, elapsed_s: float, total: float | None) -> _Counted | None:
+        """The bar without a name that a new counter continues."""
+        if total is None:
+            return None
+        source, kind, key = slot
+        for before, name in unnamed_before(kind, key.removesuffix(of_total(total))):
+            known = self._counted.get((source, before, name + of_total(total)))
+            if known is not None and _continues(known, amount, elapsed_s, total):
+                return self._counted.pop((source, before, name + of_total(total)))
+        return None
+
+
+def of_total(total: float) -> str:
+    """How bars without a name are distinguished."""
+    return f" of {total:g}"
+
+
+def unnamed_before(kind: str, key: str) -> Iterator[tuple[str, str]]:
+    """Kinds and keys of the bar without a name that one of a kind and key may continue.
+
+    What it counts is known once its label is set, or a line with a loss follows. It has the same total.
+    """
+    place, slash, _ = key.partition("/")
+    for name in dict.fromkeys((key, place if slash else "", "")):
+        yield from ((before, name) for before in _BEFORE.get(kind, ()) if (before, name) != (kind, key))
+
+
+def _continues(counted: _Counted, amount: float, elapsed_s: float, total: float | None) -> bool:
+    """True if a counter under a new label goes on where the one before was; a full one has ended."""
+    return (
+        total is not None
+        and counted.total == total
+        and counted.amount < total
+        and counted.amount <= amount
+        and counted.elapsed_s <= elapsed_s
+    )
 
 
 def _restarted(counted: _Counted, amount: float, elapsed_s: float) -> bool:
@@ -282,5 +340,5 @@ class WorkCounter:
     label: str = ""
     """Its key with the figures in it."""
     before: tuple[float, float] | None = None
-    """The time that it had counted for, by its own clock, when it was seen first; without what its first item took,
-    which may hold a start."""
+    """The time that it had counted for, by its own clock, when it was seen first, or full after nothing: what a full
+    one took was its work. Else without what its first item took, which may hold a start."""

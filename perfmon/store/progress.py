@@ -16,7 +16,7 @@ from math import inf
 
 from perfmon.core import Fields, median
 
-from .counters import Leap, ProgressTrack, WorkCounter
+from .counters import Leap, ProgressTrack, WorkCounter, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -176,16 +176,19 @@ class ProgressLog:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
         known = self.counters.get(slot)
+        if known is None and total is not None:
+            known = self._named_now(slot, label, amount, total, elapsed_s)
         if known is None:
             self.counters[slot] = WorkCounter(
                 kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
-                label=label, before=_counted_before(time, amount, elapsed_s),
+                label=label, before=_counted_before(time, amount, elapsed_s, total),
             )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
             return elapsed_s or 0.0
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
-        restarted = amount == known.amount and label != known.label  # the next epoch's bar, shown full
+        full = total is None or amount >= total
+        restarted = full and amount == known.amount and label != known.label  # the next epoch's bar, shown full
         known.label = label
         if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
@@ -197,6 +200,8 @@ class ProgressLog:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
+        if not known.amount and not known.restarts and full and total is not None:
+            known.before = _counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line
             if amount > 0:
@@ -206,6 +211,22 @@ class ProgressLog:
         known.amount, known.total = amount, total if total is not None else known.total
         known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
         return max(0.0, passed)
+
+    def _named_now(
+        self, slot: tuple[int, str, str], label: str, amount: float, total: float, elapsed_s: float | None
+    ) -> WorkCounter | None:
+        """The bar without a name that a new counter continues: it is known by this one's name from now on."""
+        source, kind, key = slot
+        for before, name in unnamed_before(kind, label):
+            old = (source, before, f"{_FIGURES.sub('#', name)}/{total:g}")
+            known = self.counters.get(old)
+            if known is None or known.elapsed_s is None or elapsed_s is None:
+                continue
+            if known.amount <= amount and known.amount < total and known.elapsed_s <= elapsed_s:
+                known.kind, known.key, known.label = kind, key, label
+                self.counters = {slot if at == old else at: one for at, one in self.counters.items()}
+                return known
+        return None
 
     def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.
@@ -357,10 +378,13 @@ class ProgressLog:
         return {index for index, _ in self.tracks}
 
 
-def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tuple[float, float] | None:
-    if elapsed_s is None or amount <= 1 or elapsed_s <= 0:
+def _counted_before(
+    time: float, amount: float, elapsed_s: float | None, total: float | None
+) -> tuple[float, float] | None:
+    if elapsed_s is None or elapsed_s <= 0 or amount <= 0:
         return None
-    return time - elapsed_s * (amount - 1) / amount, time
+    items = amount if amount == total else amount - 1
+    return (time - elapsed_s * items / amount, time) if items > 0 else None
 
 
 def _jumped(known: WorkCounter, time: float, amount: float) -> bool:

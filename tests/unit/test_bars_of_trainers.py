@@ -64,6 +64,35 @@ def test_bars_within_bars_take_their_time_once() -> None:
     assert {"epochs", "step"} <= _kinds(session)
 
 
+@pytest.mark.parametrize("label", ["Epoch {}", "Epoch {} (best {})", "Epoch {}, loss: 0.{}1", "[rank0]: Epoch {}/60"])
+@pytest.mark.parametrize("end", ["\n", "\r"], ids=["lines", "frames"])
+@pytest.mark.parametrize("renamed_first", [False, True])
+@pytest.mark.parametrize("every", [1, 7], ids=["all", "some"])
+def test_one_bar_whose_label_counts_takes_its_time_once(label: str, end: str, renamed_first: bool, every: int) -> None:
+    text = ""
+    for epoch in range(1, 50, every):
+        frames = [(epoch - 1), epoch] if renamed_first else [epoch]
+        text += "".join(_bar(done, 60, 40 * done, label.format(epoch, epoch) + ": ") + end for done in frames)
+    session, state = _read(text + "\n")
+    assert state.pseudo == 40 * epoch
+    (counter,) = session.store.progress.counters.values()
+    assert (counter.amount, counter.restarts) == (epoch, 0)
+
+
+@pytest.mark.parametrize("total", [30, None], ids=["alike", "of other lengths"])
+@pytest.mark.parametrize("frames", [(0, 15, 30), (30,)], ids=["several frames", "the last frame"])
+def test_bars_of_one_epoch_each_take_their_time_one_after_the_other(total: int | None, frames: tuple[int, ...]) -> None:
+    text, passed = "", 0
+    for epoch in range(1, 6):
+        of = total or 30 + epoch
+        text += "".join(
+            _bar(min(of, at) if at < 30 else of, of, 2 * at + epoch, f"Epoch {epoch}: ") + "\n" for at in frames
+        )
+        passed += 60 + epoch
+    _, state = _read(text)
+    assert state.pseudo == passed
+
+
 def test_bars_of_two_ranks_are_no_new_runs() -> None:
     text = "".join(_bar(at - at % 2, 40, at, "Train: ") + "\n" for at in range(1, 40))
     _, state = _read(text)

@@ -83,3 +83,75 @@ def test_a_start_that_resumes_further_on_does_not_speed_the_run_up() -> None:
     goal = _goal("\n".join(first + second) + "\n")
     assert goal is not None
     assert goal.remaining_s == pytest.approx(471 * 10.0)
+
+
+_LOSS = "{'loss': 1.5, 'grad_norm': 0.75, 'learning_rate': 1e-05, 'epoch': 0.1}"
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["after none", "after one"])
+@pytest.mark.parametrize("rank", ["", "[rank3]: "])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "with the bar again"])
+def test_a_bar_that_turns_out_to_be_the_trainers_is_one_counter(first: int, rank: str, again: bool) -> None:
+    lines = [rank + _frame(done, 500, 2 * done) for done in range(first + 1)]
+    for done in range(max(first, 1), 61):
+        frame = rank + _frame(done, 500, 2 * done)
+        lines += [frame, _LOSS, frame] if again else [frame, _LOSS]
+    run = diagnose_texts({"train.log": "\n".join(lines)}).run
+    assert run.goal is not None
+    assert (run.goal.done, run.goal.total) == (60, 500)
+    assert run.goal.remaining_s == pytest.approx(440 * 2.0)
+    assert run.end - run.start == pytest.approx(120.0)
+
+
+@pytest.mark.parametrize("label", ["Epoch {}, loss: 0.{}: ", "Training: ", "Fitting: "])
+@pytest.mark.parametrize("rank", ["", "[rank3]: "])
+def test_a_bar_that_gets_its_name_later_is_one_counter(label: str, rank: str) -> None:
+    frames = [rank + _frame(0, 500, 0)]
+    frames += [rank + label.format(done, done) + _frame(done, 500, 20 * done) for done in range(1, 60, 4)]
+    goal = _goal("\n".join(frames))
+    assert goal is not None
+    assert (goal.done, goal.total) == (57, 500)
+    assert goal.remaining_s == pytest.approx(443 * 20.0)
+
+
+def test_a_bar_whose_later_frames_show_a_loss_is_one_counter() -> None:
+    frames = [_frame(done, 500, 20 * done, ", loss=1.2" if done else "") for done in range(30)]
+    goal = _goal("\n".join(frames))
+    assert goal is not None
+    assert goal.done == 29
+
+
+def test_a_named_bar_within_one_of_the_same_total_is_its_own() -> None:
+    frames, passed = [_frame(0, 10, 0)], 0
+    for epoch in range(1, 5):
+        frames += [f"Epoch {epoch}: " + _frame(done, 10, 20 * done) for done in range(11)]
+        passed += 200
+        frames.append(_frame(epoch, 10, passed))
+    run = diagnose_texts({"train.log": "\n".join(frames)}).run
+    assert run.goal is not None
+    assert (run.goal.done, run.goal.total) == (4, 10)
+    assert run.end - run.start == pytest.approx(800.0)
+
+
+def test_a_run_that_is_over_has_no_remaining_time() -> None:
+    frames = [_frame(done, 500, 2 * done) for done in range(0, 300, 10)]
+    end = "{'train_runtime': 600.2, 'train_samples_per_second': 6.3, 'train_loss': 0.38, 'epoch': 1.0}"
+    run = diagnose_texts({"train.log": "\n".join([*frames, end, ""])}).run
+    assert run.state is Progress.FINISHED
+    assert run.goal is not None
+    assert run.goal.remaining_s is None
+
+
+def _shares(log: str) -> dict[str, float]:
+    return {entry.cause: entry.share for entry in diagnose_texts({"train.log": log}).ledger}
+
+
+@pytest.mark.parametrize("total", [1, 760])
+@pytest.mark.parametrize("first", [True, False], ids=["from its begin", "full at once"])
+def test_what_a_full_bar_took_was_its_work(total: int, first: bool) -> None:
+    frames = [_frame(0, total, 0)] if first else []
+    assert _shares("\n".join([*frames, _frame(total, total, 1592), ""]))["productive"] > 0.99
+
+
+def test_a_first_item_may_hold_a_start() -> None:
+    assert _shares("\n".join([_frame(0, 500, 0), _frame(1, 500, 600), ""]))["startup"] > 0.99
