@@ -170,7 +170,12 @@ def _intervals(track: Track, start: float, end: float) -> list[float]:
 
 
 def startup_of(view: RunView) -> list[Window]:
-    """The time before a run got under way: from its first line, or its last start, to the first work."""
+    """The time before a run got under way: from its first line, or its last start, to the first work.
+
+    None of it where the clock of the logs ends before the work does: when that began is unknown.
+    """
+    if outlasts_clock(view):
+        return []
     begin, first = view.fact(started), view.fact(activity_of).first
     later = [time for time in view.fact(activity_of).events if time >= begin]
     if later:
@@ -193,6 +198,32 @@ def startup_of(view: RunView) -> list[Window]:
     rhythm = rhythm_at(view.fact(activity_of), first, first)
     end = first - (rhythm.usual_s if rhythm is not None else 0.0)
     return [(begin, end)] if end > begin else []
+
+
+_STEP_TIMES = ("step_s", "trainer_step_s")
+_SEVERAL = 3.0
+"""Times what is observed that the steps took: a clock that counts whole seconds, or the first steps, are not that."""
+
+
+def outlasts_clock(view: RunView) -> bool:
+    """True where the steps come after the last line with a clock, and by their own lines took several times as long as
+    all that the clocks cover: a few dated lines of a library, then a loop that prints none.
+    """
+    observed = view.whole[1] - view.whole[0]
+    if not view.timed or observed <= 0:
+        return False
+    undated: set[int] = set()
+    for track in view.fact(activity_of).tracks:
+        state = view.store.sources[track.source]
+        if track.is_step and state.clocked and track.places[len(track.places) // 2] > state.last_line[0]:
+            undated.add(track.source)
+    for metric in _STEP_TIMES if undated else ():
+        times = view.metrics.get(metric)
+        took = [times.values[at] for at in range(len(times)) if times.source(at) in undated] if times else []
+        made = max((steps_covered(component, view) for component in view.steps), default=0)
+        if took and made * median(took) > _SEVERAL * observed:
+            return True
+    return False
 
 
 # --- How many steps were made, whatever share of them the logs print: a line every 50 iterations covers 50 ---
