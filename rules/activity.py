@@ -268,7 +268,7 @@ def inner_of(view: RunView) -> set[int]:
     """The ids of counters, which are in order of their start, that count within another one of their log.
 
     The outer one was there before, continues until after them, and moved once for each pass of the inner ones, whatever
-    their totals.
+    their totals. A bar without a name that was drawn once and never used holds no epochs.
     """
     by_source: dict[int, list[WorkCounter]] = {}
     for counter in view.store.progress.counters.values():
@@ -288,8 +288,9 @@ def inner_of(view: RunView) -> set[int]:
                 continue
             until = _moment(counter) if counter.amount >= counter.total else _OPEN
             moved = counter.amount - counter.first_amount
+            unused = not counter.label and not counter.amount and not counter.elapsed_s
             for kind, count in passes.items():
-                if count > 0 and moved <= count:
+                if count > 0 and moved <= count and not (unused and kind == "epochs"):
                     outside[kind] = max(outside.get(kind, until), until)
     return found
 

@@ -299,7 +299,8 @@ _KINDS = tuple(
         (
             "samples",
             r"\b(?:Map|Filter|Flattening|Saving the dataset|from Arrow format|Generating \w+ split)\b"
-            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b",
+            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b"
+            r"|(?i:\b(?:scanning|caching (?:images|labels|features)|preprocessing|indexing|building index)\b)",
         ),
         (
             "batches",
