@@ -170,7 +170,12 @@ def _intervals(track: Track, start: float, end: float) -> list[float]:
 
 
 def startup_of(view: RunView) -> list[Window]:
-    """The time before a run got under way: from its first line, or its last start, to the first work."""
+    """The time before a run got under way: from its first line, or its last start, to the first work.
+
+    None of it where the clock of the logs ends before the work does: when that began is unknown.
+    """
+    if outlasts_clock(view):
+        return []
     begin, first = view.fact(started), view.fact(activity_of).first
     later = [time for time in view.fact(activity_of).events if time >= begin]
     if later:
@@ -193,6 +198,32 @@ def startup_of(view: RunView) -> list[Window]:
     rhythm = rhythm_at(view.fact(activity_of), first, first)
     end = first - (rhythm.usual_s if rhythm is not None else 0.0)
     return [(begin, end)] if end > begin else []
+
+
+_STEP_TIMES = ("step_s", "trainer_step_s")
+_SEVERAL = 3.0
+"""Times what is observed that the steps took: a clock that counts whole seconds, or the first steps, are not that."""
+
+
+def outlasts_clock(view: RunView) -> bool:
+    """True where the steps come after the last line with a clock, and by their own lines took several times as long as
+    all that the clocks cover: a few dated lines of a library, then a loop that prints none.
+    """
+    observed = view.whole[1] - view.whole[0]
+    if not view.timed or observed <= 0:
+        return False
+    undated: set[int] = set()
+    for track in view.fact(activity_of).tracks:
+        state = view.store.sources[track.source]
+        if track.is_step and state.clocked and track.places[len(track.places) // 2] > state.last_line[0]:
+            undated.add(track.source)
+    for metric in _STEP_TIMES if undated else ():
+        times = view.metrics.get(metric)
+        took = [times.values[at] for at in range(len(times)) if times.source(at) in undated] if times else []
+        made = max((steps_covered(component, view) for component in view.steps), default=0)
+        if took and made * median(took) > _SEVERAL * observed:
+            return True
+    return False
 
 
 # --- How many steps were made, whatever share of them the logs print: a line every 50 iterations covers 50 ---
@@ -237,7 +268,7 @@ def inner_of(view: RunView) -> set[int]:
     """The ids of counters, which are in order of their start, that count within another one of their log.
 
     The outer one was there before, continues until after them, and moved once for each pass of the inner ones, whatever
-    their totals.
+    their totals. A bar without a name that was drawn once and never used holds no epochs.
     """
     by_source: dict[int, list[WorkCounter]] = {}
     for counter in view.store.progress.counters.values():
@@ -257,8 +288,9 @@ def inner_of(view: RunView) -> set[int]:
                 continue
             until = _moment(counter) if counter.amount >= counter.total else _OPEN
             moved = counter.amount - counter.first_amount
+            unused = not counter.label and not counter.amount and not counter.elapsed_s
             for kind, count in passes.items():
-                if count > 0 and moved <= count:
+                if count > 0 and moved <= count and not (unused and kind == "epochs"):
                     outside[kind] = max(outside.get(kind, until), until)
     return found
 

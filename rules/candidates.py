@@ -69,6 +69,10 @@ _ECHOES = 12
 _KNOWN_POLICIES = 2
 """One that was there before, and one that came with the last update."""
 
+_HOLD_TRAINERS = frozenset(("evaluation",))
+"""Spans that cost something where a trainer waits for them: a log of nothing else is at its work."""
+_OF_TRAINERS = ("loss", "batch-wait", "policy-wait", "train-step", "orchestrator-step")
+
 _start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
 """Its start, and the lines that report it."""
@@ -94,6 +98,8 @@ class Judged:
 
 def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     """All items of one subject."""
+    if subject.kind in ("span", "open") and subject.name in _HOLD_TRAINERS and not _trains(view):
+        return Judged()
     if subject.kind == "span":
         return _span_items(subject.name, signature, view)
     if subject.kind in ("metric", "mark"):
@@ -110,6 +116,11 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     if subject.kind == "failure":
         return _numbered(_death_items(subject.name.split("|"), view))
     return _numbered(_absences(subject.name, view))
+
+
+def _trains(view: View) -> bool:
+    """True where some log shows steps of a trainer, or that it waits for its next one."""
+    return any(track.is_step for track in view.activity.tracks) or view.has_any(_OF_TRAINERS) or bool(view.store.steps)
 
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:

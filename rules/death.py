@@ -39,6 +39,7 @@ CAUSE_WORDS = {
     "data-error": "unreadable data",
     "configuration": "a configuration error",
     "missing-module": "a missing Python module",
+    "missing-command": "a missing command",
 }
 """Causes of a death, as the end of a sentence."""
 _SAID = 240

@@ -49,6 +49,8 @@ _GRACE_S = 150.0
 _SCHEDULED = frozenset(("time-limit", "preempted", "cancelled", "node-failure"))
 _STOPPED = ("order", "record", "cascade")
 """Roles of the lines of launchers and processes about it: a sample that quotes the scheduler stands alone."""
+MISSING_COMMAND, _NOT_FOUND = "missing-command", "127"
+_NEXT_LINES = 2
 _PAUSE_S = 30.0
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
@@ -119,6 +121,8 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
         return False
     if failure.fields.keys() <= _BARE and _is_fresh(failure, view):
         return False  # a word that a shell prints, and a sample, too: the log may continue at once
+    if failure.cause == MISSING_COMMAND and not _ends_a_script(failure, view):
+        return False
     if failure.fatal:
         return True
     if failure.cause == "exception" and (_is_fresh(failure, view) or _is_survived(failure, view)):
@@ -145,6 +149,28 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> b
         return seconded and late <= _GRACE_S and (late > 0 or len(behind) < _MUCH_BEHIND_END)
     later = [one for one in view.failures(failure.source) if one.line > max(behind)]
     return failure.fatal and len(behind) <= _UNDER_WAY and any(one.fatal or one.role == "record" for one in later)
+
+
+def _ends_a_script(failure: Failure, view: RunView) -> bool:
+    """True where a shell went no further without a command: it exits with 127, or printed nothing else, and no work was
+    done before.
+
+    A script without `set -e` goes on, and what it calls when its work is done is no matter.
+    """
+    later = [one for one in view.store.progress.failures if one.source != failure.source or one.line > failure.line]
+    if any(str(one.fields.get("exitcode")) == _NOT_FOUND for one in later):
+        return True
+    state = view.store.sources[failure.source]
+    if view.present is not None or view.fact(activity_of).work:
+        return False
+    begin = state.lines + 1
+    for one in sorted(view.failures(state.index), key=lambda one: -one.last_line):
+        if begin - one.last_line > _NEXT_LINES:
+            return False
+        if one is failure:
+            return True
+        begin = one.line
+    return False
 
 
 def _is_fresh(failure: Failure, view: RunView) -> bool:

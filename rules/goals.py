@@ -30,6 +30,7 @@ _LEAST_MADE, _LEAST_TOOK_S = 10.0, 120.0
 """The first steps compile and fill caches: their time says nothing about the others."""
 _CLOSE = 1.1
 """An estimate that is a tenth too long is no news."""
+_BRIEF_S = 5.0
 _BEFORE_S = 600.0
 """A script or a scheduler reports the limit before the run prints its own first line."""
 
@@ -71,6 +72,8 @@ def way_of(view: RunView) -> Way | None:
         and id(counter) not in view.fact(inner_of)
     ]
     counters = [counter for counter in counters if counter.kind == "step"] or counters
+    last = max((counter.line for counter in counters if counter.amount), default=0)
+    counters = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)] or counters
     if not counters:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
@@ -82,6 +85,14 @@ def way_of(view: RunView) -> Way | None:
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _is_on_the_side(counter: WorkCounter) -> bool:
+    """True for what is copied, and for what is over within seconds by its own clock, as a map over a data set is."""
+    took = counter.elapsed_s
+    return counter.kind == "bytes" or (
+        took is not None and took <= _BRIEF_S and counter.amount >= (counter.total or 0.0)
+    )
 
 
 def limit_of(view: RunView) -> TimeLimit | None:

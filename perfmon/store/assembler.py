@@ -254,7 +254,9 @@ class Assembler:
         if span is None and duration is None:
             return
         if span is None:
-            start = time if state.clockless else time - float(duration or 0.0)
+            took = float(duration or 0.0)
+            adds = state.clockless and not self.store.progress.has_shown(state.index, time, ref.line, took)
+            start = time if adds else time - took
             span = Span(kind, key, self.store.next_seq(), state.index, start, None, None, {}, [])
         if duration is None:
             duration = max(0.0, time - (span.start or 0.0))

@@ -20,6 +20,8 @@ from .counters import Leap, ProgressTrack, WorkCounter, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
+_SUMMARY_LINES, _WHOLE_S, _SUMMARY_SHARE = 20, 1.0, 0.02
+"""Between a full bar and its summary; a bar counts whole seconds, and ends a little before or after the summary."""
 _LATE, _RHYTHM = 8, 3
 """Number of steps for the recent rhythm, and the least number."""
 _MOST_FAILURES = 500
@@ -227,6 +229,20 @@ class ProgressLog:
                 self.counters = {slot if at == old else at: one for at, one in self.counters.items()}
                 return known
         return None
+
+    def has_shown(self, source: int, time: float, line: int, duration_s: float) -> bool:
+        """Whether a full bar of the lines just before a summary lasted as long as that reports: it is of the same
+        interval."""
+        return any(
+            one.source == source
+            and one.total is not None
+            and one.amount >= one.total
+            and one.elapsed_s is not None
+            and 0 <= line - one.line <= _SUMMARY_LINES
+            and abs(one.time - time) <= _WHOLE_S
+            and abs(one.elapsed_s - duration_s) <= _WHOLE_S + _SUMMARY_SHARE * duration_s
+            for one in self.counters.values()
+        )
 
     def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.

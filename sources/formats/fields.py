@@ -281,6 +281,7 @@ PREFIX = {
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
+    "tag": r"\[[A-Za-z][\w.-]{0,40}\]\s(?=\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)",
     "pdsh, clush, parallel --tag": (
         r"(?:(?=[A-Za-z][A-Za-z.-]*+\d)[\w.-]++|\d{1,3}(?:\.\d{1,3}){3})(?::\s|\t)" + _UNSURE
     ),

@@ -60,7 +60,7 @@ _NAMES = {
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
     "step_time": (
-        r"m?s/batch|(?:avg_)?batch_cost|"
+        r"m?s/batch|sec/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
         r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration|per-step[ _]time"
     ),
@@ -94,7 +94,7 @@ _FIELD = re.compile(
 _RATE = re.compile(
     rf"(?i)(?<![\w.])(?P<value>{_NUMBER})(?:\s?(?P<thousands>[km])\s?(?=[a-z]{{3,8}}/s)|\s?)"
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
-    r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)))\b"
+    r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)|sec/batch))\b"
 )
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
 _CODE = re.compile(
@@ -299,7 +299,8 @@ _KINDS = tuple(
         (
             "samples",
             r"\b(?:Map|Filter|Flattening|Saving the dataset|from Arrow format|Generating \w+ split)\b"
-            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b",
+            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b"
+            r"|(?i:\b(?:scanning|caching (?:images|labels|features)|preprocessing|indexing|building index)\b)",
         ),
         (
             "batches",

@@ -299,7 +299,7 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
         "out-of-memory", "host-out-of-memory", "collective-timeout", "exception", "gpu-error", "disk-full",
         "time-limit", "preempted", "cancelled", "node-failure", "killed", "interrupted", "engine-dead",
         "startup-refused", "not-finite", "network", "process-died", "crashed", "data-error",
-        "configuration", "missing-module", "shared-memory",
+        "configuration", "missing-module", "missing-command", "shared-memory",
     }  # fmt: skip
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes

@@ -155,3 +155,36 @@ def test_what_a_full_bar_took_was_its_work(total: int, first: bool) -> None:
 
 def test_a_first_item_may_hold_a_start() -> None:
     assert _shares("\n".join([_frame(0, 500, 0), _frame(1, 500, 600), ""]))["startup"] > 0.99
+
+
+def _epochs(count: int) -> str:
+    rows = (
+        "      {at}/{count}      4.11G      1.744      2.310      1.388         48        640: 100%|####| 188/188 "
+        "[01:00<00:00,  3.13it/s]\n"
+    )
+    return "".join(rows.format(at=at, count=count) for at in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "train: Scanning /data/labels... 50029 images, 0 corrupt: 100%|####| 68434/68434 [01:39<00:00, 686.04it/s]\n",
+        "train: Caching images (3.2GB ram): 100%|####| 68434/68434 [00:39<00:00, 1686.04it/s]\n",
+        "100%|####| 6.25M/6.25M [01:43<00:00, 63.4kB/s]\n",
+        "  0%|          | 0/1426 [00:00<?, ?it/s]\n",
+    ],
+)
+def test_what_is_scanned_or_copied_before_the_epochs_is_no_goal(before: str) -> None:
+    goal = _goal(before + _epochs(6))
+    assert goal is not None
+    assert (goal.done, goal.total) == (6.0, 6.0)
+
+
+def test_a_bar_that_is_over_at_once_is_no_goal_where_another_one_took_its_time() -> None:
+    brief = "100%|####| 25000/25000 [00:00<00:00, 26335.95it/s]\n"
+    goal = _goal(_frame(0, 760, 0) + "\n" + _frame(760, 760, 1592) + "\n" + brief)
+    assert goal is not None
+    assert goal.total == 760.0
+    goal = _goal(brief)
+    assert goal is not None
+    assert goal.total == 25000.0
