@@ -11,6 +11,7 @@ are one start, with downtime between them, until one gets under way.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
 _BANNER = 64
 """Characters of a first line that identify it; its end may hold settings."""
+_HEADED = 96
+"""The same of a line of which a timestamp, the name of a logger and a level may be the head."""
+_LOADING_S = 30.0
+"""A script of which a second one does without what the first one should have made prints earlier."""
+_WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
 _REFUSED = "startup-refused"
 _LINE = attrgetter("line")
 READY = "server-ready"
@@ -98,7 +104,9 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    for line, time in sorted({*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts}):
+    starts = set(_after_dead_starts(state, work, view))
+    candidates = {*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts, *starts}
+    for line, time in sorted(candidates):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
             continue  # more words of the same start
@@ -112,7 +120,8 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
         failure = failure or next((row[2] for row in over if row[2] is not None), None)
         ended = failure.time if failure is not None else _last_words(state, line, over, work)
-        again = failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
+        again = (line, time) in starts and before is None
+        again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
         began, ended = time + shift, min(ended, time) + shift
         found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous))
         previous = line
@@ -210,6 +219,32 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
         refused = before.fields.get("usage") and after.fields.get("usage")  # a wrong command line is refused at once
         if refused or before.frame.get("entry") != after.frame.get("entry"):
             yield (before.last_line + 1, before.time)
+
+
+def _after_dead_starts(state: SourceState, work: Sequence[ProgressTrack], view: RunView) -> Iterable[tuple[int, float]]:
+    """The first line behind a silence that follows a traceback of a start, where work came later.
+
+    An exception that a process survived has a silence behind it, too, while it loads. So the first line of the log has
+    to come again, or the traceback to begin in the script itself, where nothing was left to catch it.
+    """
+    causes = [one for one in view.failures(state.index) if one.role == "cause" and one.frame]
+    begun, first = 0, _head(state.first_text)
+    redated = [] if state.redated is None else [state.redated]
+    for gap in [*redated, *state.gaps] if causes and not state.idle_silence else ():
+        since = max(gap.line, begun)
+        behind = [one for one in causes if since < one.last_line < gap.upto <= one.last_line + _NEAR_LINES]
+        if not behind or _worked(work, begun, gap.upto) or not _worked(work, gap.upto, state.lines + 1):
+            continue
+        is_script = behind[-1].frame.get("entry") and not place_of(behind[-1].fields)
+        if (first and _head(gap.next_text) == first) or (is_script and gap.end - gap.start >= _LOADING_S):
+            begun = gap.upto
+            yield (gap.upto, behind[-1].time if gap is state.redated else gap.end)
+
+
+def _head(text: str) -> str:
+    """The common part of first lines that are alike; of one without words it is empty."""
+    head = NUMBERS.sub("#", text)[:_HEADED]
+    return head if _WORDS.search(head) else ""
 
 
 def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
