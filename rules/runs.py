@@ -19,7 +19,7 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import Window
+from perfmon.core import Window, median
 from perfmon.store import NUMBERS, Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
@@ -35,10 +35,11 @@ _NEAR_LINES = 3
 _SAME_START_S = 120.0
 """Logs of one run begin within so many seconds."""
 _FROM_START = 1.0
-"""A run whose first step is at most this began from its start."""
+"""A run whose first step is at most this, or one interval of those that it prints, began from its start."""
 _TRIED_AGAIN_S = 600.0
 """Supervisors restart what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
 after twice of that a person has done it."""
+_LOOKED_AT = 32
 _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
@@ -75,13 +76,21 @@ class Boundary:
     """The one before died in its start, and this one tries the same start once more."""
     began: int = 0
     """The line with which the one before began."""
+    interval: float = _FROM_START
+    """Steps between two that the runs print."""
 
     @property
     def resumed(self) -> bool:
         """It continues from a checkpoint of the one before."""
+        goes_on = self.first_step is not None and self.last_step is not None and self.first_step <= self.last_step + 1
+        return goes_on and not self.from_start
+
+    @property
+    def from_start(self) -> bool:
+        """Its steps begin from their start, after those of the one before."""
         return (
             self.first_step is not None and self.last_step is not None
-            and _FROM_START < self.first_step <= self.last_step + 1
+            and self.first_step <= max(_FROM_START, self.interval)
         )  # fmt: skip
 
 
@@ -123,7 +132,8 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         again = (line, time) in starts and before is None
         again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
         began, ended = time + shift, min(ended, time) + shift
-        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous))
+        interval = _interval(steps, previous)
+        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval))
         previous = line
     return found
 
@@ -269,6 +279,13 @@ def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[f
     low, at = bisect_right(steps, (previous, float("inf"))), bisect_left(steps, (line, float("-inf")))
     before = max((step for _, step in steps[low:at]), default=None)
     return before, steps[at][1] if at < len(steps) else None
+
+
+def _interval(steps: list[tuple[int, float]], since: int) -> float:
+    """The usual difference between two steps of a run that begins at a line."""
+    first = bisect_left(steps, (since, float("-inf")))
+    near = [after - before for (_, before), (_, after) in pairwise(steps[first : first + _LOOKED_AT])]
+    return median([rise for rise in near if rise > 0] or [_FROM_START])
 
 
 def _last_words(
