@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import median
 
 from .run_boundaries import restarts_of
+from .runs import boundaries
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -62,6 +63,7 @@ def noise(values: Sequence[float]) -> float:
 def since_restart(column: Column, view: RunView) -> int:
     """The first sample of the latest run in the logs: what another one did is no measure."""
     begins = [restart.between[1] for restart in view.fact(restarts_of)]
+    begins += [one.time for one in view.fact(boundaries) if one.from_start]
     return bisect_right(column.times, max(begins)) if begins else 0
 
 

@@ -11,6 +11,7 @@ are one start, with downtime between them, until one gets under way.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import Window
+from perfmon.core import Window, median
 from perfmon.store import NUMBERS, Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
@@ -34,16 +35,22 @@ _NEAR_LINES = 3
 _SAME_START_S = 120.0
 """Logs of one run begin within so many seconds."""
 _FROM_START = 1.0
-"""A run whose first step is at most this began from its start."""
+"""A run whose first step is at most this, or one interval of those that it prints, began from its start."""
 _TRIED_AGAIN_S = 600.0
 """Supervisors restart what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
 after twice of that a person has done it."""
+_LOOKED_AT = 32
 _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
 _BANNER = 64
 """Characters of a first line that identify it; its end may hold settings."""
+_HEADED = 96
+"""The same of a line of which a timestamp, the name of a logger and a level may be the head."""
+_LOADING_S = 30.0
+"""A script of which a second one does without what the first one should have made prints earlier."""
+_WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
 _REFUSED = "startup-refused"
 _LINE = attrgetter("line")
 READY = "server-ready"
@@ -69,13 +76,21 @@ class Boundary:
     """The one before died in its start, and this one tries the same start once more."""
     began: int = 0
     """The line with which the one before began."""
+    interval: float = _FROM_START
+    """Steps between two that the runs print."""
 
     @property
     def resumed(self) -> bool:
         """It continues from a checkpoint of the one before."""
+        goes_on = self.first_step is not None and self.last_step is not None and self.first_step <= self.last_step + 1
+        return goes_on and not self.from_start
+
+    @property
+    def from_start(self) -> bool:
+        """Its steps begin from their start, after those of the one before."""
         return (
             self.first_step is not None and self.last_step is not None
-            and _FROM_START < self.first_step <= self.last_step + 1
+            and self.first_step <= max(_FROM_START, self.interval)
         )  # fmt: skip
 
 
@@ -98,7 +113,9 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    for line, time in sorted({*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts}):
+    starts = set(_after_dead_starts(state, work, view))
+    candidates = {*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts, *starts}
+    for line, time in sorted(candidates):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
             continue  # more words of the same start
@@ -112,9 +129,11 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
         failure = failure or next((row[2] for row in over if row[2] is not None), None)
         ended = failure.time if failure is not None else _last_words(state, line, over, work)
-        again = failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
+        again = (line, time) in starts and before is None
+        again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
         began, ended = time + shift, min(ended, time) + shift
-        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous))
+        interval = _interval(steps, previous)
+        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval))
         previous = line
     return found
 
@@ -212,6 +231,32 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
             yield (before.last_line + 1, before.time)
 
 
+def _after_dead_starts(state: SourceState, work: Sequence[ProgressTrack], view: RunView) -> Iterable[tuple[int, float]]:
+    """The first line behind a silence that follows a traceback of a start, where work came later.
+
+    An exception that a process survived has a silence behind it, too, while it loads. So the first line of the log has
+    to come again, or the traceback to begin in the script itself, where nothing was left to catch it.
+    """
+    causes = [one for one in view.failures(state.index) if one.role == "cause" and one.frame]
+    begun, first = 0, _head(state.first_text)
+    redated = [] if state.redated is None else [state.redated]
+    for gap in [*redated, *state.gaps] if causes and not state.idle_silence else ():
+        since = max(gap.line, begun)
+        behind = [one for one in causes if since < one.last_line < gap.upto <= one.last_line + _NEAR_LINES]
+        if not behind or _worked(work, begun, gap.upto) or not _worked(work, gap.upto, state.lines + 1):
+            continue
+        is_script = behind[-1].frame.get("entry") and not place_of(behind[-1].fields)
+        if (first and _head(gap.next_text) == first) or (is_script and gap.end - gap.start >= _LOADING_S):
+            begun = gap.upto
+            yield (gap.upto, behind[-1].time if gap is state.redated else gap.end)
+
+
+def _head(text: str) -> str:
+    """The common part of first lines that are alike; of one without words it is empty."""
+    head = NUMBERS.sub("#", text)[:_HEADED]
+    return head if _WORDS.search(head) else ""
+
+
 def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
     return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
@@ -234,6 +279,13 @@ def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[f
     low, at = bisect_right(steps, (previous, float("inf"))), bisect_left(steps, (line, float("-inf")))
     before = max((step for _, step in steps[low:at]), default=None)
     return before, steps[at][1] if at < len(steps) else None
+
+
+def _interval(steps: list[tuple[int, float]], since: int) -> float:
+    """The usual difference between two steps of a run that begins at a line."""
+    first = bisect_left(steps, (since, float("-inf")))
+    near = [after - before for (_, before), (_, after) in pairwise(steps[first : first + _LOOKED_AT])]
+    return median([rise for rise in near if rise > 0] or [_FROM_START])
 
 
 def _last_words(

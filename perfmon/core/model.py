@@ -235,10 +235,12 @@ class Gap:
     text: str = ""
     upto: int = 0
     """The line that ended it, where that is known: between the two are lines without a date."""
+    next_text: str = ""
+    """The text of that line, where it is known."""
 
     def moved(self, seconds: float) -> Gap:
         """Return the same gap that much later."""
-        return Gap(self.start + seconds, self.end + seconds, self.line, self.text, self.upto)
+        return Gap(self.start + seconds, self.end + seconds, self.line, self.text, self.upto, self.next_text)
 
 
 # --- Output of sources: blocks of whole lines, and notices of what is lost or unexpected ---

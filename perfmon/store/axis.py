@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import HEAD, SILENCE, Observation, Stamp
+from perfmon.core import HEAD, SILENCE, Gap, Observation, Stamp
 from perfmon.sources import SourceClock
 
 from .source_state import SourceState
@@ -54,10 +54,13 @@ def record_gap(
         # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
-            _add_gap(state, before, time, line, observations[1][0] + line_base if len(observations) > 1 else 0)
+            number, text = observations[1] if len(observations) > 1 else (-line_base, "")
+            state.last_silence = (line, (number + line_base, text))
+            _add_gap(state, before, time, *state.last_silence)
     elif kind == HEAD:
+        state.first_text = state.first_text or line[1]
         if state.tail is not None:
-            _add_gap(state, state.tail, time, state.last_line, line[0])
+            _add_gap(state, state.tail, time, state.last_line, line)
     else:
         state.tail, state.last_line = time, line
         state.note_line(time, line)
@@ -68,8 +71,8 @@ def record_gap(
                 state.note_line(latest, (number + line_base, text))
 
 
-def _add_gap(state: SourceState, since: float, until: float, line: tuple[int, str], upto: int) -> None:
-    """No dated line between the one at `since` and line `upto`, at `until`: a silence, if that is long."""
+def _add_gap(state: SourceState, since: float, until: float, line: tuple[int, str], upto: tuple[int, str]) -> None:
+    """No dated line between the one at `since` and the line `upto`, at `until`: a silence, if that is long."""
     since, line = state.advance_to(since, line)
     if until - since >= QUIET_FROM_S:
         state.add_gap(since, until, line, upto)
@@ -80,7 +83,7 @@ def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
     seconds = clock.rebased or 0.0
     clock.rebased = None
     if clock.jumped is not None:
-        state.add_gap(*clock.jumped, (0, ""))
+        state.add_gap(*clock.jumped, *state.last_silence)
         clock.jumped = None
     if clock.refused:
         state.note("dates more than a day away from neighbouring lines were ignored")
@@ -88,6 +91,9 @@ def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
         return
     store.shift(state.index, seconds)
     state.shift(seconds)
+    (line, text), (upto, next_text) = state.last_silence
+    if upto and clock.last is not None:
+        state.redated = Gap(clock.last, clock.last, line, text, upto, next_text)
 
 
 def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | None, mono: float | None) -> float:

@@ -91,6 +91,12 @@ class SourceState:
     """Time of the last dated line, on the log's own axis."""
     last_line: tuple[int, str] = (0, "")
     """Its number and text."""
+    first_text: str = ""
+    """The text of the first dated line."""
+    last_silence: tuple[tuple[int, str], tuple[int, str]] = ((0, ""), (0, ""))
+    """The lines on either side of the last one, be it that their dates were not believed yet."""
+    redated: Gap | None = None
+    """The one before which no date was believed: its length is unknown."""
     ended_at: float | None = None
     """Time at which something outside ended its run, from the text of a line without a clock at its head."""
     latest: float | None = None
@@ -109,6 +115,7 @@ class SourceState:
             if time is not None:
                 setattr(self, name, time + seconds)
         self.gaps = [gap.moved(seconds) for gap in self.gaps]
+        self.redated = None if self.redated is None else self.redated.moved(seconds)
         self.idle = [gap.moved(seconds) for gap in self.idle]
         self.idle_since = None if self.idle_since is None else self.idle_since.moved(seconds)
 
@@ -187,9 +194,9 @@ class SourceState:
             if len(self.idle) > _MAX_GAPS:
                 del self.idle[: _MAX_GAPS // 2]
 
-    def add_gap(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
-        """Add a time range without a dated line, after `line` (number, text) and up to line `upto`."""
-        self.gaps.append(Gap(start, end, *line, upto))
+    def add_gap(self, start: float, end: float, line: tuple[int, str], upto: tuple[int, str] = (0, "")) -> None:
+        """Add a time range without a dated line, after `line` (number, text) and up to the line `upto`."""
+        self.gaps.append(Gap(start, end, *line, *upto))
         if len(self.gaps) > _MAX_GAPS:
             self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)
 

@@ -95,7 +95,7 @@ class BlockTimes:
             if 0 < latest - mono < _RESTARTED_S and line - at_line <= LATE_LINES:
                 return  # a late line
             if mono - latest >= MIN_GAP_S:
-                gap = [(None, latest), (line,)]
+                gap = [(None, latest), (line, text)]
                 self.tick_gaps.append((SILENCE, at_line, self._offset + begin, None, mono, gap, last))
         self._furthest = (line, mono, text)
 
@@ -133,7 +133,8 @@ class BlockTimes:
             for low, high in () if _is_near(before, until) else self._gaps(anchors, before, until):
                 if low[1][0] != high[1][0]:  # the clock must know both neighbours to place them
                     records.append(self._record(SILENCE, low, [(low[1], None)]))
-                records.append(self._record(SILENCE, high, [(low[1], None), (self._number(high[0]),)], low[0]))
+                ended = (self._number(high[0]), self._text(high[0]))
+                records.append(self._record(SILENCE, high, [(low[1], None), ended], low[0]))
             before = until if is_behind(anchor[1], until[1]) and anchor is tail else anchor
         later = [(before[1], self._number(before[0]), self._text(before[0]))] if is_behind(last[1], before[1]) else []
         records.append(self._record(TAIL, last, later))

@@ -1,0 +1,57 @@
+"""A run that begins from its start after another one had ended is a new one: nothing was lost or made again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from perfmon.diagnosis.result import Diagnosis
+from perfmon.pipeline.signature_tests import diagnose_texts
+
+_BEGIN = datetime(2026, 3, 2, 10)
+_BANNER = (
+    "W{stamp} {pid} torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1"
+)
+
+
+def _banner(second: float, pid: int) -> str:
+    return _BANNER.format(stamp=f"{_BEGIN + timedelta(seconds=second):%m%d %H:%M:%S}.892892", pid=pid)
+
+
+def _line(second: float, text: str) -> str:
+    return f"{_BEGIN + timedelta(seconds=second):%Y-%m-%d %H:%M:%S},000 INFO: {text}"
+
+
+def _run(second: float, first: int, last: int, interval: int = 50) -> list[str]:
+    return [
+        _line(second + 20 * at, f"step {step}: loss 0.5000, lr 1e-4")
+        for at, step in enumerate(range(first, last + 1, interval))
+    ]
+
+
+def _told(*parts: list[str] | str) -> Diagnosis:
+    lines = [line for part in parts for line in ([part] if isinstance(part, str) else part)]
+    return diagnose_texts({"fit.log": "\n".join(lines)})
+
+
+def _lost(snapshot: Diagnosis) -> dict[str, float]:
+    return {row.cause: row.lost_s for row in snapshot.ledger}
+
+
+@pytest.mark.parametrize("interval", [50, 100])
+def test_a_counter_that_begins_from_its_start_resumes_nothing(interval: int) -> None:
+    first = _run(30, interval, 40 * interval, interval)
+    again = _run(9_000, interval, 30 * interval, interval)
+    snapshot = _told(_banner(0, 7001), first, _line(850, "End of training."), _banner(8_970, 8002), again)
+    assert snapshot.run.runs == 2
+    assert not {"downtime", "wasted-progress"} & _lost(snapshot).keys()
+    notes = " ".join(note for source in snapshot.run.sources for note in source.notes)
+    assert "another run starts" in notes
+    assert "again" not in notes
+
+
+def test_a_counter_that_goes_on_from_a_checkpoint_resumes_the_run() -> None:
+    snapshot = _told(_banner(0, 7001), _run(30, 50, 2_000), _banner(8_970, 8002), _run(9_000, 1_550, 3_000))
+    assert _lost(snapshot)["wasted-progress"] > 0
+    assert _lost(snapshot)["downtime"] > 0
