@@ -212,6 +212,23 @@ def _before_the_logs(view: RunView) -> Iterable[Window]:
         if counter.before is not None and counter.kind not in START_KINDS:
             shift = view.shift(counter.source)
             yield (counter.before[0] + shift, counter.before[1] + shift)
+        elif _was_seen_twice(counter, view):
+            shift, took = view.shift(counter.source), counter.elapsed_s or 0.0
+            yield (counter.time + shift - took * (counter.amount - 1) / counter.amount, counter.time + shift)
+
+
+def _was_seen_twice(counter: WorkCounter, view: RunView) -> bool:
+    """True for a bar that was drawn empty and next full, in a log without a clock: all of its time was work."""
+    return (
+        view.store.sources[counter.source].clockless
+        and counter.kind not in START_KINDS
+        and not counter.restarts
+        and not counter.first_amount
+        and not counter.first_elapsed_s
+        and counter.elapsed_s is not None
+        and counter.total is not None
+        and counter.amount == counter.rise == counter.total > 1
+    )
 
 
 def _by_spans(view: RunView, sources: Collection[int]) -> Iterable[Window]:

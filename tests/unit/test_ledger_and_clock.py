@@ -34,3 +34,16 @@ def test_steps_between_dated_lines_leave_the_startup_as_it_is() -> None:
         for n in range(10, 40)
     )
     assert _ledger(_HEAD + dated)["startup"] > 400
+
+
+def test_a_bar_that_is_seen_empty_and_next_full_was_no_startup() -> None:
+    ledger = _ledger("  0%|      | 0/760 [00:00<?, ?it/s]\n100%|######| 760/760 [26:32<00:00,  2.09s/it]\nsaved\n")
+    assert ledger["productive"] > 1500
+    assert ledger.get("startup", 0.0) < 10
+
+
+def test_a_download_that_is_seen_empty_and_next_full_is_no_work() -> None:
+    ledger = _ledger(
+        "Downloading: 0%|      | 0/760 [00:00<?, ?it/s]\nDownloading: 100%|##| 760/760 [26:32<00:00,  2.09s/it]\n"
+    )
+    assert "productive" not in ledger
