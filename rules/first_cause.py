@@ -20,7 +20,7 @@ from perfmon.store import Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .activity import activity_of, rhythm_at
 from .death import Death, kind_of_failure, name_ranks, same_failure
-from .runs import WEAK, boundaries, last_run_line, run_began, work_of
+from .runs import WEAK, boundaries, last_run_line, refused_launches, run_began, work_of
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -108,6 +108,8 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
     """True for a failure after which nothing of its run continued."""
     state = view.store.sources[failure.source]
     if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
+        return False
+    if failure in view.fact(refused_launches):
         return False
     own = work_of(state.index, view)
     if any(track.last_line > failure.last_line for track in own) and not _dies_on(failure, own, view):

@@ -21,7 +21,7 @@ from .open_spans import begun, in_flight, still_open
 from .run_boundaries import apart, restarts_of
 from .run_state import state_of
 from .run_view import BY_START, RunView
-from .runs import boundaries, downtime_of, run_began, wasted_of
+from .runs import boundaries, downtime_of, refused_launches, run_began, wasted_of
 from .silence import source_gaps
 from .stalls import stalls_of
 from .tracks import UPDATE, Item, Track
@@ -99,6 +99,8 @@ class View(RunView):
     """The time before the run got under way."""
     boundaries = _Fact(boundaries)
     """The beginnings of later runs in the same logs, by lines that state it."""
+    refused_launches = _Fact(refused_launches)
+    """Launches that were refused while an earlier one lives on."""
     run_began = _Fact(run_began)
     """Time at which the last run in the logs began."""
     downtime = _Fact(downtime_of)

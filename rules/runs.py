@@ -51,6 +51,9 @@ _HEADED = 96
 _LOADING_S = 30.0
 """A script of which a second one does without what the first one should have made prints earlier."""
 _WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
+_LAUNCHED_S = 10.0
+"""The processes of one launch print its banner within so many seconds."""
+_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 _REFUSED = "startup-refused"
 _LINE = attrgetter("line")
 READY = "server-ready"
@@ -105,7 +108,10 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     ends: list[tuple[int, float, Failure | None]] = [
         (mark.line, mark.time, None) for mark in view.run_marks(state.index, "end")
     ]
-    ends += [(one.line, one.time, one) for one in view.failures(state.index) if one.role in _ENDS]
+    refused = view.fact(refused_launches)
+    ends += [
+        (one.line, one.time, one) for one in view.failures(state.index) if one.role in _ENDS and one not in refused
+    ]
     ends.sort(key=itemgetter(0))
     openings = sorted(view.run_marks(state.index, "begin"), key=_LINE)
     begins = [(mark.line, mark.time) for mark in openings]
@@ -136,6 +142,35 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval))
         previous = line
     return found
+
+
+def refused_launches(view: RunView) -> list[Failure]:
+    """Launches that were refused because an earlier one in the same log still holds their address.
+
+    That one was launched alike, or at work, minutes before, and no line reports that it failed or ended.
+    """
+    return [
+        one
+        for one in view.store.progress.failures
+        if one.cause == _REFUSED and one.role == "cause" and _TAKEN.search(one.text) and _lives_on(one, view)
+    ]
+
+
+def _lives_on(refused: Failure, view: RunView) -> bool:
+    source, line = refused.source, refused.line
+    launches = sorted((mark for mark in view.run_marks(source, "begin") if mark.line < line), key=_LINE)
+    own = launches[-1] if launches else None
+    alike = [mark for mark in launches[:-1] if own is not None and banner(mark) == banner(own)]
+    if own is None or not alike or own.time - alike[-1].time < _LAUNCHED_S:
+        return False
+    earlier = alike[-1].line
+    over = [mark.line for mark in view.run_marks(source, "end")]
+    over += [one.line for one in view.failures(source) if one.role in _ENDS]
+    work = work_of(source, view)
+    if any(earlier < at < line for at in over) or _worked(work, own.line, line):
+        return False
+    lived = [track.times[at - 1] for track in work if (at := bisect_left(track.lines, own.line)) > 0]
+    return own.time - max([alike[-1].time, *lived]) <= _TRIED_AGAIN_S
 
 
 def _tries_again(

@@ -202,6 +202,7 @@ def _info(
         notes.append(alignment.notes[state.index])
     notes += _not_finite(state, view)
     notes += _other_run(state, view)
+    notes += _refused(state, view)
     notes += unfinished.notes(state.index)
     if state.stepped_back:
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
@@ -263,6 +264,15 @@ def _other_run(state: SourceState, view: View) -> list[str]:
         ]
     low, high = before[-1]
     return [f"starts {format_seconds(high - low)} after the previous logs: another run; the gap is not evaluated"]
+
+
+def _refused(state: SourceState, view: View) -> list[str]:
+    """Notes on launches that were refused while an earlier one lives on: they cost nothing."""
+    return [
+        f"line {one.line}: another launch was refused, as its port is in use; the earlier one continues"
+        for one in view.refused_launches
+        if one.source == state.index
+    ][:_SHOWN_RUNS]
 
 
 def _run_text(one: Boundary) -> str:

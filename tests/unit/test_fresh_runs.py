@@ -11,7 +11,8 @@ from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _BANNER = (
-    "W{stamp} {pid} torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1"
+    "W{stamp} {pid} torch/distributed/run.py:793] "
+    "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default"
 )
 
 
@@ -55,3 +56,36 @@ def test_a_counter_that_goes_on_from_a_checkpoint_resumes_the_run() -> None:
     snapshot = _told(_banner(0, 7001), _run(30, 50, 2_000), _banner(8_970, 8002), _run(9_000, 1_550, 3_000))
     assert _lost(snapshot)["wasted-progress"] > 0
     assert _lost(snapshot)["downtime"] > 0
+
+
+_REFUSED = """Traceback (most recent call last):
+  File "/opt/conda/bin/torchrun", line 33, in <module>
+    sys.exit(main())
+RuntimeError: The server socket has failed to listen on any local network address. port: 4321, useIpv6: 0, code: -98, \
+name: EADDRINUSE, message: address already in use"""
+
+
+def _failed(snapshot: Diagnosis) -> bool:
+    return any(finding.signature == "run-failed" for finding in snapshot.findings)
+
+
+@pytest.mark.parametrize("later", [[], _run(420, 50, 2_000)])
+def test_a_launch_that_is_refused_while_an_earlier_one_lives_on_is_no_failure(later: list[str]) -> None:
+    start = [_banner(0, 7001), _line(30, "Loading the data")]
+    snapshot = _told(start, _banner(240, 8002), _REFUSED, later)
+    assert not _failed(snapshot)
+    assert snapshot.run.runs == 1
+    assert "another launch was refused" in " ".join(note for one in snapshot.run.sources for note in one.notes)
+
+
+def test_a_launch_that_is_refused_alone_is_one() -> None:
+    assert _failed(_told(_banner(240, 8002), _REFUSED))
+
+
+def test_a_launch_that_is_refused_long_after_another_run_is_one() -> None:
+    assert _failed(_told(_banner(0, 7001), _run(30, 50, 2_000), _banner(90_000, 8002), _REFUSED))
+
+
+def test_a_launch_that_is_refused_after_a_failure_is_one() -> None:
+    died = 'Traceback (most recent call last):\n  File "/srv/fit.py", line 9, in <module>\nValueError: no such layer'
+    assert _failed(_told(_banner(0, 7001), _line(30, "Loading"), died, _banner(240, 8002), _REFUSED))
