@@ -237,7 +237,9 @@ def steps_covered(component: str, view: RunView) -> int:
     track = view.steps.get(component)
     if track is None:
         return 0
-    return max((_covered(column.values) for column in track.streams.values()), default=0)
+    return max(
+        (_covered(steps) for column in track.streams.values() for steps in parallel_counters(column.values)), default=0
+    )
 
 
 def _covered(steps: Sequence[float]) -> int:
@@ -250,6 +252,52 @@ def _covered(steps: Sequence[float]) -> int:
         elif after < before:  # the next epoch, or a run that restarted
             made += min(max(after, 1.0), usual)
     return round(made)
+
+
+_FEWEST_RETURNS, _RETURNING = 5, 0.2
+"""Number and share of steps at which another counter goes on, from which on several advance at once."""
+_MOST_PARALLEL = 16
+
+
+@dataclass(slots=True)
+class _Advance:
+    """A counter that advances while others do."""
+
+    steps: list[float]
+    rise: float = 0.0
+    returns: int = 0
+    """How often it went on after another one far from it."""
+
+    def continues_at(self, step: float) -> bool:
+        rise = step - self.steps[-1]
+        return rise == 0 or 0 < rise <= _LEAP * (self.rise or 1.0)
+
+
+def parallel_counters(steps: Sequence[float]) -> list[Sequence[float]]:
+    """The counters that advance at once in the step numbers of one log: 1, 301, 2, 302 are two; mostly it is one.
+
+    Runs or parts of one that write to the same log do that. An epoch or a run that begins again after the last one does
+    not return to it; ranks at nearly the same step are one counter.
+    """
+    falls = sum(after < before for before, after in pairwise(steps))
+    if falls < max(_FEWEST_RETURNS, _RETURNING * len(steps) / _MOST_PARALLEL):
+        return [steps]
+    recent: list[_Advance] = []
+    found: list[_Advance] = []
+    for step in steps:
+        at = next((at for at, one in enumerate(recent) if one.continues_at(step)), None)
+        if at is None:
+            recent.insert(0, _Advance([step]))
+            found.append(recent[0])
+            del recent[_MOST_PARALLEL:]
+            continue
+        one = recent.pop(at)
+        one.returns += at > 0 and abs(recent[0].steps[-1] - step) > _LEAP * (one.rise or 1.0)
+        one.rise = step - one.steps[-1] or one.rise
+        one.steps.append(step)
+        recent.insert(0, one)
+    parallel = [one for one in found if one.returns >= max(_FEWEST_RETURNS, _RETURNING * len(one.steps))]
+    return [one.steps for one in parallel] if len(parallel) > 1 else [steps]
 
 
 def _usual(pairs: Iterable[tuple[float, float]]) -> float:

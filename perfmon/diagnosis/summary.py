@@ -30,6 +30,7 @@ from perfmon.rules import (
     View,
     metrics_of,
     overdue_s,
+    parallel_counters,
     set_forward,
     steps_covered,
 )
@@ -203,6 +204,7 @@ def _info(
     notes += _not_finite(state, view)
     notes += _other_run(state, view)
     notes += _refused(state, view)
+    notes += _parallel(state, view)
     notes += unfinished.notes(state.index)
     if state.stepped_back:
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
@@ -246,9 +248,10 @@ def _other_run(state: SourceState, view: View) -> list[str]:
         return []
     own = [one for one in view.boundaries if one.source == state.index]
     if own:
-        return [_run_text(one) for one in own[:_SHOWN_RUNS]] + (
-            [f"{counted(len(own) - _SHOWN_RUNS, 'more run')} in this file"] if len(own) > _SHOWN_RUNS else []
-        )
+        notes = [_run_text(one) for one in own[:_SHOWN_RUNS]]
+        if len(own) > _SHOWN_RUNS:
+            notes.append(f"{counted(len(own) - _SHOWN_RUNS, 'more run')} in this file")
+        return notes + _cut_short(own, view)
     first, last = view.extent(state)
     before = [gap for gap in view.apart if gap[1] <= first]
     if not before:
@@ -266,6 +269,18 @@ def _other_run(state: SourceState, view: View) -> list[str]:
     return [f"starts {format_seconds(high - low)} after the previous logs: another run; the gap is not evaluated"]
 
 
+def _cut_short(runs: Sequence[Boundary], view: View) -> list[str]:
+    """Note on runs that began from their start again and again, each before the one before it was through."""
+    total = view.way.counter.total if view.way is not None and view.way.counter.kind == "step" else None
+    furthest = max((one.last_step for one in runs if one.last_step is not None), default=0.0)
+    if total is None or furthest >= total - 1 or len(runs) < _SHOWN_RUNS or not all(one.from_start for one in runs):
+        return []
+    return [
+        f"each of the {len(runs)} runs before the last one stopped short of step {total:,.0f} and the next one began "
+        f"from the start; the furthest came to step {furthest:,.0f}"
+    ]
+
+
 def _refused(state: SourceState, view: View) -> list[str]:
     """Notes on launches that were refused while an earlier one lives on: they cost nothing."""
     return [
@@ -273,6 +288,20 @@ def _refused(state: SourceState, view: View) -> list[str]:
         for one in view.refused_launches
         if one.source == state.index
     ][:_SHOWN_RUNS]
+
+
+def _parallel(state: SourceState, view: View) -> list[str]:
+    """Note on step counters that advance at once in a log: several runs write to it."""
+    for series in view.store.steps.values():
+        steps = [value for value, source in zip(series.values, series.sources, strict=True) if source == state.index]
+        counters = parallel_counters(steps)
+        if len(counters) > 1:
+            shown = ", ".join(f"{one[0]:.0f} to {one[-1]:.0f}" for one in counters[:_SHOWN_RUNS])
+            return [
+                f"{len(counters)} step counters advance at once ({shown}): several runs or parts of one write to this "
+                "log; give each a log of its own for its pace and its end"
+            ]
+    return []
 
 
 def _run_text(one: Boundary) -> str:

@@ -89,3 +89,32 @@ def test_a_launch_that_is_refused_long_after_another_run_is_one() -> None:
 def test_a_launch_that_is_refused_after_a_failure_is_one() -> None:
     died = 'Traceback (most recent call last):\n  File "/srv/fit.py", line 9, in <module>\nValueError: no such layer'
     assert _failed(_told(_banner(0, 7001), _line(30, "Loading"), died, _banner(240, 8002), _REFUSED))
+
+
+def _notes(lines: list[str]) -> str:
+    snapshot = _told(lines)
+    return " ".join([snapshot.summary, *(note for source in snapshot.run.sources for note in source.notes)])
+
+
+def test_two_runs_that_write_to_one_log_are_reported_and_counted_apart() -> None:
+    pairs = [_line(20 * at, f"step {step}: loss 0.5000, lr 1e-4") for at in range(80) for step in (at + 1, 4_000 + at)]
+    notes = _notes(pairs)
+    assert "2 step counters advance at once (1 to 80, 4000 to 4079)" in notes
+    assert "80 steps observed" in notes
+
+
+def test_ranks_and_epochs_are_no_runs_at_once() -> None:
+    ranks = [_line(20 * at, f"step {at + late}: loss 0.5") for at in range(80) for late in (1, 0, 1, 1)]
+    epochs = [_line(20 * at, f"step {at % 10}: loss 0.5") for at in range(80)]
+    for lines in (ranks, epochs):
+        assert "advance at once" not in _notes(lines)
+
+
+@pytest.mark.parametrize(("last", "is_short"), [(30, True), (100, False)])
+def test_runs_that_never_reach_their_goal_are_reported(last: int, is_short: bool) -> None:
+    runs = [
+        _line(400 * run + 2 * step, f"step {step}/100 loss 0.5000 lr 1e-4 time 2.0s")
+        for run in range(6)
+        for step in range(1, last + 1)
+    ]
+    assert ("5 runs before the last one stopped short of step 100" in _notes(runs)) is is_short
