@@ -226,6 +226,25 @@ def outlasts_clock(view: RunView) -> bool:
     return False
 
 
+def is_past_clock(view: RunView) -> bool:
+    """True where most of the work comes after the last line with a clock, and no line of it has a duration: how long it
+    took is unknown.
+    """
+    if not view.timed or view.present is not None:
+        return False
+    inside = behind = 0
+    for state in view.logs:
+        for track in view.store.progress.of(state.index):
+            if track.kind in START_KINDS or state.polled:
+                continue
+            clocked = state.last_line[0] if state.clocked else track.last_line
+            later = {time for time, line in zip(track.times, track.lines, strict=True) if line > clocked}
+            lines = track.all_lines()
+            count = len(lines) - bisect_right(lines, clocked) if len(later) <= 1 else 0
+            behind, inside = behind + count, inside + len(lines) - count
+    return behind >= FEW and behind > inside
+
+
 # --- How many steps were made, whatever share of them the logs print: a line every 50 iterations covers 50 ---
 
 _LEAP = 20.0

@@ -77,6 +77,7 @@ def way_of(view: RunView) -> Way | None:
     if not counters:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
+    best = next((one for one in _counters_of_epochs(view) if best.kind == "step" and _holds(one, best)), best)
     left = max(0.0, (best.total or 0.0) - best.amount)
     made, took = best.amount - best.first_amount, best.time - best.first
     if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
@@ -85,6 +86,17 @@ def way_of(view: RunView) -> Way | None:
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _counters_of_epochs(view: RunView) -> list[WorkCounter]:
+    """The counters of several epochs with a total."""
+    return [one for one in view.store.progress.counters.values() if one.kind == "epochs" and (one.total or 0.0) > 1.0]
+
+
+def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
+    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
+    first = epochs.amount == epochs.first_amount and not epochs.restarts
+    return first and (epochs.source, epochs.line) == (steps.source, steps.line)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:

@@ -19,8 +19,8 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import Window, median
-from perfmon.store import NUMBERS, Failure, ProgressTrack, RunMark, SourceState, place_of
+from perfmon.core import BETWEEN_RUNS_S, Window, median
+from perfmon.store import COUNTED, NUMBERS, Fall, Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
 
@@ -81,6 +81,8 @@ class Boundary:
     """The line with which the one before began."""
     interval: float = _FROM_START
     """Steps between two that the runs print."""
+    unit: str = "step"
+    """What the two count: steps, or epochs, episodes and the like where the log has no steps."""
 
     @property
     def resumed(self) -> bool:
@@ -115,18 +117,25 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     ends.sort(key=itemgetter(0))
     openings = sorted(view.run_marks(state.index, "begin"), key=_LINE)
     begins = [(mark.line, mark.time) for mark in openings]
+    only_with_falls = {mark.line for mark in openings if "settings" in mark.fields}
     steps = _steps(state.index, view)
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
     starts = set(_after_dead_starts(state, work, view))
-    candidates = {*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts, *starts}
+    candidates = {*begins, *_after_failures(ends, work, steps, view), *_after_falls(state, view), *scripts, *starts}
     for line, time in sorted(candidates):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
             continue  # more words of the same start
         before, after = _around(steps, previous, line)
+        fell = None
+        if before is None or after is None:
+            fell = _fall_at(state.index, previous, line, view)
+            before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
+        if line in only_with_falls and not falls:
+            continue  # it is printed once a process, or more often
         if not over and not falls:
             continue
         goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
@@ -138,10 +147,22 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         again = (line, time) in starts and before is None
         again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
         began, ended = time + shift, min(ended, time) + shift
-        interval = _interval(steps, previous)
-        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval))
+        interval, unit = _interval(steps, previous), "step" if fell is None else fell.kind.removesuffix("s")
+        found.append(
+            Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval, unit)
+        )
         previous = line
     return found
+
+
+def _fall_at(source: int, previous: int, line: int, view: RunView) -> Fall | None:
+    """The counter of epochs, episodes or the like that was before a line, and began again or went back behind it."""
+    found = [
+        fall
+        for fall in view.store.progress.falls
+        if fall.source == source and fall.kind in COUNTED and previous < fall.since < line <= fall.line
+    ]
+    return min(found, key=lambda fall: (-COUNTED.index(fall.kind), fall.line), default=None)
 
 
 def refused_launches(view: RunView) -> list[Failure]:
@@ -210,13 +231,18 @@ def work_of(source: int, view: RunView) -> list[ProgressTrack]:
 
 
 def _after_failures(
-    ends: Iterable[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack], steps: list[tuple[int, float]]
+    ends: Iterable[tuple[int, float, Failure | None]],
+    work: Iterable[ProgressTrack],
+    steps: list[tuple[int, float]],
+    view: RunView,
 ) -> Iterable[tuple[int, float]]:
     """The first progress after a failure where the steps fall back, without a banner."""
     for line, _, failure in ends:
         if failure is None:
             continue
         before, after = _around(steps, 0, line)
+        fell = _fall_at(failure.source, 0, line, view) if before is None or after is None else None
+        before, after = (before, after) if fell is None else (fell.before, fell.after)
         if before is None or after is None or after > before:
             continue
         first = [
@@ -236,9 +262,11 @@ def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float
     log = view.store.progress
     if log.quick_falls[state.index]:
         return
+    began_again = {fall.line for fall in log.falls if fall.source == state.index and fall.kind != "step"}
     pauses = sorted(leap.end - leap.start for leap in log.leaps if leap.source == state.index and not leap.fell)
     for leap in log.leaps:
         cut_short = leap.total is not None and leap.before < _NEARLY * leap.total
+        cut_short |= leap.total is None and leap.line in began_again and leap.end - leap.start >= BETWEEN_RUNS_S
         if leap.source != state.index or not leap.fell or not (leap.after > _FROM_START or cut_short):
             continue
         if len(pauses) >= _FEW and leap.end - leap.start <= _UNUSUAL * pauses[len(pauses) // 2]:
@@ -375,7 +403,7 @@ def wasted_of(view: RunView) -> list[Window]:
     """The time in which a resumed run made steps again that the one before it had made already."""
     windows = []
     for one in view.fact(boundaries):
-        if not one.resumed or one.last_step is None:
+        if not one.resumed or one.last_step is None or one.unit != "step":
             continue
         shift = view.shift(one.source)
         for series in view.store.steps.values():

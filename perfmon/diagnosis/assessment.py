@@ -31,7 +31,17 @@ from perfmon.core import (
     median,
     without,
 )
-from perfmon.rules import DEFAULT_ASYNC_LEVEL, Bands, Found, Signature, View, component_states, find, overdue_s
+from perfmon.rules import (
+    DEFAULT_ASYNC_LEVEL,
+    Bands,
+    Found,
+    Signature,
+    View,
+    component_states,
+    find,
+    is_past_clock,
+    overdue_s,
+)
 from perfmon.store import Recent, Store
 
 from .result import (
@@ -133,6 +143,8 @@ def judge(
 
 _PROOF = 3
 """Progress of a kind that proves a working run."""
+_MORE_PROOF = 8
+"""The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
 _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 
@@ -156,6 +168,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         runs,
         role_gpus(view),
         None if view.limit is None else view.limit.left_s,
+        is_past_clock(view),
     )
 
 
@@ -170,7 +183,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if not view.activity.tracks and lines and events < _READ_SHARE * lines:
         return Assessment.UNREADABLE
-    if view.activity.count < _PROOF:
+    if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state

@@ -52,6 +52,8 @@ class Goal:
     """The unit of the counter: step, samples, tokens ..."""
     remaining_s: float | None = None
     """At the usual speed of the run; else as its own line estimates it."""
+    passes: int = 1
+    """How often the counter began in the last run: for folds, models or settings of one script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class RunInfo:
     """GPUs by role (trainer, inference), where lines report them."""
     limit_left_s: float | None = None
     """Seconds that it may continue by the limit that a line reports, from the end of what is observed."""
+    past_clock: bool = False
+    """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,8 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
             "schema": SCHEMA,
             "perfmon": snapshot.version,
             "run": _fields(run, "state", "since", "components", "runs")
-            | {"goal": run.goal and _fields(run.goal, "done", "total", "unit", "remaining_s")}
-            | _fields(run, "limit_left_s", "start", "end", "wall_s", "time_base")
+            | {"goal": run.goal and _fields(run.goal, "done", "total", "unit", "remaining_s", "passes")}
+            | _fields(run, "limit_left_s", "start", "end", "wall_s", "time_base", "past_clock")
             | {"sources": [_fields(source, *_SOURCE) for source in run.sources]},
             "assessment": snapshot.assessment,
             "verdict": snapshot.verdict and _fields(snapshot.verdict, *_VERDICT),

@@ -173,6 +173,8 @@ def run_line(run: RunInfo) -> str:
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
+    if run.past_clock:
+        observed = f"no timestamps after {format_seconds(run.wall_s)}"
     going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
     read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
     return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
@@ -180,11 +182,12 @@ def run_line(run: RunInfo) -> str:
 
 def goal_text(goal: Goal) -> str:
     """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is told."""
+    again = f" in pass {goal.passes}" if goal.passes > 1 else ""
     if goal.total is None:
-        return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}"
+        return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}{again}"
     unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
     left = f", about {format_seconds(goal.remaining_s)} left" if goal.remaining_s else ""
-    return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"
+    return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{again}{left}"
 
 
 def limits_text(metric: MetricStats) -> tuple[str, str, str]:

@@ -9,9 +9,9 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .assembler import Assembler
     from .axis import extend_extent
-    from .counters import ProgressTrack, WorkCounter
+    from .counters import Fall, ProgressTrack, WorkCounter
     from .latest_readings import LatestReadings, Seen
-    from .progress import NUMBERS, STEP_KINDS, Failure, RunMark, place_of
+    from .progress import COUNTED, NUMBERS, STEP_KINDS, Failure, RunMark, place_of
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, on_own_axes
 
@@ -20,9 +20,9 @@ __getattr__ = lazy_face(
     {
         "assembler": "Assembler",
         "axis": "extend_extent",
-        "counters": "ProgressTrack,WorkCounter",
+        "counters": "Fall,ProgressTrack,WorkCounter",
         "latest_readings": "LatestReadings,Seen",
-        "progress": "Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
+        "progress": "COUNTED,Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
         "source_state": "SourceState",
         "store": "HangNote,NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",
     },

@@ -310,6 +310,19 @@ class Leap:
         return self.after < self.before
 
 
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """A counter that began again or went back: the next run, the next fold, or another model."""
+
+    source: int
+    kind: str
+    since: int
+    """The line of the value before."""
+    line: int
+    before: float
+    after: float
+
+
 @dataclass(slots=True)
 class WorkCounter:
     """A counter of a log that grows towards a total: a progress bar, `step 7/100`."""

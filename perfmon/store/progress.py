@@ -16,7 +16,7 @@ from math import inf
 
 from perfmon.core import Fields, median
 
-from .counters import Leap, ProgressTrack, WorkCounter, unnamed_before
+from .counters import Fall, Leap, ProgressTrack, WorkCounter, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -39,6 +39,17 @@ _KEPT_PACE = 0.5
 _FAR_MORE = 4.0
 """Times its pace: no step becomes so much quicker over a pause."""
 _MOST_MARKS = 2_000
+_PLANS = {
+    "epochs": ("epochs",),
+    "episodes": ("episodes",),
+    "step": ("steps", "iterations"),
+    "iterations": ("iterations",),
+    "timesteps": ("timesteps",),
+}
+"""Kinds of counters, and the fields of a setting that hold their total."""
+_MOST_FALLS = 1_000
+COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
+"""Kinds of counters that are the progress of a run, the finest first."""
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _MOST_KEY = 80
 _MOST_UNNAMED = 512
@@ -111,6 +122,10 @@ class ProgressLog:
         self._chained: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
         self.leaps: list[Leap] = []
+        self.falls: list[Fall] = []
+        """Of counters of epochs, episodes and the like."""
+        self.planned: dict[tuple[int, str], float] = {}
+        """By log and kind: the total that a setting in the log states; 0 where several differ, or it was exceeded."""
         self.quick_falls: Counter[int] = Counter()
         """By log: how often a counter fell without a pause, as steps of epochs do, and those of several processes."""
         self._steps: dict[tuple[int, str], tuple[float, float, float, float, float]] = {}
@@ -178,6 +193,8 @@ class ProgressLog:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
         known = self.counters.get(slot)
+        if total is None and elapsed_s is None and self.planned:
+            total = self._plan(slot, amount)
         if known is None and total is not None:
             known = self._named_now(slot, label, amount, total, elapsed_s)
         if known is None:
@@ -192,6 +209,8 @@ class ProgressLog:
         full = total is None or amount >= total
         restarted = full and amount == known.amount and label != known.label  # the next epoch's bar, shown full
         known.label = label
+        if amount < known.amount and elapsed_s is None and len(self.falls) < _MOST_FALLS:
+            self.falls.append(Fall(source, kind, known.line, line, known.amount, amount))
         if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
@@ -213,6 +232,19 @@ class ProgressLog:
         known.amount, known.total = amount, total if total is not None else known.total
         known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
         return max(0.0, passed)
+
+    def _plan(self, slot: tuple[int, str, str], amount: float) -> float | None:
+        """The total of a counter that no line of its own states, but a setting does."""
+        source, kind, _ = slot
+        planned = self.planned.get((source, kind), 0.0)
+        if amount <= planned:
+            return planned
+        if planned:
+            self.planned[source, kind] = 0.0
+            known = self.counters.get(slot)
+            if known is not None and known.total == planned:
+                known.total = None
+        return None
 
     def _named_now(
         self, slot: tuple[int, str, str], label: str, amount: float, total: float, elapsed_s: float | None
@@ -358,7 +390,12 @@ class ProgressLog:
                 return
 
     def mark(self, mark: RunMark) -> None:
-        """A run begins or ends."""
+        """A run begins or ends, or a setting states how long it is to be."""
+        for kind, names in _PLANS.items() if mark.kind == "plan" else ():
+            for name in names:
+                if (value := mark.fields.get(name)) is not None:
+                    amount, slot = float(str(value).replace(",", "")), (mark.source, kind)
+                    self.planned[slot] = amount if self.planned.get(slot, amount) == amount else 0.0
         if len(self.marks) < _MOST_MARKS:
             self.marks.append(mark)
 

@@ -162,6 +162,46 @@ def _read_bar(body: str) -> Values:
     return read_bar(body)
 
 
+_SETTINGS = re.compile(
+    r"(?:[^\w\s]{1,4} ?)?(?:(?:args?|arguments|config|parameters|opts?|options|settings|hparams)\s?[:=]{0,2}\s{0,4})?"
+    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device)",
+    re.IGNORECASE,
+)
+_PLANNED = re.compile(
+    r"""(?ix)(?<![\w.])["']?(?:
+    (?P<epochs>(?:(?:num|n|max|nb|total|num_train|training|train)_?)?epochs|(?:num|max|total)_epoch|total[ ]epochs)
+    |(?P<steps>(?:max|total|num)_(?:train(?:ing)?_)?steps|total[ ](?:optimization|train(?:ing)?)[ ]steps)
+    |(?P<iterations>(?:max|total|num)_iter(?:s|ations)?)
+    |(?P<episodes>(?:num|max|n|total)_episodes)
+    |(?P<timesteps>total_timesteps)
+    )["']?\s{0,20}[:=]\s{0,20}(?P<n>[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,10})(?=[\s,;)}\]]|$)"""
+)
+_ANNOUNCED = re.compile(r"(?i)\btraining for (?P<n>\d{1,6}) epochs\b")
+_PROGRESS = re.compile(r"(?i)\b(?:loss|acc(?:uracy)?|reward|lr)\W{1,4}\d|\d(?:it/s|s/it)")
+"""A line with figures, or with few settings: those of an epoch, not of a run."""
+_LISTED = 5
+
+
+def read_settings(body: str) -> Values:
+    """`settings`, where a line begins with what a script prints when it starts, and the totals of what it counts:
+    `epochs`, `steps`, `iterations`, `episodes`, `timesteps`; none of which the line has two.
+    """
+    head = _SETTINGS.match(body)
+    values: Values = {} if head is None else {"settings": head["settings"]}
+    seen: dict[str, set[str]] = {}
+    for found in _PLANNED.finditer(body):
+        name = next(name for name in _PLANS if found[name] is not None)
+        seen.setdefault(name, set()).add(found["n"].replace(",", ""))
+    if (announced := _ANNOUNCED.search(body)) is not None:
+        seen.setdefault("epochs", set()).add(announced["n"])
+    if seen and head is None and _PROGRESS.search(body) is not None and body.count("=") + body.count(":") < _LISTED:
+        return values
+    return values | {name: each.pop() for name, each in seen.items() if len(each) == 1}
+
+
+_PLANS = ("epochs", "steps", "iterations", "episodes", "timesteps")
+
+
 def _read_step(body: str) -> Values:
     from .step_lines import read_step
 
@@ -170,6 +210,7 @@ def _read_step(body: str) -> Values:
 
 READERS: dict[Style, Callable[[str], Values]] = {
     "kv": read_kv,
+    "settings": read_settings,
     "commas": read_commas,
     "dashes": read_dashes,
     "pipes": read_pipes,

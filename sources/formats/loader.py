@@ -83,8 +83,8 @@ def _emit(table: Table) -> Emit:
         values.setdefault("role", "cause")
     if values.get("role") and (kind != "failure" or values["role"] not in FAILURE_ROLES):
         raise table.wrong("role", f"expected one of {', '.join(FAILURE_ROLES)}, of a failure")
-    if kind == "run" and name not in ("begin", "end"):
-        raise table.wrong("run", "expected begin or end")
+    if kind == "run" and name not in ("begin", "end", "plan"):
+        raise table.wrong("run", "expected begin, end or plan")
     return Emit(kind, name, **values)
 
 

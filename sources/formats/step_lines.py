@@ -118,7 +118,7 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with
-    their unit. {} for any other.
+    their unit; `in_epoch` and `epochs` where it tells of a step and its epoch. {} for any other.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
@@ -142,6 +142,8 @@ def read_step(body: str) -> dict[str, Any]:
         return {}  # an accuracy in a sentence
     if total is not None and number > total:
         return {}
+    if name != "epoch" and (within := next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)):
+        figures["in_epoch"], figures["epochs"] = within["n"], within["of"]
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
         figures["epoch_time"] = f"{took['time']}s"
     figures[name] = f"{number}"
