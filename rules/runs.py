@@ -134,7 +134,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
             fell = _fall_at(state.index, previous, line, view)
             before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
-        if line in only_with_falls and not falls:
+        if line in only_with_falls and not falls and not _is_repeated(openings, (previous, line), over):
             continue  # it is printed once a process, or more often
         if not over and not falls:
             continue
@@ -153,6 +153,18 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         )
         previous = line
     return found
+
+
+def _is_repeated(
+    openings: Sequence[RunMark], lines: tuple[int, int], over: Sequence[tuple[int, float, Failure | None]]
+) -> bool:
+    """Settings of a script that are printed once more after it had failed."""
+    previous, line = lines
+    failed = [row[0] for row in over if row[2] is not None]
+    own = next((mark for mark in openings if mark.line == line), None)
+    return own is not None and any(
+        banner(mark) == banner(own) for mark in openings if failed and previous <= mark.line < failed[0]
+    )
 
 
 def _fall_at(source: int, previous: int, line: int, view: RunView) -> Fall | None:

@@ -82,6 +82,9 @@ _NAMES = {
         r"(?:acc(?:uracy)?|acc@?\d|top-?\d|f1(?:[ _-]score)?|auc|auroc|m?ap|m?iou|psnr|ssim|mae|mse|rmse|ppl|perplexity"
         r"|wer|cer|bleu|error|err)"
     ),
+    "part": (
+        r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|loss_[a-z0-9]{1,16}"
+    ),
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
 _FIELD = re.compile(
@@ -211,6 +214,7 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
     marked = False
     for found in _FIELD.finditer(body):
         name = next(name for name in _NAMES if found[name] is not None)
+        name = "quality" if name == "part" else name
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
         bare = not found["mark_before"].strip()
         if name in figures or evaluated is not None:
@@ -259,7 +263,8 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
 
 def figure_of(name: str) -> str | None:
     """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
-    return next((figure for figure, names in _NAMES.items() if re.fullmatch(f"(?i:{names})", name)), None)
+    named = (figure for figure, names in _NAMES.items() if figure != "part" and re.fullmatch(f"(?i:{names})", name))
+    return next(named, None)
 
 
 # --- Reads frames of tqdm's progress bars, whatever program draws them ---
