@@ -130,14 +130,14 @@ def _last_work(state: SourceState, view: RunView) -> int:
 
 
 def _last_epoch_at(state: SourceState, since: int, last: int, view: RunView) -> float | None:
-    """The time of the results of the last epoch or episode of a log: one line each, and nothing of the kind after it."""
+    """The time of the results of the last epoch or episode of a log: one line each, nothing of the kind after it."""
     begun = sum(one.source == state.index for one in view.fact(boundaries))
     full = [
         counter
         for counter in view.counters(state.index)
         if counter.kind in ("epochs", "episodes") and counter.elapsed_s is None
         and counter.total and counter.restarts <= begun
-        and counter.amount >= (counter.total if counter.first_amount else counter.total - 1)  # they may count from 0
+        and counter.amount >= (counter.total if counter.began_at else counter.total - 1)  # they may count from 0
         and since <= counter.line == last and state.lines - counter.line <= _LAST_LINES
     ]  # fmt: skip
     for counter in full:

@@ -20,7 +20,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from perfmon.core import BETWEEN_RUNS_S, Window, median
-from perfmon.store import COUNTED, NUMBERS, Fall, Failure, ProgressTrack, RunMark, SourceState, place_of
+from perfmon.store import COUNTED, NUMBERS, Failure, Fall, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
 
@@ -148,9 +148,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
         began, ended = time + shift, min(ended, time) + shift
         interval, unit = _interval(steps, previous), "step" if fell is None else fell.kind.removesuffix("s")
-        found.append(
-            Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval, unit)
-        )
+        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous, interval, unit))
         previous = line
     return found
 

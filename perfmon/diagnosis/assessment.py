@@ -44,6 +44,7 @@ from perfmon.rules import (
 )
 from perfmon.store import Recent, Store
 
+from .goal import goal_of
 from .result import (
     Assessment,
     ClockOffset,
@@ -54,7 +55,6 @@ from .result import (
     Verdict,
 )
 from .summary import (
-    goal_of,
     metric_stats,
     no_verdict_text,
     role_gpus,

@@ -60,6 +60,8 @@ def record_gap(
     elif kind == HEAD:
         state.first_text = state.first_text or line[1]
         if state.tail is not None:
+            if time == state.tail:  # as is a line of which the date is doubted
+                state.last_silence = (state.last_line, line)
             _add_gap(state, state.tail, time, state.last_line, line)
     else:
         state.tail, state.last_line = time, line
@@ -84,6 +86,7 @@ def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
     clock.rebased = None
     if clock.jumped is not None:
         state.add_gap(*clock.jumped, *state.last_silence)
+        store.progress.jumped(state.index, *clock.jumped)
         clock.jumped = None
     if clock.refused:
         state.note("dates more than a day away from neighbouring lines were ignored")

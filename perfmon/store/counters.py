@@ -348,6 +348,8 @@ class WorkCounter:
     """Number of restarts."""
     rise: float = 1.0
     """By how much it grew last."""
+    began_at: float = 0.0
+    """The first amount since it began or fell: 0 where it counts from 0."""
     text: str = ""
     """The line that showed it last."""
     label: str = ""
@@ -355,3 +357,25 @@ class WorkCounter:
     before: tuple[float, float] | None = None
     """The time that it had counted for, by its own clock, when it was seen first, or full after nothing: what a full
     one took was its work. Else without what its first item took, which may hold a start."""
+
+
+LEAP_S = 30.0
+"""Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
+_FAR_MORE = 4.0
+"""Times its pace: no step becomes so much quicker over a pause."""
+
+
+def counted_before(
+    time: float, amount: float, elapsed_s: float | None, total: float | None
+) -> tuple[float, float] | None:
+    """The time that a counter had counted for when it was seen first, by its own clock; None where it shows none."""
+    if elapsed_s is None or elapsed_s <= 0 or amount <= 0:
+        return None
+    items = amount if amount == total else amount - 1
+    return (time - elapsed_s * items / amount, time) if items > 0 else None
+
+
+def has_jumped(known: WorkCounter, time: float, amount: float) -> bool:
+    """Return True if a counter grew far more over a pause than its pace explains."""
+    passed, took, made = time - known.time, known.time - known.first, known.amount - known.first_amount
+    return passed >= LEAP_S and made > 0 and (amount - known.amount) * took > _FAR_MORE * made * passed

@@ -16,7 +16,7 @@ from math import inf
 
 from perfmon.core import Fields, median
 
-from .counters import Fall, Leap, ProgressTrack, WorkCounter, unnamed_before
+from .counters import LEAP_S, Fall, Leap, ProgressTrack, WorkCounter, counted_before, has_jumped, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -29,15 +29,11 @@ _MOST_ALIKE = 20
 """Of equal failures of a log the first are kept, and the last; the others are counted."""
 _MOST_RUNS = 200
 """Limit if work continued between two of them: each may have ended a run of its own."""
-_LEAP_S = 30.0
-"""Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
 _MOST_LEAPS = 1_000
 _UNUSUAL = 3.0
 """Times what a counter usually takes is a pause."""
 _KEPT_PACE = 0.5
 """Share of its usual pace at which a counter that went on over a pause was at work in it."""
-_FAR_MORE = 4.0
-"""Times its pace: no step becomes so much quicker over a pause."""
 _MOST_MARKS = 2_000
 _PLANS = {
     "epochs": ("epochs",),
@@ -125,9 +121,11 @@ class ProgressLog:
         self.falls: list[Fall] = []
         """Of counters of epochs, episodes and the like."""
         self.planned: dict[tuple[int, str], float] = {}
-        """By log and kind: the total that a setting in the log states; 0 where several differ, or it was exceeded."""
+        """By log and kind the total that a setting states; 0 where several differ, or it was exceeded."""
         self.quick_falls: Counter[int] = Counter()
         """By log: how often a counter fell without a pause, as steps of epochs do, and those of several processes."""
+        self._quick: dict[int, list[Leap]] = {}
+        """By log: the last of them, those of one line."""
         self._steps: dict[tuple[int, str], tuple[float, float, float, float, float]] = {}
         """By log and component: the first step and its time, the last one and its time, and by how much it rose."""
         self._worked_at: dict[tuple[int, str, str], int] = {}
@@ -146,7 +144,7 @@ class ProgressLog:
         first, began, last, then, rise = self._steps.get(slot, (step, time, -inf, time, 1.0))
         if last == step:
             return
-        if step < last or (last > -inf and time - then >= _LEAP_S):
+        if step < last or (last > -inf and time - then >= LEAP_S):
             self._leap(Leap(source, then, time, line, last, step, False), (first, began), rise)
         if step < last:
             self._steps[slot] = (step, time, step, time, rise)
@@ -162,12 +160,22 @@ class ProgressLog:
         amount, time = first
         passed = leap.end - leap.start
         usual = (leap.start - time) / (leap.before - amount) if leap.before > amount and leap.start > time else 0.0
-        if leap.fell and passed <= max(_LEAP_S, _UNUSUAL * usual * rise):
+        if leap.fell and passed <= max(LEAP_S, _UNUSUAL * usual * rise):
             self.quick_falls[leap.source] += 1
-        if passed < _LEAP_S or len(self.leaps) >= _MOST_LEAPS:
+            same = [one for one in self._quick.get(leap.source, ()) if one.line == leap.line]
+            self._quick[leap.source] = [*same, leap]
+        if passed < LEAP_S or len(self.leaps) >= _MOST_LEAPS:
             return
         leap.kept_pace |= 0 < _KEPT_PACE * passed <= (leap.after - leap.before) * usual
         self.leaps.append(leap)
+
+    def jumped(self, source: int, before: float, until: float) -> None:
+        """The date of a log, doubted so far, really was another one: there was a pause behind the last dated line."""
+        for leap in self._quick.pop(source, ()) if len(self.leaps) < _MOST_LEAPS else ():
+            if abs(leap.end - before) <= _WHOLE_S:
+                self.quick_falls[source] -= 1
+                leap.end = until
+                self.leaps.append(leap)
 
     def usual_step_s(self) -> float:
         """Recent seconds between two steps, of the component with most of them; 0: no rhythm yet."""
@@ -200,7 +208,7 @@ class ProgressLog:
         if known is None:
             self.counters[slot] = WorkCounter(
                 kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
-                label=label, before=_counted_before(time, amount, elapsed_s, total),
+                began_at=amount, label=label, before=counted_before(time, amount, elapsed_s, total),
             )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
@@ -211,18 +219,19 @@ class ProgressLog:
         known.label = label
         if amount < known.amount and elapsed_s is None and len(self.falls) < _MOST_FALLS:
             self.falls.append(Fall(source, kind, known.line, line, known.amount, amount))
-        if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
+        if amount < known.amount or (amount != known.amount and time - known.time >= LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
             self._leap(leap, (known.first_amount, known.first), known.rise)
-        if _jumped(known, time, amount):  # another start went on from a later checkpoint
+        if has_jumped(known, time, amount):  # another start went on from a later checkpoint
             known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
         if amount < known.amount or passed < 0 or restarted:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
+            known.began_at = amount
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
         if not known.amount and not known.restarts and full and total is not None:
-            known.before = _counted_before(time, amount, elapsed_s, total)
+            known.before = counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line
             if amount > 0:
@@ -429,21 +438,6 @@ class ProgressLog:
     def sources(self) -> Iterable[int]:
         """Logs with progress."""
         return {index for index, _ in self.tracks}
-
-
-def _counted_before(
-    time: float, amount: float, elapsed_s: float | None, total: float | None
-) -> tuple[float, float] | None:
-    if elapsed_s is None or elapsed_s <= 0 or amount <= 0:
-        return None
-    items = amount if amount == total else amount - 1
-    return (time - elapsed_s * items / amount, time) if items > 0 else None
-
-
-def _jumped(known: WorkCounter, time: float, amount: float) -> bool:
-    """Return True if a counter grew far more over a pause than its pace explains."""
-    passed, took, made = time - known.time, known.time - known.first, known.amount - known.first_amount
-    return passed >= _LEAP_S and made > 0 and (amount - known.amount) * took > _FAR_MORE * made * passed
 
 
 def _alike(text: str) -> str:

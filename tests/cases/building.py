@@ -47,6 +47,10 @@ class Truth:
     """Signatures and causes that must not be named: what is only an echo of something else, or no failure at all."""
     also: frozenset[str] = frozenset()
     """Findings beside the verdict that are right, too."""
+    goal: str | None = None
+    """The progress as the report tells it, without the time that is left: `19 of 20 epochs`."""
+    runs: int | None = None
+    """How many runs the files hold."""
     lost_s: float | None = None
     """What the verdict costs, give or take `tolerance`."""
     tolerance: float = 0.25

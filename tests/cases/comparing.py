@@ -78,6 +78,10 @@ def _wrong(case: Case, said: Said) -> Iterator[str]:
         yield f"names {', '.join(named)}"
     if case.harmless and (alarms := sorted(said.findings - truth.also - set(truth.verdict))):
         yield f"false alarm: {', '.join(alarms)}"
+    if truth.goal is not None and said.goal != truth.goal:
+        yield f"progress is {said.goal or 'not told'}, not {truth.goal or 'none'}"
+    if truth.runs is not None and said.runs != truth.runs:
+        yield f"{said.runs} runs, not {truth.runs}"
     if truth.lost_s is not None and abs(said.lost_s - truth.lost_s) > truth.tolerance * truth.lost_s:
         yield f"lost {said.lost_s:.0f} s, not {truth.lost_s:.0f} s"
 

@@ -16,6 +16,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.offline import Options, examine
 from perfmon.pipeline.session import Session
+from perfmon.reports.layout import goal_text
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import Look
@@ -48,6 +49,9 @@ class Said:
     lost_s: float
     """What the verdict costs."""
     sentence: str
+    goal: str = ""
+    """The progress, without the time that is left."""
+    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ def said(snapshot: Diagnosis) -> Said:
         findings=frozenset(finding.signature for finding in held),
         lost_s=0.0 if verdict is None else verdict.lost_s,
         sentence=snapshot.summary,
+        goal="" if snapshot.run.goal is None else goal_text(snapshot.run.goal).partition(", about")[0],
+        runs=snapshot.run.runs,
     )
 
 
