@@ -71,6 +71,8 @@ def way_of(view: RunView) -> Way | None:
         and not view.store.sources[counter.source].idle_silence
         and id(counter) not in view.fact(inner_of)
     ]
+    counted = {one.source for one in view.store.progress.counters.values() if one.kind == "epochs" and one.amount}
+    counters = [one for one in counters if one.amount or one.source not in counted]  # the first batch of each epoch
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     last = max((counter.line for counter in counters if counter.amount), default=0)
     counters = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)] or counters

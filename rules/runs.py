@@ -123,7 +123,13 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
     starts = set(_after_dead_starts(state, work, view))
-    candidates = {*begins, *_after_failures(ends, work, steps, view), *_after_falls(state, view), *scripts, *starts}
+    candidates = {
+        *begins,
+        *_after_failures(state, ends, work, steps, view),
+        *_after_falls(state, view),
+        *scripts,
+        *starts,
+    }
     for line, time in sorted(candidates):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
@@ -241,27 +247,31 @@ def work_of(source: int, view: RunView) -> list[ProgressTrack]:
 
 
 def _after_failures(
+    state: SourceState,
     ends: Iterable[tuple[int, float, Failure | None]],
     work: Iterable[ProgressTrack],
     steps: list[tuple[int, float]],
     view: RunView,
 ) -> Iterable[tuple[int, float]]:
-    """The first progress after a failure where the steps fall back, without a banner."""
+    """The first progress after a failure, or long after an end, where the steps fall back, without a banner."""
     for line, _, failure in ends:
-        if failure is None:
-            continue
         before, after = _around(steps, 0, line)
-        fell = _fall_at(failure.source, 0, line, view) if before is None or after is None else None
+        fell = _fall_at(state.index, 0, line, view) if before is None or after is None else None
         before, after = (before, after) if fell is None else (fell.before, fell.after)
         if before is None or after is None or after > before:
             continue
+        since = line if failure is not None or fell is None else fell.line - 1  # results may follow an end
         first = [
             (track.lines[at], track.times[at])
             for track in work
-            if (at := bisect_right(track.lines, line)) < len(track.lines)
+            if (at := bisect_right(track.lines, since)) < len(track.lines)
         ]
-        if first:
+        within = [gap for gap in state.gaps if line <= gap.line and gap.upto <= since + 1]
+        pause = max(within, key=lambda gap: gap.end - gap.start, default=None)
+        if first and failure is not None:
             yield min(first)
+        elif failure is None and pause is not None and pause.end - pause.start >= BETWEEN_RUNS_S:
+            yield (pause.upto, pause.end)
 
 
 def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float]]:

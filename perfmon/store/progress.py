@@ -27,8 +27,7 @@ _LATE, _RHYTHM = 8, 3
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of equal failures of a log the first are kept, and the last; the others are counted."""
-_MOST_RUNS = 200
-"""Limit if work continued between two of them: each may have ended a run of its own."""
+_MOST_RUNS = 200  # if work continued between two of them: each may have ended a run of its own
 _MOST_LEAPS = 1_000
 _UNUSUAL = 3.0
 """Times what a counter usually takes is a pause."""
@@ -125,7 +124,7 @@ class ProgressLog:
         self.quick_falls: Counter[int] = Counter()
         """By log: how often a counter fell without a pause, as steps of epochs do, and those of several processes."""
         self._quick: dict[int, list[Leap]] = {}
-        """By log: the last of them, those of one line."""
+        """The last of them by log."""
         self._steps: dict[tuple[int, str], tuple[float, float, float, float, float]] = {}
         """By log and component: the first step and its time, the last one and its time, and by how much it rose."""
         self._worked_at: dict[tuple[int, str, str], int] = {}
@@ -404,7 +403,8 @@ class ProgressLog:
             for name in names:
                 if (value := mark.fields.get(name)) is not None:
                     amount, slot = float(str(value).replace(",", "")), (mark.source, kind)
-                    self.planned[slot] = amount if self.planned.get(slot, amount) == amount else 0.0
+                    again = any((one.source, one.kind) == slot for one in self.counters.values())  # that of a next run
+                    self.planned[slot] = amount if again or self.planned.get(slot, amount) == amount else 0.0
         if len(self.marks) < _MOST_MARKS:
             self.marks.append(mark)
 

@@ -129,7 +129,7 @@ def read_step(body: str) -> dict[str, Any]:
         return {}
     figures, marked = _figures(body)
     counted = _counted(body)
-    if not any(name in figures for name in _RESULTS) and not ("lr" in figures and _lists(counted, body)):
+    if not any(name in figures for name in _RESULTS) and not ("lr" in figures and _heads(counted, body)):
         return {}
     if counted is None or not (marked or counted.total is not None or len(figures) > 1 or _leads(counted, body)):
         return {}
@@ -174,6 +174,12 @@ def _lists(counted: _Counted | None, body: str) -> bool:
     if counted is None or counted.kind != "step" or not _leads(counted, body):
         return False
     return _PAIR.search(body, 0, counted.begin) is None and len(_PAIR.findall(body, counted.end)) >= _MANY
+
+
+def _heads(counted: _Counted | None, body: str) -> bool:
+    """True where a learning rate proves a step: among many figures, or behind the number of an epoch with a total."""
+    of_epoch = counted is not None and counted.kind == "epoch" and counted.total is not None and _leads(counted, body)
+    return of_epoch or _lists(counted, body)
 
 
 def _counted(body: str) -> _Counted | None:
