@@ -20,7 +20,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from perfmon.core import BETWEEN_RUNS_S, Window, median
-from perfmon.store import COUNTED, NUMBERS, Failure, Fall, ProgressTrack, RunMark, SourceState, place_of
+from perfmon.store import COUNTED, NUMBERS, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
 
@@ -289,12 +289,21 @@ def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float
         cut_short |= leap.total is None and leap.line in began_again and leap.end - leap.start >= BETWEEN_RUNS_S
         if leap.source != state.index or not leap.fell or not (leap.after > _FROM_START or cut_short):
             continue
+        if leap.line not in began_again and _is_next_epoch(leap, view):
+            continue
         if len(pauses) >= _FEW and leap.end - leap.start <= _UNUSUAL * pauses[len(pauses) // 2]:
             continue  # it always takes as long
         within = [gap for gap in state.gaps if leap.start - 1.0 <= gap.start and gap.end <= leap.end + 1.0]
         if within:
             gap = max(within, key=lambda gap: gap.end - gap.start)
             yield (gap.upto or gap.line + 1, gap.end)
+
+
+def _is_next_epoch(leap: Leap, view: RunView) -> bool:
+    """True where a counter of epochs grew in the pause: the steps that began again are those of the next one."""
+    track = view.store.progress.tracks.get((leap.source, "epochs"))
+    rows = zip(track.times, track.lines, strict=True) if track is not None else ()
+    return any(leap.start < time <= leap.end and line <= leap.line for time, line in rows)
 
 
 def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, float]]:

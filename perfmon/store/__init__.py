@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .assembler import Assembler
     from .axis import extend_extent
-    from .counters import Fall, ProgressTrack, WorkCounter
+    from .counters import Fall, Leap, ProgressTrack, WorkCounter
     from .latest_readings import LatestReadings, Seen
     from .progress import COUNTED, NUMBERS, STEP_KINDS, Failure, RunMark, place_of
     from .source_state import SourceState
@@ -20,7 +20,7 @@ __getattr__ = lazy_face(
     {
         "assembler": "Assembler",
         "axis": "extend_extent",
-        "counters": "Fall,ProgressTrack,WorkCounter",
+        "counters": "Fall,Leap,ProgressTrack,WorkCounter",
         "latest_readings": "LatestReadings,Seen",
         "progress": "COUNTED,Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
         "source_state": "SourceState",
