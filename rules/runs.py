@@ -1,9 +1,10 @@
 """Successive runs in the same logs, and which of them resume an earlier one.
 
 A run starts where a line of a launcher, a scheduler or a server states it, after the one before it made progress,
-failed or ended. After a failure a counter that falls back is enough. Without such lines only a long silence with steps
-that restart divides two runs: see `perfmon.rules.run_boundaries`. A banner in the middle of a run (a server that is
-started for an evaluation) divides nothing: the steps continue.
+failed or ended. After a failure, or long after an end, a counter that falls back is enough; what a script prints when
+it starts counts only where steps, epochs or episodes begin again behind it. Without such lines only a long silence with
+steps that restart divides two runs: see `perfmon.rules.run_boundaries`. A banner in the middle of a run (a server that
+is started for an evaluation) divides nothing: the steps continue. Folds of one script are passes of one run.
 
 A failed start is retried where its banner comes again soon, as supervisors of containers and services do: such tries
 are one start, with downtime between them, until one gets under way.
