@@ -32,7 +32,7 @@ the time breakdown, the criteria, and one verdict (fixed, improved, unchanged, r
 changes that are significant and large enough to matter count.
 
 BEFORE and AFTER are sources as for analyze: a folder, a file, a quoted glob, an archive of logs, a recording. Of two
-folders with logs of NCCL Inspector, transfer times by collective and size, waits that ranks cause and links are compared."""
+folders with logs of NCCL Inspector, transfer times by collective and size, waits of ranks and links are compared."""
 EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-tell"
 
 
