@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import sys
@@ -92,12 +93,22 @@ def make(case: str) -> Path:
     print(f"making {folder} ...", file=sys.stderr)
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    if case == "sizes":
-        many_sizes(fresh)
-    else:
-        write(fresh, PLANS[case])
+    # In a process of its own: the memory of this one counts as that of its children.
+    maker = multiprocessing.get_context("spawn").Process(target=write_case, args=(case, fresh))
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+        raise SystemExit(f"{fresh}: could not be made")
     fresh.rename(folder)
     return folder
+
+
+def write_case(case: str, folder: Path) -> None:
+    """Write the logs of a case into a folder."""
+    if case == "sizes":
+        many_sizes(folder)
+    else:
+        write(folder, PLANS[case])
 
 
 def many_sizes(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,8 @@ Compare two runs: every metric with a confidence interval of its change, finding
 the time breakdown, the criteria, and one verdict (fixed, improved, unchanged, regressed, mixed, cannot tell). Only
 changes that are significant and large enough to matter count.
 
-BEFORE and AFTER are sources as for analyze: a folder, a file, a quoted glob, an archive of logs, a recording."""
+BEFORE and AFTER are sources as for analyze: a folder, a file, a quoted glob, an archive of logs, a recording. Of two
+folders with logs of NCCL Inspector, transfer times by collective and size, waits of ranks and links are compared."""
 EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-tell"
 
 
@@ -54,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from perfmon.nccl import holds_records
+
+    inspector = [holds_records(Path(spec)) for spec in (args.before, args.after) if Path(spec).exists()]
+    if any(inspector):
+        if inspector != [True, True]:
+            raise UsageError("one of BEFORE and AFTER has logs of NCCL Inspector, and the other has not")
+        return _run_nccl(args)
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read
@@ -71,6 +80,36 @@ def run(args: argparse.Namespace) -> int:
     _report(args, comparison)
     _warn(args, comparison)
     return ExitCode.FOUND if _found(comparison, args.fail_on) else ExitCode.DONE
+
+
+def _run_nccl(args: argparse.Namespace) -> int:
+    """Compare two jobs by their logs of NCCL Inspector."""
+    from perfmon.nccl import Job, compare_jobs, figures_of
+    from perfmon.reports import (
+        keep_what_was_read,
+        nccl_comparison_document,
+        nccl_comparison_markdown,
+        nccl_comparison_text,
+    )
+
+    if args.criteria or args.skip is not None or args.first is not None or "criteria" in args.fail_on:
+        raise UsageError("--criteria, --skip and --first are not for logs of NCCL Inspector: leave them out")
+    sides = []
+    for spec in (args.before, args.after):
+        with Job([Path(spec)]) as job, ProgressBar("reading logs") as bar:
+            sides.append(figures_of(job, job.analyze(bar)))
+    found = compare_jobs(*sides)
+    keep_what_was_read(args.output, [args.before, args.after])
+    if args.json:
+        text = json.dumps(nccl_comparison_document(found), indent=2, allow_nan=False) + "\n"
+    else:
+        text = nccl_comparison_text(found) if args.output is None else nccl_comparison_markdown(found)
+    write_output(text, args.output, ".json" if args.json else ".md", f"{found.verdict}; wrote")
+    if "regression" in args.fail_on and found.verdict == "cannot tell":
+        warn(f"--fail-on regression: cannot tell: {found.sentence}")
+    regressed = "regression" in args.fail_on and found.verdict in ("regressed", "mixed")
+    unclear = "cannot-tell" in args.fail_on and found.verdict == "cannot tell"
+    return ExitCode.FOUND if regressed or unclear else ExitCode.DONE
 
 
 def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Config) -> None:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from .aggregate import PartialTables, available, connect, load_tables, merge, partial
     from .analysis import Job
     from .ceilings import Ceiling, ceiling, ceilings
-    from .files import InspectorFile, find_files
+    from .changes import JobFigures, NcclChange, NcclComparison, compare_jobs, figures_of
+    from .files import InspectorFile, find_files, holds_records
     from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, RankWait, Seat
     from .sampling import important_sizes, points, values
     from .schema import P2P, SINGLE, binary_size, decimal_size
@@ -26,7 +27,10 @@ __all__ = [
     "InspectorFile",
     "Job",
     "JobAnalysis",
+    "JobFigures",
     "LinkRatio",
+    "NcclChange",
+    "NcclComparison",
     "PartialTables",
     "RankWait",
     "Seat",
@@ -34,10 +38,13 @@ __all__ = [
     "binary_size",
     "ceiling",
     "ceilings",
+    "compare_jobs",
     "connect",
     "decimal_size",
+    "figures_of",
     "file_part",
     "find_files",
+    "holds_records",
     "important_sizes",
     "job_folder",
     "job_metadata",
@@ -57,7 +64,8 @@ __getattr__ = lazy_face(
         "aggregate": "PartialTables,available,connect,load_tables,merge,partial",
         "analysis": "Job",
         "ceilings": "Ceiling,ceiling,ceilings",
-        "files": "InspectorFile,find_files",
+        "changes": "JobFigures,NcclChange,NcclComparison,compare_jobs,figures_of",
+        "files": "InspectorFile,find_files,holds_records",
         "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,RankWait,Seat",
         "sampling": "important_sizes,points,values",
         "schema": "P2P,SINGLE,binary_size,decimal_size",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 1 << 30
 """Text that is aggregated at once. The memory that this takes depends on the operations in it, not on its size."""
-_MEMORY_MB_PER_CORE = 128
+_MEMORY_MB_PER_CORE = 256
 """Memory of the engine while it reads; what does not fit is kept in temporary files."""
 _COMPACT_ROWS = 4_000_000
 TABLES = ("groups", "members", "files")

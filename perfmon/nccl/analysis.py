@@ -11,6 +11,7 @@ from perfmon.core import Config
 
 from .aggregate import connect, load
 from .files import InspectorFile, find_files
+from .jobs import check_one_job
 from .links import link_ratios
 from .model import JobAnalysis
 from .operations import collective_stats, coverage, losses, prepare
@@ -43,9 +44,10 @@ class Job:
         config: Config | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> JobAnalysis:
-        """Read the files and evaluate them. Raises InputError if they have no record."""
+        """Read the files and evaluate them. Raises InputError if they have no record, or are of several jobs."""
         repairs = load(self.connection, self.files, progress)
         prepare(self.connection)
+        apart = check_one_job(self.connection, self.files)
         skipped, lost, notes = losses(self.connection, repairs)
         row = self.connection.execute(
             """
@@ -64,7 +66,7 @@ class Job:
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=tuple(notes),
+            notes=(*notes, *apart),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],

@@ -16,6 +16,7 @@ _GZIP = b"\x1f\x8b"
 _GZIP_RATIO = 20
 """Compression ratio of these logs, which are very regular."""
 _HEAD = 4096
+_PROBED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,24 @@ def find_files(paths: Iterable[Path]) -> list[InspectorFile]:
         names = ", ".join(plain(str(path), 200) for path in named)
         raise InputError(f"{names}: no log files (expected {', '.join(ENDINGS)})")
     return _without_copies(files)
+
+
+def holds_records(path: Path) -> bool:
+    """Return true if the first lines of a file, or of the first files of a folder, are records of NCCL Inspector."""
+    try:
+        found = find_files([path])[:_PROBED]
+    except (InputError, OSError):
+        return False
+    for file in found:
+        try:
+            with file.path.open("rb") as opened:
+                head = opened.read(_HEAD)
+            text = zlib.decompressobj(31).decompress(head, _HEAD) if file.compressed else head
+        except (OSError, zlib.error):
+            continue
+        if b'"nccl_profiler_interface"' in text and b'"header"' in text:
+            return True
+    return False
 
 
 def _files_of(path: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
     from .json_report import document, json_text
     from .markdown import render_markdown
+    from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text
     from .snapshot_page import cleaned, render_page
@@ -20,6 +21,7 @@ __getattr__ = lazy_face(
         "files": "keep_what_was_read,save,write_analysis",
         "json_report": "document,json_text",
         "markdown": "render_markdown",
+        "nccl_comparison": "nccl_comparison_document,nccl_comparison_markdown,nccl_comparison_text",
         "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
         "nccl_summary": "nccl_document,nccl_markdown,nccl_text",
         "snapshot_page": "cleaned,render_page",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import MissingExtraError, median
+from perfmon.core import MissingExtraError
 from perfmon.nccl import (
     P2P,
     SINGLE,
@@ -38,6 +38,7 @@ _LEGEND = 16
 _PANELS = 48
 _COLUMNS = 3
 _BINS = 50
+_OUTLIERS = 1000
 _PNG = {"compress_level": 1}
 """Compressing well takes longer than drawing."""
 
@@ -143,8 +144,10 @@ def _combined(
 
 
 def _distributions(connection: DuckDBPyConnection, stats: CollectiveStats, summary: Path) -> list[Path]:
+    import numpy as np
+
     bandwidths = values(connection, (stats.comm_type, stats.collective, stats.size))
-    if not bandwidths:
+    if not len(bandwidths):
         return []
     folder = summary / size_folder(stats.size)
     name = f"{stats.comm_type}_{file_part(stats.collective)}_{stats.size}.png"
@@ -152,15 +155,27 @@ def _distributions(connection: DuckDBPyConnection, stats: CollectiveStats, summa
     figure = _figure()
     axes = figure.subplots()
     bins = max(1, min(_BINS, round(len(bandwidths) ** 0.5) * 2))
-    axes.hist(bandwidths, bins=bins, alpha=0.7, color="b", edgecolor="black", linewidth=1.0)
+    counts, edges = np.histogram(bandwidths, bins=bins)
+    axes.stairs(counts, edges, fill=True, alpha=0.7, color="b", edgecolor="black", linewidth=1.0)
     axes.set_xlabel("Mean Collective Bus BW (GB/s)")
     axes.set_ylabel("Frequency")
     axes.set_title(f"Mean Collective Bus BW Histogram\n{kind}", parse_math=False)
     written = [_save(figure, folder / "histograms" / f"histogram_{name}")]
     figure = _figure()
     axes = figure.subplots()
-    axes.boxplot(
-        bandwidths,
+    low, middle, high = np.quantile(bandwidths, (0.25, 0.5, 0.75))
+    inside = bandwidths[(bandwidths >= low - 1.5 * (high - low)) & (bandwidths <= high + 1.5 * (high - low))]
+    outside = np.concatenate((bandwidths[bandwidths < inside[0]], bandwidths[bandwidths > inside[-1]]))
+    box = {
+        "med": middle,
+        "q1": low,
+        "q3": high,
+        "whislo": inside[0],
+        "whishi": inside[-1],
+        "fliers": outside[np.linspace(0, len(outside) - 1, min(len(outside), _OUTLIERS), dtype=int)],
+    }
+    axes.bxp(
+        [box],
         orientation="horizontal",
         patch_artist=True,
         boxprops={"facecolor": "#9db8dd", "linewidth": 2},
@@ -168,7 +183,7 @@ def _distributions(connection: DuckDBPyConnection, stats: CollectiveStats, summa
         medianprops={"linewidth": 2.5, "color": "orange"},
         whiskerprops={"linestyle": "--", "linewidth": 2, "color": "green"},
     )
-    marks = (("Min", min(bandwidths)), ("Median", median(bandwidths)), ("Max", max(bandwidths)))
+    marks = (("Min", bandwidths[0]), ("Median", middle), ("Max", bandwidths[-1]))
     for at, (label, value) in enumerate(marks):
         axes.annotate(
             f"{label}: {value:.2f}", xy=(value, 1), xytext=(value, 1.15 + 0.06 * at), arrowprops={"arrowstyle": "->"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.nccl_logs import Faults, Plan, Writer, write
+from perfmon.core import InputError
 from perfmon.nccl import Job, JobAnalysis
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
@@ -81,6 +82,34 @@ def test_clocks_of_hosts_do_not_matter(tmp_path: Path) -> None:
         found = job.analyze()
     assert accused(found) == accused(expected)
     assert [wait.share for wait in found.ranks] == [wait.share for wait in expected.ranks]
+
+
+@pytest.mark.parametrize(
+    "folders", [("a", "b"), ("nccl-inspector-71", "nccl-inspector-72")], ids=lambda names: names[0]
+)
+def test_results_of_two_jobs_are_never_mixed(folders: tuple[str, str], tmp_path: Path) -> None:
+    first, second = (
+        write(tmp_path / name, replace(PLAN, seed=seed)) for name, seed in zip(folders, (1, 2), strict=True)
+    )
+    if folders[0] == "a":  # one job, and then the other in the same folder
+        for path in (tmp_path / "b").iterdir():
+            later = path.read_text().replace('"dump_timestamp_us":1772', '"dump_timestamp_us":1773')
+            (tmp_path / "a" / path.name).write_text(later)
+            path.unlink()
+    with Job([tmp_path]) as job, pytest.raises(InputError, match="logs of 2 jobs: ") as refused:
+        job.analyze()
+    assert str(refused.value).count("16 processes") == 2
+    assert {sorted(writer.hosts)[0] in str(refused.value) for writer in (first, second)} == {True}
+
+
+def test_groups_that_may_be_parts_of_one_job_are_noted(tmp_path: Path) -> None:
+    write(tmp_path, PLAN)
+    for path in tmp_path.iterdir():  # pipeline stages, of which only the communicators of a node have records
+        kept = [line for line in path.read_text().splitlines() if '"comm_name":"tensor"' in line]
+        path.write_text("".join(f"{line}\n" for line in kept))
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    assert any("4 groups of processes have no communicator in common" in note for note in found.notes)
 
 
 def test_a_process_with_several_gpus_has_several_seats(tmp_path: Path) -> None:

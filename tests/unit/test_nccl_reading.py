@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.nccl_logs import Plan, Writer, write
+from perfmon.cli import main
 from perfmon.core import InputError, MissingExtraError
 from perfmon.nccl import Job, JobAnalysis, connect, find_files, load_tables, merge, partial
 from perfmon.nccl import aggregate as aggregation
@@ -100,6 +101,25 @@ def test_every_format_gives_the_same(form: str, tmp_path: Path) -> None:
     assert found.by == expected.by
     assert [wait.caused_us for wait in found.ranks] == [wait.caused_us for wait in expected.ranks]
     assert (found.records, found.skipped) == (expected.records, 0)
+
+
+def test_ranks_may_have_different_formats(tmp_path: Path) -> None:
+    write(tmp_path / "a", SMALL)
+    write(tmp_path / "b", Plan(nodes=2, gpus=2, steps=3, layers=2, form="2.28"))
+    expected = analyzed(tmp_path / "a")
+    for path in sorted((tmp_path / "a").iterdir())[:2]:
+        path.write_bytes((tmp_path / "b" / path.name).read_bytes())
+    found = analyzed(tmp_path / "a")
+    assert (found.records, found.skipped, found.by) == (expected.records, 0, expected.by)
+
+
+def test_exit_codes_tell_damaged_from_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(tmp_path, ("x.log", text_of(CUT)[:-80]))
+    assert main(["nccl", str(folder)]) == 0
+    assert "1 line skipped: 1 not a record" in capsys.readouterr().out
+    (folder / "x.log").write_bytes(b"Epoch 1\n")
+    assert main(["nccl", str(folder)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_kinds_of_files_may_be_mixed_and_nested(tmp_path: Path) -> None:
