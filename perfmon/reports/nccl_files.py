@@ -10,13 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perfmon.core import InputError, MissingExtraError, UsageError, counted
-from perfmon.nccl import Ceiling, Job, JobAnalysis, write_parquet, write_summaries
+from perfmon.nccl import (
+    Ceiling,
+    Job,
+    JobAnalysis,
+    decimal_size,
+    important_sizes,
+    points,
+    write_parquet,
+    write_summaries,
+)
 
-from .nccl_html import nccl_html
 from .nccl_plots import write_nccl_plots
 from .nccl_summary import nccl_document, nccl_markdown
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 OWN = ("summary", "parquet_files", "output.log", "SUMMARY.md", "summary.json", "report.html")
 """Names in the folder of a report."""
@@ -90,7 +102,7 @@ def _write(job: Job, found: JobAnalysis, folder: Path, wanted: NcclFiles, log: W
     shown = [str(path.relative_to(folder)) for path in pictures if path.parent == folder / "summary"][:_PICTURES]
     _text(folder / "SUMMARY.md", nccl_markdown(found, shown, wanted.ceiling))
     _text(folder / "summary.json", json.dumps(nccl_document(found), indent=2, allow_nan=False) + "\n")
-    _text(folder / "report.html", nccl_html(job.connection, found))
+    _text(folder / "report.html", _page(job.connection, found))
     for finding in found.findings:
         log.add(f"{finding.title}: {finding.sentence}", "WARNING")
     log.add(f"done ({log.took()})")
@@ -109,3 +121,41 @@ def _step(draw: Callable[[], list[Path]], log: WorkLog) -> list[Path]:
 
 def _text(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8", newline="\n")
+
+
+# --- The page ---
+
+_TEMPLATE = Path(__file__).with_name("nccl_page.html")
+_PLACE = "/*DATA*/null"
+_SIZES = 40
+_POINTS = 400
+_RANKS = 64
+_LINKS = 64
+_ROWS = 500
+
+
+def _page(connection: DuckDBPyConnection, found: JobAnalysis) -> str:
+    """The report as one HTML file with interactive plots, which needs no network."""
+    chosen = important_sizes(found.by, _SIZES)
+    known = points(connection, [(stats.comm_type, stats.collective, stats.size) for stats in chosen], _POINTS)
+    document: dict[str, Any] = nccl_document(found)
+    document["by"] = document["by"][:_ROWS]
+    document["ranks"] = [
+        row | {"parts": [round(share, 4) for share in wait.shares]}
+        for row, wait in zip(document["ranks"][:_RANKS], found.ranks[:_RANKS], strict=True)
+    ]
+    document["links"] = document["links"][:_LINKS]
+    document["series"] = [
+        {
+            "comm_type": stats.comm_type,
+            "collective": stats.collective,
+            "bytes": stats.size,
+            "size": decimal_size(stats.size),
+            "points": [[sn, round(busbw, 3)] for sn, busbw in known.get(key, [])],
+        }
+        for stats in chosen
+        if (key := (stats.comm_type, stats.collective, stats.size)) in known
+    ]
+    # Text of logs must not end the script: `<` is written as an escape, which JSON and JavaScript both read.
+    data = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data, 1)
