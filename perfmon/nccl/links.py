@@ -7,9 +7,9 @@ ranks and domains, and are compared by collective and message size, so no figure
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_low
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .model import LinkRatio
 from .operations import PARTS
@@ -17,7 +17,8 @@ from .operations import PARTS
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_FEWEST_OPS = 3
+FEWEST_OPS = 3
+"""Operations of a class that a communicator needs to be compared."""
 _SHORTEST_US = 20
 """Times are whole microseconds: below this they are too coarse."""
 _LEAST_SPREAD = 0.02
@@ -26,7 +27,7 @@ _TRANSFERS = f"""
     SELECT id, comm_type, n_ranks, nnodes, coll, bytes, part, count(*), median(transfer_us), sum(exec_us)
     FROM ops WHERE is_complete GROUP BY GROUPING SETS (
         (id, comm_type, n_ranks, nnodes, coll, bytes), (id, comm_type, n_ranks, nnodes, coll, bytes, part))
-    HAVING count(*) >= CASE WHEN grouping(part) = 1 THEN {_FEWEST_OPS} ELSE 1 END
+    HAVING count(*) >= CASE WHEN grouping(part) = 1 THEN {FEWEST_OPS} ELSE 1 END
 """
 
 Kind = tuple[str, int, int]
@@ -49,11 +50,26 @@ class _Part(NamedTuple):
 
 def link_ratios(connection: DuckDBPyConnection) -> tuple[LinkRatio, ...]:
     """Every communicator that has peers, the slowest first."""
+    row = connection.execute("SELECT coalesce(sum(exec_us), 0) FROM ops WHERE is_complete").fetchone()
+    names, hosts = _names(connection)
+    return ratios_of(connection.execute(_TRANSFERS).fetchall(), row[0] if row else 0.0, names, hosts)
+
+
+def ratios_of(
+    transfers: Iterable[tuple[Any, ...]],
+    total_us: float,
+    names: Mapping[str, str],
+    hosts: Mapping[str, tuple[str, ...]],
+) -> tuple[LinkRatio, ...]:
+    """The ratios from medians, wherever these were made.
+
+    `transfers` has (communicator, type, ranks, domains, collective, size, part or None for all of them, operations,
+    median transfer time, kernel time of all ranks); `total_us` is the kernel time of all complete operations; names and
+    hosts are by communicator.
+    """
     whole: dict[_Class, dict[str, _Part]] = defaultdict(dict)
     parts: dict[tuple[_Class, str], dict[int, _Part]] = defaultdict(dict)
-    for comm, comm_type, ranks, domains, coll, size, part, ops, transfer, total in connection.execute(
-        _TRANSFERS
-    ).fetchall():
+    for comm, comm_type, ranks, domains, coll, size, part, ops, transfer, total in transfers:
         of = _Class((comm_type, ranks, domains), coll, size)
         if part is None:
             whole[of][comm] = _Part(ops, transfer, total)
@@ -67,9 +83,7 @@ def link_ratios(connection: DuckDBPyConnection) -> tuple[LinkRatio, ...]:
         (kind, comm): _weighted((whole[of][comm], references[of, comm]) for of in classes)
         for (kind, comm), classes in by_comm.items()
     }
-    row = connection.execute("SELECT coalesce(sum(exec_us), 0) FROM ops WHERE is_complete").fetchone()
-    kernel_us = max(1.0, row[0] if row else 0.0)
-    names, hosts = _names(connection)
+    kernel_us = max(1.0, total_us)
     links = []
     for (kind, comm), classes in by_comm.items():
         ratio = ratios[kind, comm]

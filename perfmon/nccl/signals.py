@@ -46,18 +46,21 @@ def signal_lines(waits: Sequence[RankWait], links: Sequence[LinkRatio], start_us
     """Lines of the format pack `nccl-inspector`, in order of time."""
     step = max((end_us - start_us) // PARTS, _LEAST_STEP_US)
     begin = datetime.fromtimestamp(start_us / 1e6, UTC)
-    slowest = _slowest_links(links)
-    ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
     lines = []
     for part in range(PARTS):
         stamp = f"{begin + timedelta(microseconds=step * (part + 1)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        lines += [f"{stamp} {_rank_line(wait, part, ranks, slowest)}" for wait in ranks if wait.shares[part] > 0]
-        lines += [f"{stamp} {line}" for link in links[:_CANDIDATES] if (line := _link_line(link, part))]
+        lines += [f"{stamp} {line}" for line in part_lines(waits, links, part)]
     return lines
 
 
-def _slowest_links(links: Sequence[LinkRatio]) -> dict[str, float]:
-    return {link.comm: link.ratio for link in links}
+def part_lines(waits: Sequence[RankWait], links: Sequence[LinkRatio], part: int) -> list[str]:
+    """Lines of one part, without timestamps."""
+    slowest = {link.comm: link.ratio for link in links}
+    ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
+    return [
+        *(_rank_line(wait, part, ranks, slowest) for wait in ranks if wait.shares[part] > 0),
+        *(line for link in links[:_CANDIDATES] if (line := _link_line(link, part))),
+    ]
 
 
 def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: dict[str, float]) -> str:

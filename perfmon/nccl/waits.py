@@ -11,9 +11,9 @@ part of its lateness that it did not spend waiting (its own lateness), and passe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .model import RankWait, Seat
 from .operations import PARTS
@@ -62,20 +62,31 @@ class _Waits:
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     """Every rank that some other waited for, the origin of most waiting first."""
-    ranks: dict[Seat, _Waits] = defaultdict(_Waits)
-    for *seat, comm, part, count, caused, late in connection.execute(_CAUSED).fetchall():
-        waits = ranks[Seat(*seat)]
-        waits.parts[part] += caused
-        waits.caused[comm] += caused
-        waits.ops += count
-        waits.lateness += late
-    for *seat, comm, suffered in connection.execute(_SUFFERED).fetchall():
-        ranks[Seat(*seat)].suffered[comm] = suffered
     kernel_us = [0.0] * PARTS
     for part, total in connection.execute(
         "SELECT part, sum(exec_us) FROM ops WHERE is_complete GROUP BY part"
     ).fetchall():
         kernel_us[part] = total
+    return waits_of(connection.execute(_CAUSED).fetchall(), connection.execute(_SUFFERED).fetchall(), kernel_us)
+
+
+def waits_of(
+    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]], kernel_us: Sequence[float]
+) -> tuple[RankWait, ...]:
+    """The waits from sums, wherever these were made.
+
+    `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
+    pid, slot, communicator, own waiting), `kernel_us` the kernel time of all ranks in each part; all in microseconds.
+    """
+    ranks: dict[Seat, _Waits] = defaultdict(_Waits)
+    for *seat, comm, part, count, caused_us, late in caused:
+        waits = ranks[Seat(*seat)]
+        waits.parts[part] += caused_us
+        waits.caused[comm] += caused_us
+        waits.ops += count
+        waits.lateness += late
+    for *seat, comm, suffered_us in suffered:
+        ranks[Seat(*seat)].suffered[comm] = suffered_us
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
     origins = _origins(ranks)
     found = [
