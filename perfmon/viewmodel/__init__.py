@@ -9,6 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
+    from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
     from .hosts import (
         Host,
         HostOverview,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
+        "collectives": "CollectiveNow,CollectivesState,LinkNow,MissingRanks,RankNow",
         "hosts": (
             "Host,HostOverview,age_words,bare,clock_words,cores,gib,labelled,level_of,percent,rate,share,size,"
             "size_of_bytes,state_of,throttle_level,throttle_words,uptime,value,verdict_words,worst_of"

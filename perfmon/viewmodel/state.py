@@ -16,6 +16,8 @@ from perfmon.core import Progress, TimeBase
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.textgraphics import Leg
 
+from .collectives import CollectivesState
+
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
@@ -297,6 +299,8 @@ class MonitorState:
     """The moment of the first line on the axis; None if no line has a time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
+    collectives: CollectivesState | None = None
+    """None without logs of NCCL Inspector."""
 
     @property
     def is_over(self) -> bool:

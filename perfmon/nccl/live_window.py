@@ -1,0 +1,204 @@
+"""Slices of time of a running job, and what those of the last seconds show together.
+
+All sums are those that the analysis of complete logs uses, so both come to the same result.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from .links import FEWEST_OPS, ratios_of
+from .model import LinkRatio, RankWait, Seat
+from .operations import PARTS
+from .waits import waits_of
+
+_SAMPLES = 512
+"""Values of one slice that are kept for a median; of more they are thinned evenly."""
+
+
+class LiveComm:
+    """A communicator and the processes of its ranks."""
+
+    __slots__ = ("dropped", "id", "kind", "n_ranks", "name", "nnodes", "records", "seats", "seen_at")
+
+    def __init__(self, id: str, name: str, kind: str, n_ranks: int, nnodes: int) -> None:
+        self.id, self.name, self.kind, self.n_ranks, self.nnodes = id, name, kind, n_ranks, nnodes
+        self.seats: dict[int, tuple[str, int | None]] = {}
+        """Host and process of each rank."""
+        self.dropped: dict[int, int] = {}
+        """Records that the plugin of each rank dropped."""
+        self.records = 0
+        self.seen_at = 0
+        """Slice of its newest record."""
+
+    @property
+    def label(self) -> str:
+        """The communicator in words."""
+        name = f" {self.name}" if self.name and self.name != "unknown" else ""
+        return f"{self.kind} communicator {self.id}{name}"
+
+
+class Samples:
+    """Values for a median, in bounded memory."""
+
+    __slots__ = ("_every", "_seen", "values")
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._every, self._seen = 1, 0
+
+    def add(self, value: float) -> None:
+        """Add a value, or leave it out where there are many."""
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        self.values.append(value)
+        if len(self.values) >= _SAMPLES:
+            del self.values[::2]
+            self._every *= 2
+
+
+class ClassSums:
+    """Operations of one communicator, collective and size in one slice; all times in microseconds."""
+
+    __slots__ = ("exec_us", "ops", "ranks", "transfer_us", "transfers")
+
+    def __init__(self) -> None:
+        self.ops = 0
+        """Complete operations, which the times are of."""
+        self.transfer_us = self.exec_us = 0.0
+        self.transfers = Samples()
+        self.ranks: dict[int, list[float]] = {}
+        """Records and kernel time of each rank, also of incomplete operations."""
+
+
+class KindSums:
+    """Operations of one type, collective and size in one slice."""
+
+    __slots__ = ("busbw", "caused_us", "complete_us", "exec_us", "ops", "transfers")
+
+    def __init__(self) -> None:
+        self.ops = 0
+        self.exec_us = self.caused_us = self.complete_us = 0.0
+        self.busbw, self.transfers = Samples(), Samples()
+
+
+@dataclass(slots=True)
+class Slice:
+    """Some seconds of a job."""
+
+    classes: dict[tuple[LiveComm, str, int], ClassSums] = field(default_factory=dict)
+    kinds: dict[tuple[str, str, int], KindSums] = field(default_factory=dict)
+    late: dict[tuple[LiveComm, int], list[float]] = field(default_factory=dict)
+    """Operations in which a rank came last, the wait that this caused, and its lateness."""
+    ops: int = 0
+    complete_ops: int = 0
+    exec_us: float = 0.0
+    """Kernel time of all ranks in complete operations."""
+
+    def of_class(self, key: tuple[LiveComm, str, int]) -> ClassSums:
+        """The sums of a class."""
+        return self.classes.get(key) or self.classes.setdefault(key, ClassSums())
+
+    def of_kind(self, key: tuple[str, str, int]) -> KindSums:
+        """The sums of a kind."""
+        return self.kinds.get(key) or self.kinds.setdefault(key, KindSums())
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """The result of a window."""
+
+    waits: tuple[RankWait, ...]
+    links: tuple[LinkRatio, ...]
+
+
+def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> WindowResult:
+    """Waits and links of PARTS slices, oldest first; each is one part, as a tenth of complete logs is."""
+    assert len(slices) == PARTS  # noqa: S101
+    caused = [
+        (seat.rank, seat.host, seat.pid, seat.slot, comm.id, part, *sums)
+        for part, piece in enumerate(slices)
+        if piece is not None
+        for (comm, rank), sums in piece.late.items()
+        if (seat := seats.get((comm, rank))) is not None
+    ]
+    kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
+    waits = waits_of(caused, _suffered(slices, seats), kernel_us)
+    comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
+    links = ratios_of(
+        _transfers(slices),
+        sum(kernel_us),
+        {comm.id: comm.name for comm in comms},
+        {comm.id: tuple(sorted({host for host, _ in comm.seats.values() if host})) for comm in comms},
+    )
+    return WindowResult(waits, links)
+
+
+def _suffered(
+    slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
+) -> Iterator[tuple[int, str, int | None, int, str, float]]:
+    """Waiting of each rank itself: its kernel time beyond the mean transfer time of the same operations."""
+    usual: dict[tuple[LiveComm, str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    ranks: dict[tuple[LiveComm, str, int], dict[int, list[float]]] = defaultdict(dict)
+    for piece in slices:
+        for key, sums in piece.classes.items() if piece is not None else ():
+            total, mine = usual[key], ranks[key]
+            total[0] += sums.ops
+            total[1] += sums.transfer_us
+            for rank, (records, exec_us) in sums.ranks.items():
+                held = mine.get(rank)
+                if held is None:
+                    mine[rank] = [records, exec_us]
+                else:
+                    held[0] += records
+                    held[1] += exec_us
+    waited: dict[tuple[LiveComm, int], float] = defaultdict(float)
+    for key, (ops, transfer_us) in usual.items():
+        if ops:
+            for rank, (records, exec_us) in ranks[key].items():
+                waited[key[0], rank] += max(0.0, exec_us - records * transfer_us / ops)
+    for (comm, rank), suffered_us in waited.items():
+        seat = seats.get((comm, rank))
+        if seat is not None:
+            yield seat.rank, seat.host, seat.pid, seat.slot, comm.id, suffered_us
+
+
+def _transfers(
+    slices: Iterable[Slice | None],
+) -> Iterator[tuple[str, str, int, int, str, int, int | None, int, float, float]]:
+    """Transfer times by class, in each part and in all of them."""
+    whole: dict[tuple[LiveComm, str, int], list[tuple[int, ClassSums]]] = defaultdict(list)
+    for part, piece in enumerate(slices):
+        for key, sums in piece.classes.items() if piece is not None else ():
+            if sums.ops and sums.transfers.values:
+                whole[key].append((part, sums))
+    for (comm, collective, size), parts in whole.items():
+        of = (comm.id, comm.kind, comm.n_ranks, comm.nnodes, collective, size)
+        ops = sum(sums.ops for _, sums in parts)
+        if ops >= FEWEST_OPS:
+            values = [value for _, sums in parts for value in sums.transfers.values]
+            yield *of, None, ops, median(values), sum(sums.exec_us for _, sums in parts)
+        for part, sums in parts:
+            yield *of, part, sums.ops, median(sums.transfers.values), sums.exec_us
+
+
+def seats_of(comms: Iterable[LiveComm]) -> dict[tuple[LiveComm, int], Seat]:
+    """The process of each rank of each communicator, with its rank in the largest one of that process."""
+    places: dict[tuple[str, int | None], dict[LiveComm, list[int]]] = defaultdict(dict)
+    for comm in comms:
+        for rank, place in sorted(comm.seats.items()):
+            places[place].setdefault(comm, []).append(rank)
+    found: dict[tuple[LiveComm, int], Seat] = {}
+    for (host, pid), held in places.items():
+        # Which GPU of a process with several it is shows only where all of them are in the communicator.
+        most = max(map(len, held.values()))
+        whole = {comm: ranks for comm, ranks in held.items() if len(ranks) == most}
+        largest = min(whole, key=lambda comm: (-comm.n_ranks, -comm.records / comm.n_ranks, comm.id))
+        for comm, ranks in whole.items():
+            for slot, rank in enumerate(ranks):
+                found[comm, rank] = Seat(whole[largest][slot], host, pid, slot + 1)
+    return found
