@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .parallel import BulkScanner, Cut, OddLineError, splittable
     from .replay import Player, Rewound, Timeline, timeline_of
     from .shell import LocalRunner, RunnerError
-    from .spec import ARCHIVES, parse_spec
+    from .spec import ARCHIVES, INSPECTOR, parse_spec
 
 __getattr__ = lazy_face(
     __name__,
@@ -28,6 +28,6 @@ __getattr__ = lazy_face(
         "parallel": "BulkScanner,Cut,OddLineError,splittable",
         "replay": "Player,Rewound,Timeline,timeline_of",
         "shell": "LocalRunner,RunnerError",
-        "spec": "ARCHIVES,parse_spec",
+        "spec": "ARCHIVES,INSPECTOR,parse_spec",
     },
 )

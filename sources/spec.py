@@ -21,6 +21,9 @@ SUFFIXES = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 RECORDING = "pmrec"
 """Value in place of the compression of a log in a recording."""
 
+INSPECTOR = "inspector"
+"""Value in place of the compression of a log of NCCL Inspector on another host."""
+
 ARCHIVES = "archives"
 """Value in place of the compression of a folder whose archives are only named."""
 
@@ -110,7 +113,7 @@ def is_binary(head: bytes) -> bool:
 
 # --- What a SPEC on the command line names ---
 
-_LATER = re.compile(r"nccl=|https?://", re.IGNORECASE)
+_LATER = re.compile(r"https?://", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
 
@@ -181,6 +184,8 @@ def _refuse_other_kinds(text: str) -> None:
 
     if parse_request(text) is not None:
         raise UsageError(f"{shown(text)}: pollers are supported by watch, snapshot --for and record")
+    if text.startswith("nccl="):
+        raise UsageError(f"{shown(text)}: supported by watch, snapshot --for and record (else: perfmon nccl DIR)")
     if _LATER.match(text):
         raise UsageError(f"{shown(text)}: this version reads files only: name a log file, directory, 'glob' or -")
     if _SCHEME.match(text):

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfmon.sources.pollers import PollRequest
     from perfmon.sources.remote import Fleet, RemoteSpec
 
+_INSPECTOR = "nccl="
 HISTORY = 64 << 20
 """Bytes of each log there that are read of what is there already, unless told otherwise."""
 
@@ -71,6 +72,14 @@ class Wanted:
     """Logs on others."""
     pollers: list[PollRequest] = field(default_factory=list)
     """Pollers of this machine."""
+    inspector: list[str] = field(default_factory=list)
+    """Folders on this machine with logs of NCCL Inspector."""
+
+    @property
+    def collectives(self) -> tuple[str, ...] | None:
+        """Local folders with logs of NCCL Inspector; None if there are none on other hosts either."""
+        anywhere = self.inspector or any(spec.inspector is not None for spec in self.remote)
+        return tuple(self.inspector) if anywhere else None
 
 
 def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
@@ -80,15 +89,35 @@ def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
 
     found = Wanted()
     for text in specs:
-        if (remote := parse_remote(text)) is not None:
+        if text.startswith(_INSPECTOR) and not os.path.lexists(text):
+            if not polling:
+                raise UsageError(f"{plain(text, 200)}: supported by watch, snapshot --for and record, or: perfmon nccl DIR")
+            _sort_inspector(text.removeprefix(_INSPECTOR), found)
+        elif (remote := parse_remote(text)) is not None:
             found.remote.append(remote)
         elif polling and (request := _poller(text)) is not None:
             found.pollers.append(request)
         else:
             parse_spec(text)
             found.local.append(text)
-    _check_place(found.local)
+    _check_place([*found.local, *found.inspector])
     return found
+
+
+def _sort_inspector(place: str, found: Wanted) -> None:
+    """Add a folder with logs of NCCL Inspector. Raises UsageError."""
+    from perfmon.monitor import INSPECTOR_HISTORY
+    from perfmon.sources import parse_spec
+    from perfmon.sources.remote import parse_remote
+
+    remote = parse_remote(place)
+    if place in ("", "-") or (remote is not None and not remote.path):
+        raise UsageError("nccl=: name the folder of the logs, such as nccl=DIR or nccl=user@host:/DIR")
+    if remote is not None:
+        found.remote.append(replace(remote, inspector=INSPECTOR_HISTORY))
+    else:
+        parse_spec(place)
+        found.inspector.append(place)
 
 
 def _poller(text: str) -> PollRequest | None:
@@ -116,7 +145,7 @@ def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[PollRequest, ...]
 
     if no_polls and wanted.pollers:
         raise UsageError(f"--no-polls: {wanted.pollers[0].shown} conflicts with it: remove one of them")
-    if no_polls or (wanted.remote and not wanted.local):
+    if no_polls or (wanted.remote and not wanted.local and not wanted.inspector):
         return tuple(wanted.pollers)
     return (*DEFAULT, *wanted.pollers)
 
@@ -226,15 +255,23 @@ def feed_of(
     history: bool = True,
     polling: bool | None = None,
     pollers: Sequence[PollRequest] = (),
+    inspector: Sequence[str] | None = None,
 ) -> Feed:
-    """Items of connected hosts, of local logs, and of local pollers."""
-    from perfmon.monitor import FollowFeed, HistoryTaggedFeed, PollingFeed, RemoteFeed
+    """Items of connected hosts, of local logs, and of local pollers.
+
+    `inspector` are local folders with logs of NCCL Inspector; None if there are none on other hosts either.
+    """
+    from perfmon.monitor import FollowFeed, HistoryTaggedFeed, InspectorFeed, PollingFeed, RemoteFeed
 
     logs = FollowFeed(local, history=history, polling=polling)
     feed: Feed | None = logs if local else None
     if pollers:
         feed = PollingFeed(feed, pollers, lambda: places_of(local))
-    return HistoryTaggedFeed(feed or logs if fleet is None else RemoteFeed(fleet, feed))
+    if fleet is not None:
+        feed = RemoteFeed(fleet, feed)
+    if inspector is not None:
+        feed = InspectorFeed(feed, inspector, history=history, polling=polling)
+    return HistoryTaggedFeed(feed or logs)
 
 
 def places_of(specs: Sequence[str]) -> dict[str, str]:

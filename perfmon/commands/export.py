@@ -156,7 +156,7 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     if found.remote:
         there = () if args.no_polls else DEFAULT
         fleet = connect(args, found.remote, history=args.history if history else 0, pollers=there)
-    return lambda: feed_of(fleet, found.local, history=history, pollers=pollers)
+    return lambda: feed_of(fleet, found.local, history=history, pollers=pollers, inspector=found.collectives)
 
 
 def _announce(server: Server) -> None:

@@ -83,7 +83,7 @@ async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIte
     from perfmon.core import Block, Notice
     from perfmon.monitor import ResetMarker
 
-    feed = feed_of(fleet, wanted.local, history=history, pollers=wanted.pollers)
+    feed = feed_of(fleet, wanted.local, history=history, pollers=wanted.pollers, inspector=wanted.collectives)
     try:
         async for log, item in feed.items():
             if not isinstance(item, ResetMarker):

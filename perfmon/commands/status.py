@@ -74,6 +74,8 @@ def _of_logs(args: argparse.Namespace) -> State:
     from ._remote import places_of, sort_specs
 
     wanted = sort_specs(args.spec)
+    if wanted.inspector:
+        raise UsageError(f"nccl={wanted.inspector[0]}: logs of NCCL Inspector need a running monitor: start one")
     if wanted.remote:
         raise UsageError(f"{wanted.remote[0].text}: remote logs need a running monitor: start one")
     polled = poll_once(wanted.pollers, lambda: places_of(wanted.local)) if wanted.pollers else ()

@@ -31,7 +31,8 @@ lines as evidence. The run needs no changes, and nothing is written unless reque
 
 A SOURCE is a file, a folder (including logs that appear later), a quoted glob, or - for a pipe; for a remote host,
 ssh://user@host/path or user@host:/path. GPUs and the host are polled by default. Other sources: gpu, host, net:PORT,
-vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...'.
+vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...', and nccl=DIR or nccl=user@host:/DIR for logs of NCCL
+Inspector.
 `perfmon SOURCE...` does the same."""
 EXAMPLE = "perfmon watch outputs/run/logs"
 
@@ -59,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
 
     def feed() -> Feed:
         # Nothing of it is loaded before the first frame is on the screen.
-        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, pollers=pollers)
+        return feed_of(
+            fleet, wanted.local, history=not args.no_history, polling=args.polling or None, pollers=pollers,
+            inspector=wanted.collectives,
+        )  # fmt: skip
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .composite_feeds import HistoryTaggedFeed, PollingFeed, RemoteFeed
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .headless import TAIL, Observed, glance, observe
+    from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed
     from .monitor import Monitor
     from .scheduling import BackgroundListener
     from .worker import Watch
@@ -20,6 +21,7 @@ __getattr__ = lazy_face(
         "composite_feeds": "HistoryTaggedFeed,PollingFeed,RemoteFeed",
         "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
         "headless": "Observed,TAIL,glance,observe",
+        "inspector_feed": "INSPECTOR_HISTORY,InspectorFeed",
         "monitor": "Monitor",
         "scheduling": "BackgroundListener",
         "worker": "Watch",

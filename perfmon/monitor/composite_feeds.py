@@ -12,6 +12,7 @@ from perfmon.core import Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
 from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
 from perfmon.sources.remote import Fleet, HostState
+from perfmon.viewmodel import CollectivesState
 
 from .feeds import Feed, Item, elapsed
 
@@ -66,7 +67,7 @@ class MergedStream:
         await self._ready.put(None)
 
 
-class _WrappedFeed(Feed):
+class WrappedFeed(Feed):
     """A feed around another one, if there is one."""
 
     def __init__(self, inner: Feed | None) -> None:
@@ -100,8 +101,12 @@ class _WrappedFeed(Feed):
     def hosts(self) -> tuple[HostState, ...]:
         return () if self._inner is None else self._inner.hosts
 
+    @property
+    def collectives(self) -> CollectivesState | None:
+        return None if self._inner is None else self._inner.collectives
 
-class PollingFeed(_WrappedFeed):
+
+class PollingFeed(WrappedFeed):
     """Logs, if there are any, and pollers of this machine."""
 
     def __init__(self, logs: Feed | None, asked: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> None:
@@ -138,7 +143,7 @@ class PollingFeed(_WrappedFeed):
             await self._merged.put(item)
 
 
-class RemoteFeed(_WrappedFeed):
+class RemoteFeed(WrappedFeed):
     """Logs and pollers of hosts that are connected already, and local ones; connections end with it."""
 
     def __init__(self, fleet: Fleet, local: Feed | None = None) -> None:
@@ -179,7 +184,7 @@ class RemoteFeed(_WrappedFeed):
         return super().changed_at(log)
 
 
-class HistoryTaggedFeed(_WrappedFeed):
+class HistoryTaggedFeed(WrappedFeed):
     """A feed whose history is marked, so that a recording of it can be played as it was; without history no marks.
 
     The marks are notices: "history" before the first item; and once all that was there has been read, for each log

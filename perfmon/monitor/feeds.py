@@ -13,6 +13,7 @@ from perfmon.core import MARKS, Block, Notice
 from perfmon.sources import LogFile, Player, Rewound
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote import HostState
+from perfmon.viewmodel import CollectivesState
 
 _NO_LOG = LogFile("", Path())
 
@@ -70,11 +71,16 @@ class Feed(Protocol):
         """Hosts that are reached over SSH."""
         return ()
 
+    @property
+    def collectives(self) -> CollectivesState | None:
+        """The collectives of a job whose NCCL Inspector logs are followed; None without such logs."""
+        return None
+
 
 class FollowFeed(Feed):
     """Logs on this machine that are followed by name."""
 
-    def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
+    def __init__(self, specs: Sequence[str], *, history: bool | int = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SOURCE."""
         self._follower = Follower(specs, history, polling=polling)
         self._started = time.time() - elapsed()

@@ -364,6 +364,7 @@ class Watch:
             actual=actual,
             begin=self._first(alignment),
             unjudged_s=self._unjudged_s(),
+            collectives=self._feed.collectives,
         )
 
     def _unjudged_s(self) -> float | None:

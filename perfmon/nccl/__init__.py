@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .ceilings import Ceiling, ceiling, ceilings
     from .changes import JobFigures, NcclChange, NcclComparison, compare_jobs, figures_of
     from .files import InspectorFile, find_files, holds_records
+    from .live import LiveJob
     from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, RankWait, Seat
     from .sampling import important_sizes, points, values
     from .schema import P2P, SINGLE, binary_size, decimal_size
@@ -29,6 +30,7 @@ __all__ = [
     "JobAnalysis",
     "JobFigures",
     "LinkRatio",
+    "LiveJob",
     "NcclChange",
     "NcclComparison",
     "PartialTables",
@@ -66,6 +68,7 @@ __getattr__ = lazy_face(
         "ceilings": "Ceiling,ceiling,ceilings",
         "changes": "JobFigures,NcclChange,NcclComparison,compare_jobs,figures_of",
         "files": "InspectorFile,find_files,holds_records",
+        "live": "LiveJob",
         "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,RankWait,Seat",
         "sampling": "important_sizes,points,values",
         "schema": "P2P,SINGLE,binary_size,decimal_size",

@@ -126,8 +126,11 @@ class Stream:
         state = os.fstat(self.fd)
         return (state.st_size, state.st_mtime_ns) == self._seen
 
-    def skip_history(self) -> None:
-        """Go on to the last line that is there, counting the lines before it."""
+    def skip_history(self, keep: int = 0) -> None:
+        """Go on to the last line that is there, counting the lines before it; or to the last `keep` bytes, uncounted."""
+        if keep:
+            self._skip_to(keep)
+            return
         at, lines, position = 0, 0, 0
         while data := os.pread(self.fd, CHUNK, position):
             lines += newlines(data)
@@ -135,6 +138,20 @@ class Stream:
             at = position + end if end else at
             position += len(data)
         self.cutter = LineSplitter(offset=at, line=lines + 1, frames=True)
+        self._stand_at(at)
+
+    def _skip_to(self, keep: int) -> None:
+        begin = self.size() - keep
+        if begin <= 0:
+            return
+        while data := os.pread(self.fd, CHUNK, begin):
+            if end := data.find(b"\n") + 1:
+                self.cutter = LineSplitter(offset=begin + end, frames=True, counted=False)
+                self._stand_at(begin + end)
+                return
+            begin += len(data)
+
+    def _stand_at(self, at: int) -> None:
         size = min(TAIL_SIZE, at)
         self.print = Fingerprint(os.pread(self.fd, min(HEAD_SIZE, at), 0), os.pread(self.fd, size, at - size), at)
 

@@ -45,12 +45,12 @@ class Follower:
     def __init__(
         self,
         specs: Sequence[str],
-        history: bool,
+        history: bool | int,
         poll_s: float = 0.25,
         polling: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises UsageError for a wrong SPEC."""
+        """`history` is True for all of it, or the most bytes of each log. Raises UsageError for a wrong SPEC."""
         self._specs = [parse_spec(text) for text in specs]
         self._history = history
         self._clock = clock
@@ -80,7 +80,7 @@ class Follower:
         once = await asyncio.to_thread(self._sort_specs)
         async for item in self._round(first=True):
             yield item
-        for log in once if self._history else ():
+        for log in once if self._history is True else ():
             async for item in _read_once(log):
                 yield item
         while self._specs or any(not pipe.ended for pipe in self._pipes):
@@ -205,7 +205,7 @@ class Follower:
                     Notice(f"{log.name}: new compressed file: compressed files are only read at the start", "appeared"),
                 )
             ]
-        history = self._history or not first
+        history = self._history if first else True
         self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first)
         return []
 

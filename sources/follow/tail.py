@@ -28,7 +28,7 @@ class Tail:
     """The text that appears under one name, whatever file bears it."""
 
     def __init__(
-        self, log: LogFile, known: InodeRegistry, clock: Callable[[], float], *, history: bool, new: bool
+        self, log: LogFile, known: InodeRegistry, clock: Callable[[], float], *, history: bool | int, new: bool
     ) -> None:
         self.log = log
         self.stream: Stream | None = None
@@ -36,7 +36,9 @@ class Tail:
         """There is more to read at once."""
         self._known = known
         self._clock = clock
-        self._skip = not history
+        self._skip = history is not True
+        self._keep = int(history)
+        """Bytes of the history that are read, where not all of it is."""
         self._new = new
         self._looked: tuple[os.stat_result | None] | tuple[()] = ()
         """State of the file that bears the name, in a tuple, where it was looked at just before; else ()."""
@@ -91,7 +93,7 @@ class Tail:
             known = self._known.is_known(path)
             stream = self._known.claim(path, self)
             if stream is not None and self._skip:
-                stream.skip_history()
+                stream.skip_history(self._keep)
         except FileNotFoundError:
             return
         except OSError as error:

@@ -176,7 +176,13 @@ class Fleet:
         self._queue = ThreadQueue()
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
         self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
-        self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
+        inspector: dict[Address, dict[str, int]] = {}
+        for spec in specs:
+            if spec.inspector is not None:
+                inspector.setdefault(spec.address, {})[spec.path] = spec.inspector
+        self.hosts = [
+            self._host(address, paths, inspector.get(address, {})) for address, paths in _by_host(specs).items()
+        ]
         self.failures: list[HostError] = []
         """Errors of hosts that could not be reached at first; they are tried again."""
         self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
@@ -276,9 +282,9 @@ class Fleet:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def _host(self, address: Address, paths: list[str]) -> Host:
+    def _host(self, address: Address, paths: list[str], inspector: Mapping[str, int]) -> Host:
         finder = None if paths else self._options.finder
-        logs = HostLogs(address.shown, paths, self._options.history, finder)
+        logs = HostLogs(address.shown, paths, self._options.history, finder, inspector)
         return Host(address, self._login, logs, self._queue.put)
 
     # --- in the thread --------------------------------------------------------------------------------------------

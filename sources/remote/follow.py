@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ from perfmon.core import Block, Notice, format_bytes, plain
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of
+from ..spec import INSPECTOR
 from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, Wanted, list_logs
 from .reader import Item, LogReader, full_fingerprint, skip_history, state_of, unread
 
@@ -255,8 +256,17 @@ _TOGETHER = 4
 class HostLogs:
     """The followed logs of one machine; the state outlives connections."""
 
-    def __init__(self, shown: str, paths: Sequence[str], history: int | None, finder: Finder | None = None) -> None:
+    def __init__(
+        self,
+        shown: str,
+        paths: Sequence[str],
+        history: int | None,
+        finder: Finder | None = None,
+        inspector: Mapping[str, int] | None = None,
+    ) -> None:
+        """`inspector` has those paths that hold logs of NCCL Inspector, with the history to read of each of these."""
         self.shown = shown
+        self._inspector = dict(inspector or {})
         self.paths = list(paths)
         """Paths and patterns; absolute, or from the home folder on."""
         self.tails: dict[str, RemoteTail] = {}
@@ -302,7 +312,7 @@ class HostLogs:
             await self._admit(found, files.home, first, emit)
         for path in self.paths:
             for found in await list_logs(files, Wanted(await files.expanded(path))):
-                await self._admit(found, files.home, first, emit)
+                await self._admit(found, files.home, first, emit, self._inspector.get(path))
         await self._tell_left_out(files, emit)
         took = time.monotonic() - began
         self._next_scan = time.monotonic() + max(_RESCAN_S, took / _RESCAN_SHARE)
@@ -314,7 +324,9 @@ class HostLogs:
                 log = LogFile(self.shown, Path(f"ssh:/{self.shown}"), "")
                 await emit([(log, Notice(f"{self.shown}: not followed: {why}", "lost"))])
 
-    async def _admit(self, path: str, home: str, first: bool, emit: Emit) -> None:
+    async def _admit(
+        self, path: str, home: str, first: bool, emit: Emit, inspector: int | None = None
+    ) -> None:
         if path in self.tails or (not first and self._is_part(path)):
             return
         if len(self.tails) >= _MOST:
@@ -323,12 +335,14 @@ class HostLogs:
                 log = next(iter(self.tails.values())).log
                 await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name the relevant ones", "lost"))])
             return
-        log = LogFile(f"{self.shown}:{_short(path, home)}", Path(f"ssh:/{self.shown}"), path)
+        marked = None if inspector is None else INSPECTOR
+        log = LogFile(f"{self.shown}:{_short(path, home)}", Path(f"ssh:/{self.shown}"), path, marked)
         if any(ord(sign) < 32 for sign in path):
             if first:
                 await emit([(log, Notice(f"{log.name}: a name with control characters: not followed", "lost"))])
             return
-        self.tails[path] = RemoteTail(log, path, self._claims, ReadRequest(self._history, not first))
+        history = self._history if inspector is None or self._history == 0 else inspector
+        self.tails[path] = RemoteTail(log, path, self._claims, ReadRequest(history, not first))
 
     def _is_part(self, path: str) -> bool:
         """An older part of a log that is followed is read with it, where it has to be."""

@@ -42,6 +42,8 @@ class RemoteSpec:
     address: Address
     path: str
     """A path or pattern there, absolute or from the home folder on; "" for whatever runs there."""
+    inspector: int | None = None
+    """The most bytes to read of what is there, of each log of NCCL Inspector; None for other logs."""
 
 
 def parse_host(text: str) -> Address:
