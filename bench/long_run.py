@@ -59,6 +59,7 @@ class Simulated:
 
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
+    collectives = None
 
     def __init__(self, start: float) -> None:
         self.now = start

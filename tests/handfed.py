@@ -19,6 +19,7 @@ class _Feed:
 
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
+    collectives = None
 
     def __init__(self, now: float) -> None:
         self.now = now

@@ -53,6 +53,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane_alerts", ("2",), "alerts", "Show or hide the alerts.", "Panes"),
     Action("pane_sources", ("3",), "sources", "Show or hide hosts, GPUs and logs.", "Panes"),
     Action("pane_log", ("4",), "log", "Show or hide the log.", "Panes"),
+    Action("pane_collectives", ("5",), "collectives", "Show or hide the collectives (nccl=DIR).", "Panes"),
     Action("next_view", ("M",), "next view", "Switch pane 3: GPUs, hosts, queues, logs, or overview.", "Panes"),
     Action("zoom", ("z",), "maximise", "Maximise or restore the focused pane.", "Panes", rank=3),
     Action("preset", ("p",), "preset", "Switch the layout: overview, timeline, log, strip.", "Panes"),

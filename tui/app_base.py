@@ -24,6 +24,7 @@ from perfmon.viewmodel import AlertState, Level, MonitorState
 from .journey import Journey
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
+from .panes.collectives import CollectivesPane
 from .panes.logs import LogPane
 from .panes.sources import SourcesPane
 from .panes.status import AnswerPane, FooterPane, HeaderPane
@@ -34,7 +35,7 @@ from .terminal.suspend import Leaving
 from .theme import ThemeStyles, depth_of
 from .widgets.pane import Pane
 
-PANES = ("board", "alerts", "sources", "log")
+PANES = ("board", "alerts", "sources", "log", "collectives")
 _MESSAGE_S = 6.0
 _SLOW_S = 0.9
 """Ages and rates are updated this far apart."""
@@ -82,6 +83,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.theme_name = opening.theme
         self._layout: Layout | None = None
         self._room = Room()
+        self._collective_rows = 0
         self._listed_at = 0.0
         self._listed: tuple[object, ...] = (None,)
         self._cost = OwnCost()
@@ -103,6 +105,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.answer = AnswerPane(self.skin, self.picture)
         self.board = BoardPane(self.skin, self.picture)
         self.alerts = AlertPane(self.skin)
+        self.collectives = CollectivesPane(self.skin)
         self.sources = SourcesPane(self.skin)
         self.log_pane = LogPane(self.skin, self.monitor.logbook)
         self.log_pane.events = self.critical_moments
@@ -110,6 +113,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         yield self.header
         yield self.answer
         yield self.board
+        yield self.collectives
         with Horizontal(id="lower"):
             yield self.alerts
             yield self.sources
@@ -136,7 +140,9 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
-        if self._room.update(newest, len(self.picture.alerts), strip=self.strip):
+        rows = self.collectives.wanted(newest)
+        if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
+            self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
@@ -145,6 +151,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.answer.show(self.picture)
             if self.alerts.display:
                 self.alerts.show(self.picture)
+            if self.collectives.display:
+                self.collectives.show(self.picture)
             if self.sources.display:
                 self.sources.show(newest)
         show = getattr(self.screen, "show", None)
@@ -231,7 +239,15 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         width, height = size or self.size
         room, machines = self._room, bool(self.picture.seen or self.picture.links)
         layout = layout_for(
-            width, height, self.preset, self.hidden, self.zoomed, room.listed, machines=machines, lanes=room.lanes
+            width,
+            height,
+            self.preset,
+            self.hidden,
+            self.zoomed,
+            room.listed,
+            machines=machines,
+            lanes=room.lanes,
+            collectives=self._collective_rows,
         )
         self.sources.whole = self.zoomed == "sources"
         if layout == self._layout:
@@ -241,9 +257,9 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         rows: dict[Pane, int] = {
             self.header: layout.header, self.answer: layout.answer, self.board: layout.board,
             self.log_pane: layout.log, self.footer: layout.footer, self.alerts: layout.alerts,
-            self.sources: layout.sources,
+            self.sources: layout.sources, self.collectives: layout.collectives,
         }  # fmt: skip
-        hidden_before = [pane for pane in (self.alerts, self.sources) if not pane.display]
+        hidden_before = [pane for pane in (self.alerts, self.sources, self.collectives) if not pane.display]
         for pane, count in rows.items():
             pane.display = count > 0
             pane.styles.height = max(1, count)
@@ -270,7 +286,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     def focus_first(self) -> None:
         """Focus the first pane that is shown."""
-        for pane in (self.board, self.log_pane, self.alerts, self.sources):
+        for pane in (self.board, self.log_pane, self.alerts, self.sources, self.collectives):
             if pane.display:
                 pane.focus()
                 return

@@ -39,6 +39,7 @@ class Layout:
     footer: int
     bare: bool
     """The board has no title and no axis."""
+    collectives: int = 0
 
 
 def layout_for(
@@ -51,13 +52,14 @@ def layout_for(
     *,
     machines: bool = False,
     lanes: int | None = None,
+    collectives: int = 0,
 ) -> Layout:
     """The layout of a terminal of `width` cells and `height` rows.
 
     `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
     `listed` is how many alerts and how many sources there are to list: rows that neither needs are the board's. With
     `machines` there are GPUs, hosts or queues among these. `lanes` is how many the board has: rows that these do not
-    need are the log's.
+    need are the log's. `collectives` is how many rows their pane can fill; 0 without such logs.
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
     if zoomed is not None and height >= 4:
@@ -65,6 +67,13 @@ def layout_for(
     if preset == "strip" or small:
         return _strip(width, height, 0 if listed is None else listed[0], lanes)
     full = _full(width, height, preset, hidden, listed, machines)
+    if collectives and preset in ("auto", "overview") and "collectives" not in hidden:
+        taken = min(collectives, (height - 5) * 2 // 5, full.board - _LEAST_LANES - _TITLE_AND_AXIS)
+        if taken >= _LEAST_LANES:
+            full = replace(full, board=full.board - taken, collectives=taken)
+        elif not full.board:
+            taken = min(collectives, max(full.log, full.alerts) // 2)
+            full = replace(full, log=full.log - taken, collectives=taken) if full.log > taken else full
     return full if lanes is None or preset not in ("auto", "overview") else _lent(full, lanes)
 
 
@@ -82,7 +91,7 @@ def _zoomed(height: int, pane: str) -> Layout:
     answer = 3 if height >= 9 else 1
     header = int(height >= 14)
     rest = height - answer - header - 1
-    rows = {name: rest if name == pane else 0 for name in ("board", "alerts", "sources", "log")}
+    rows = {name: rest if name == pane else 0 for name in ("board", "alerts", "sources", "log", "collectives")}
     return Layout(header, answer, footer=1, bare=False, **rows)
 
 

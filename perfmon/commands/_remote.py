@@ -91,7 +91,8 @@ def sort_specs(specs: Sequence[str], *, polling: bool = True) -> Wanted:
     for text in specs:
         if text.startswith(_INSPECTOR) and not os.path.lexists(text):
             if not polling:
-                raise UsageError(f"{plain(text, 200)}: supported by watch, snapshot --for and record, or: perfmon nccl DIR")
+                where = "watch, snapshot --for and record (complete logs: perfmon nccl DIR)"
+                raise UsageError(f"{plain(text, 200)}: supported by {where}")
             _sort_inspector(text.removeprefix(_INSPECTOR), found)
         elif (remote := parse_remote(text)) is not None:
             found.remote.append(remote)

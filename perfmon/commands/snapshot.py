@@ -86,14 +86,10 @@ def run(args: argparse.Namespace) -> int:
     if wanted.pollers and args.for_s is None:
         raise UsageError(f"{wanted.pollers[0].shown}: pollers need a duration: --for 30s")
     if wanted.collectives is not None and args.for_s is None:
-        raise UsageError("nccl=DIR: logs of NCCL Inspector need a duration: --for 30s (complete ones: perfmon nccl DIR)")
+        raise UsageError("nccl=DIR: needs a duration: --for 30s (complete logs: perfmon nccl DIR)")
     fleet = connect(args, wanted.remote, history=args.history) if wanted.remote else None
     live = fleet is not None or wanted.pollers or wanted.inspector
-    feed = (
-        partial(feed_of, fleet, wanted.local, pollers=wanted.pollers, inspector=wanted.collectives)
-        if live
-        else None
-    )
+    feed = partial(feed_of, fleet, wanted.local, pollers=wanted.pollers, inspector=wanted.collectives) if live else None
     started = partial(warn, f"following the logs for {format_seconds(args.for_s or 0.0)} (Ctrl+C stops)")
     with ProgressBar("reading logs") as bar:
         observed = observe(wanted.local, config, judged, args.for_s, bar, started, columns, feed)

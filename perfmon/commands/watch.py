@@ -31,8 +31,8 @@ lines as evidence. The run needs no changes, and nothing is written unless reque
 
 A SOURCE is a file, a folder (including logs that appear later), a quoted glob, or - for a pipe; for a remote host,
 ssh://user@host/path or user@host:/path. GPUs and the host are polled by default. Other sources: gpu, host, net:PORT,
-vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...', and nccl=DIR or nccl=user@host:/DIR for logs of NCCL
-Inspector.
+vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...', nccl=DIR (logs of NCCL Inspector, also
+nccl=user@host:/DIR).
 `perfmon SOURCE...` does the same."""
 EXAMPLE = "perfmon watch outputs/run/logs"
 

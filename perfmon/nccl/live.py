@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from datetime import datetime
-from math import nan
+from math import isfinite, nan
 from statistics import median
 
 from perfmon.viewmodel import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
@@ -101,7 +101,7 @@ class LiveJob:
             held.offset = lag if abs(lag) > _FAR_US else 0
         offset = held.offset or 0
         for item in items:
-            if type(item) is Record:
+            if isinstance(item, Record):
                 self._add(item, item.at_us + offset)
             else:
                 self._drop(item)
@@ -157,7 +157,7 @@ class LiveJob:
 
     def _drop(self, drops: Drops) -> None:
         comm = self._members.get(drops.context) or self._join(drops.context)
-        comm.dropped[drops.context.rank] = max(drops.count, comm.dropped.get(drops.context.rank, 0))
+        comm.dropped[drops.context.rank] = max(drops.dropped, comm.dropped.get(drops.context.rank, 0))
 
     def _slice(self, at: int) -> Slice:
         at = max(at, self._finished + 1)
@@ -260,7 +260,7 @@ class LiveJob:
         if gone and last % PARTS == 0:
             self._comms = {key: comm for key, comm in self._comms.items() if comm not in gone}
             self._members = {context: comm for context, comm in self._members.items() if comm not in gone}
-            self._trends = {key: trend for key, trend in self._trends.items() if any(v == v for v in trend)}
+            self._trends = {key: trend for key, trend in self._trends.items() if any(map(isfinite, trend))}
             self._seats_stale = True
 
     # --- what there is to see -----------------------------------------------------------------------------------------

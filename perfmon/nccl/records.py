@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from perfmon.core import plain
 
-from .repair import LONGEST_LINE
 from .schema import HCA, MIXED, NVLINK, RANK_BITS, SINGLE
 
 _WRAP = 1 << 64
@@ -55,7 +54,7 @@ class Drops(NamedTuple):
 
     context: Context
     at_us: int
-    count: int
+    dropped: int
 
 
 def type_of(n_ranks: int, nnodes: int) -> str:
@@ -110,10 +109,10 @@ class LineParser:
             try:
                 item = self._item(json.loads(line if line.isascii() else line.decode(errors="replace")))
             except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError):
-                item = None if len(line) < LONGEST_LINE else False
-            if item:
+                item = None
+            if isinstance(item, Record | Drops):
                 found.append(item)
-            elif item is None and line.strip():
+            elif not item and line.strip():
                 counts.skipped += 1
         return found
 

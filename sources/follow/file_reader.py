@@ -127,7 +127,7 @@ class Stream:
         return (state.st_size, state.st_mtime_ns) == self._seen
 
     def skip_history(self, keep: int = 0) -> None:
-        """Go on to the last line that is there, counting the lines before it; or to the last `keep` bytes, uncounted."""
+        """Go on to the last line that is there, counting the lines before it; or to the last `keep` bytes."""
         if keep:
             self._skip_to(keep)
             return

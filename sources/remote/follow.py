@@ -324,9 +324,7 @@ class HostLogs:
                 log = LogFile(self.shown, Path(f"ssh:/{self.shown}"), "")
                 await emit([(log, Notice(f"{self.shown}: not followed: {why}", "lost"))])
 
-    async def _admit(
-        self, path: str, home: str, first: bool, emit: Emit, inspector: int | None = None
-    ) -> None:
+    async def _admit(self, path: str, home: str, first: bool, emit: Emit, inspector: int | None = None) -> None:
         if path in self.tails or (not first and self._is_part(path)):
             return
         if len(self.tails) >= _MOST:

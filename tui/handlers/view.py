@@ -23,7 +23,8 @@ class PaneActions(BaseApp):
 
     def _turn_focus(self, by: int) -> None:
         if self.zoomed:  # the next one has all the room then
-            self.zoomed = PANES[(PANES.index(self.zoomed) + by) % len(PANES)]
+            panes = [pane for pane in PANES if pane != "collectives" or self.picture.collectives is not None]
+            self.zoomed = panes[(panes.index(self.zoomed) + by) % len(panes)]
             self.arrange()
             self.focus_first()
         elif by > 0:
@@ -37,12 +38,15 @@ class PaneActions(BaseApp):
     def _toggle(self, pane: str) -> None:
         """Of an arrangement with fewer panes this makes one's own; in a strip, panes are shown one at a time."""
         shown = self.shown_panes()
+        if pane == "collectives" and self.picture.collectives is None:
+            self.show_message("no logs of NCCL Inspector (perfmon watch nccl=DIR)")
+            return
         if self.zoomed or self.strip:
             self.zoomed = None if self.zoomed == pane else pane
         elif shown == {pane}:
             self.show_message("the last pane cannot be closed")
         else:
-            self.preset, self.hidden = "overview", (set(PANES) - shown) ^ {pane}
+            self.preset, self.hidden = "overview", (set(PANES) - shown - self._absent_panes()) ^ {pane}
         self.arrange()
         if self.zoomed:
             self.focus_first()
@@ -50,7 +54,11 @@ class PaneActions(BaseApp):
     do_pane_board = partialmethod(_toggle, "board")
     do_pane_alerts = partialmethod(_toggle, "alerts")
     do_pane_sources = partialmethod(_toggle, "sources")
+    do_pane_collectives = partialmethod(_toggle, "collectives")
     do_pane_log = partialmethod(_toggle, "log")
+
+    def _absent_panes(self) -> set[str]:
+        return {"collectives"} if self.picture.collectives is None else set()
 
     def _open_pane(self, pane: str) -> None:
         """Show a pane, whatever was shown, and close what is open over it."""

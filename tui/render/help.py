@@ -14,7 +14,7 @@ from .rows import Words, cells, paragraph, rule
 Block = list[Words]
 _KEYS, _USAGE = 12, 25
 _COLUMN, _GAP = 58, 2
-_PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "HOSTS/GPUS", "log": "LOG"}
+_PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "HOSTS/GPUS", "log": "LOG", "collectives": "COLLECTIVES"}
 LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "A weight update": (
         ("send", "send", "leaves the client"),
