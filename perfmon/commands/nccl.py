@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on", choices=["warning", "critical"], help="exit with 1 if a finding has this severity or a higher one"
     )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="follow the logs of a running job in the monitor (without DuckDB); with --json: one line of JSON whenever"
+        " the findings change, until Ctrl+C",
+    )
     add_hang_arguments(parser)
 
 
@@ -75,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if args.paths or args.jobid or args.output:
             raise UsageError("--hang reads its own folder or address: leave out DIR, --jobid and -o")
         return run_hang(args)
+    if args.live:
+        return run_live(args)
     if args.markdown or args.dossier or args.yes:
         raise UsageError("--markdown, --dossier and --yes are for --hang")
     from perfmon.core import Severity
@@ -124,6 +132,62 @@ def _keep_logs(output: Path, job: object) -> None:
     inside = output.resolve()
     if any(inside in file.path.resolve().parents for file in job.files):
         raise UsageError(f"{output}: holds the logs that are read (choose another folder)")
+
+
+def run_live(args: argparse.Namespace) -> int:
+    """Opens the monitor, or prints lines of JSON."""
+    if args.jobid or args.output or args.parquet or args.all_plots or not args.paths:
+        raise UsageError("--live follows folders: perfmon nccl DIR --live, and no --jobid or files to write")
+    sources = [f"nccl={path}" for path in args.paths]
+    if args.json:
+        return _print_live(sources)
+    from argparse import ArgumentParser
+
+    from . import watch
+
+    parser = ArgumentParser()
+    watch.add_arguments(parser)
+    return watch.run(parser.parse_args(sources))
+
+
+def _print_live(sources: list[str]) -> int:
+    """Prints the state whenever the findings change, and at the end; ends with Ctrl+C."""
+    import threading
+    from dataclasses import asdict
+
+    from perfmon.core import Config
+    from perfmon.monitor import Monitor
+    from perfmon.reports import finding_document, json_object
+    from perfmon.viewmodel import MonitorState
+
+    from ._remote import connect_quietly, feed_of, sort_specs
+
+    wanted = sort_specs(sources)
+    fleet = connect_quietly(wanted.remote) if wanted.remote else None
+    monitor = Monitor(lambda: feed_of(fleet, wanted.local, inspector=wanted.collectives), Config())
+    known: list[object] = [None]
+
+    def report(picture: MonitorState) -> None:
+        findings = [] if picture.snapshot is None else picture.snapshot.findings
+        firing = [finding_document(finding) for finding in findings if finding.state != "pending"]
+        named = [(one["signature"], one["identity"], one["state"]) for one in firing]
+        if named != known[0] and picture.collectives is not None and picture.collectives.lines:
+            known[0] = named
+            line = json_object({"schema": 1, "findings": firing, "collectives": asdict(picture.collectives)})
+            print(json.dumps(line, allow_nan=False), flush=True)
+
+    monitor.listeners.append(report)
+    monitor.start()
+    try:
+        while monitor.running:
+            threading.Event().wait(0.5)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    finally:
+        monitor.stop()
+    if monitor.failed is not None:
+        raise monitor.failed
+    return ExitCode.DONE
 
 
 def run_hang(args: argparse.Namespace) -> int:

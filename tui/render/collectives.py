@@ -14,6 +14,7 @@ from .rows import Words, cells, ends
 SIDE_BY_SIDE = 110
 _SPARK = 16
 _SLOW = 1.3
+_LEAST = 0.005
 _ACCUSING = ("nccl-slow-rank", "nccl-slow-link")
 
 
@@ -33,8 +34,9 @@ def collective_rows(state: CollectivesState, named: set[str], skin: ThemeStyles,
         return [((fit(text, width, glyphs=skin.glyphs), "muted"),)]
     if width < SIDE_BY_SIDE:
         problems = _others(state, named, skin, width)
-        top = problems[:3]
-        return [*top, _head(width), *(_collective(one, skin, width) for one in state.by), *problems[3:]]
+        first = max(1, sum(row[0][1] != "text" for row in problems[:3]))
+        table = [_head(width), *(_collective(one, skin, width) for one in state.by)]
+        return [*problems[:first], *table, *problems[first:]]
     left = width * 11 // 20
     right = width - left - 1
     table = [_head(left), *(_collective(one, skin, left) for one in state.by)]
@@ -87,7 +89,9 @@ def _others(state: CollectivesState, named: set[str], skin: ThemeStyles, width: 
     rows += [
         _link(link, skin, width, "warning") for link in state.links if link.ratio >= _SLOW and link.label not in named
     ]
-    return rows + [_rank(rank, skin, width, "text") for rank in state.ranks if rank.label not in named]
+    return rows + [
+        _rank(rank, skin, width, "text") for rank in state.ranks if rank.label not in named and rank.share >= _LEAST
+    ]
 
 
 def _rank(rank: RankNow, skin: ThemeStyles, width: int, style: str) -> Words:

@@ -1,0 +1,93 @@
+"""Logs of NCCL Inspector that are still being written give the findings of the complete ones, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from lab.nccl_logs import Faults, Plan, write
+from perfmon.core import Block, Config
+from perfmon.nccl import Job, LiveJob
+from perfmon.nccl import live as live_module
+from perfmon.pipeline import Session
+
+PLAN = Plan(nodes=4, gpus=4, steps=80, layers=3, compute_us=60_000, jitter=0.003)
+FAULTS = {
+    "healthy": Faults(),
+    "slow rank": Faults(slow_rank=3, delay_us=8_000),
+    "slow adapter": Faults(slow_adapter=1),
+    "later": Faults(slow_rank=6, delay_us=8_000, since=0.4),
+}
+
+
+def fed(folder: Path, size: int = 20_000) -> tuple[LiveJob, list[str]]:
+    """All files in pieces of whole lines, in turns, evaluated after each round; the lines for the rule engine."""
+    job, lines = LiveJob(), list[str]()
+    texts = {path: path.read_bytes().splitlines(keepends=True) for path in sorted(folder.iterdir())}
+    for path, text in texts.items():
+        job.feed(path, b"".join(text[:1]))
+    step = max(1, size // 400)
+    rounds = [
+        [(path, b"".join(text[at : at + step])) for at in range(1, len(text), step)] for path, text in texts.items()
+    ]
+    for pieces in zip_longest(*rounds):
+        for piece in pieces:
+            if piece is not None:
+                job.feed(*piece)
+        lines += job.advance(caught_up=True)
+    return job, lines
+
+
+def accused(lines: list[str]) -> list[tuple[str, str]]:
+    """(signature, who) of the findings of the rule engine."""
+    session = Session(Config())
+    session.feed(session.add_source("nccl-inspector"), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    return [(f.signature, f.identity["group"]) for f in session.snapshot().findings if f.state != "pending"]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("form", ["2.30", "4.3"])
+def test_live_and_complete_logs_accuse_the_same(fault: str, form: str, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
+    write(tmp_path, replace(PLAN, form=form, faults=FAULTS[fault]))
+    with Job([tmp_path]) as job:
+        complete = [(f.signature, f.identity["group"]) for f in job.analyze().findings]
+    assert bool(complete) == (fault != "healthy")
+    assert accused(fed(tmp_path)[1]) == complete
+
+
+def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, PLAN)
+    monkeypatch.setattr(live_module, "MOST_OPEN", 64)
+    job = LiveJob()
+    first, *others = sorted(tmp_path.iterdir())
+    for line in first.read_bytes().splitlines(keepends=True):
+        job.feed(first, line)
+        assert job.state(0.0).open_ops <= 64
+    job.advance(caught_up=True)
+    state = job.state(1.0)
+    assert state.evicted > 400
+    assert state.coverage == 0.0
+    assert {one.count for one in state.missing} == {3, 15}
+    for path in others:
+        job.feed(path, path.read_bytes())
+    assert job.state(2.0).files == 16
+
+
+def test_lines_that_are_no_records_are_counted_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    write(tmp_path, Plan(nodes=1, gpus=2, steps=4))
+    job, bad = (
+        LiveJob(),
+        [b"null\n", b"12\n", b"{\n", b'{"header":{}}\n', b"\xff\n", b'{"coll_perf":{}}\n', b"[" * 9999],
+    )
+    expected = 0
+    for path in sorted(tmp_path.iterdir()):
+        lines = path.read_bytes().splitlines(keepends=True)
+        expected += len(lines)
+        job.feed(path, b"".join(lines[:3] + bad + [b"\n"] + lines[3:]))
+    assert (job.counts.lines - job.counts.skipped, job.counts.skipped) == (expected, 2 * len(bad))
+    job.advance(caught_up=True)
+    assert job.state(1.0).unfinished == 0
