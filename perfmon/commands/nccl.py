@@ -6,10 +6,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmon.core import ExitCode, UsageError
 
 from ._options import ProgressBar, completes_files, completes_folders, on_disk
+
+if TYPE_CHECKING:
+    from perfmon.monitor import Feed
 
 DESCRIPTION = """\
 Analyze the logs that the profiler plugin NCCL Inspector writes, one of each process: bus bandwidth by collective and
@@ -141,13 +145,22 @@ def run_live(args: argparse.Namespace) -> int:
     sources = [f"nccl={path}" for path in args.paths]
     if args.json:
         return _print_live(sources)
-    from argparse import ArgumentParser
+    from perfmon.core import load_config
 
-    from . import watch
+    from ._options import WINDOW_S
+    from ._remote import connect_quietly, feed_of, requested_pollers, sort_specs
+    from ._screen import need_terminal, open_screen
 
-    parser = ArgumentParser()
-    watch.add_arguments(parser)
-    return watch.run(parser.parse_args(sources))
+    need_terminal()
+    wanted = sort_specs(sources)
+    fleet = connect_quietly(wanted.remote) if wanted.remote else None
+    pollers = requested_pollers(wanted, no_polls=False)
+
+    def feed() -> Feed:
+        return feed_of(fleet, wanted.local, pollers=pollers, inspector=wanted.collectives)
+
+    screen = argparse.Namespace(window=WINDOW_S, layout="auto", theme=None, no_mouse=False)
+    return open_screen(screen, load_config(), title=" ".join(sources), specs=tuple(sources), feed=feed)
 
 
 def _print_live(sources: list[str]) -> int:

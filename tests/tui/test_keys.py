@@ -238,6 +238,12 @@ async def pane_sources(hands: Hands, key: str) -> None:
 
 
 @check
+async def pane_collectives(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows("no logs of NCCL Inspector")
+
+
+@check
 async def pane_log(hands: Hands, key: str) -> None:
     await _toggles(hands, key, "4 LOG")
 
