@@ -361,5 +361,5 @@ def test_a_coloured_tag_does_not_keep_plain_lines_from_being_learned(tag: str) -
 
 def test_needles_stay_few_and_distinctive() -> None:
     needles = {needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles}
-    assert len(needles) <= 1000  # each makes the search of every log slower
+    assert len(needles) <= 1100  # each makes the search of every log slower
     assert [needle for needle in needles if len(needle.encode()) < 4] == []
