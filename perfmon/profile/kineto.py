@@ -1,0 +1,222 @@
+"""Traces of PyTorch's profiler (Kineto) in Chrome's format: `.json` and `.json.gz`, read in pieces."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, LOADER, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
+
+_PIECE = 4 << 20
+_MOST_OPEN = 64 << 20
+"""Bytes without the end of an event, from which on a file is none of a profiler."""
+_TRIES = 8
+_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[')
+_BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"\w+"\s*:)')
+"""Between two objects of an array. No string can hold it: a quote within a string has a backslash before it."""
+_GPU = {
+    "kernel": COMPUTE, "mtia_ccp_events": COMPUTE,
+    "memcpy": COPY, "gpu_memcpy": COPY, "memset": MEMSET, "gpu_memset": MEMSET,
+}  # fmt: skip
+_RUNTIME = frozenset(("runtime", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime"))
+_HOST = frozenset(("operator", "cpu_op", "user_annotation"))
+_NUMBER = re.compile(r"-?\d+")
+
+
+class _Args(msgspec.Struct):
+    stream: Any = None
+    device: Any = None
+    correlation: Any = None
+    bytes: Any = None
+
+
+class _Event(msgspec.Struct):
+    ts: float | None = None
+    """Microseconds; whole ones, or with nanoseconds behind the point."""
+    dur: float | None = None
+    name: str = ""
+    cat: str = ""
+    ph: str = ""
+    pid: Any = None
+    tid: Any = None
+    args: _Args | None = None
+
+
+class _Info(msgspec.Struct):
+    rank: Any = None
+
+
+class _Device(msgspec.Struct):
+    id: Any = None
+    name: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What stands around the events."""
+
+    distributed: _Info | None = msgspec.field(default=None, name="distributedInfo")
+    devices: list[_Device] = msgspec.field(default_factory=list, name="deviceProperties")
+
+
+_EVENTS = msgspec.json.Decoder(list[_Event])
+
+
+def read_kineto(path: Path) -> Trace:
+    """Read a trace; what cannot be read of it is reported in its notes.
+
+    Raises:
+        TraceError: Nothing in it can be evaluated.
+    """
+    trace = Trace(str(path))
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw
+        for events in _pieces(stream, trace):
+            trace.events += len(events)
+            for event in events:
+                if event.ph == "X":
+                    _add(event, trace)
+    if not trace.events:
+        raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
+    return trace
+
+
+def _pieces(stream: IO[bytes], trace: Trace) -> Iterator[list[_Event]]:
+    """Events in lists, as the file is read."""
+    text, begun = b"", False
+    while True:
+        try:
+            piece = stream.read(_PIECE)
+        except (EOFError, OSError, zlib.error) as error:
+            trace.notes.append(f"the file ends in the middle: {error}; what was read up to there is evaluated")
+            piece = b""
+        text += piece
+        if not begun:
+            found = _BEGIN.search(text)
+            if found is None:
+                if not piece or len(text) > _MOST_OPEN:
+                    return
+                continue
+            _describe(text[: found.start()].rstrip().rstrip(b",") + b"}", trace)
+            text, begun = text[found.end() :], True
+        if not piece:
+            yield _last(text, trace)
+            return
+        cuts = [found.start() + 1 for found in _BETWEEN.finditer(text, max(0, len(text) - _PIECE))]
+        for cut in reversed(cuts[-_TRIES:]):
+            try:
+                events = _decode(b"[" + text[:cut] + b"]", trace)
+            except msgspec.DecodeError:
+                continue  # objects within an event, or behind the events
+            yield events
+            text = text[cut:].lstrip(b", \t\r\n")
+            break
+        else:
+            if len(text) > _MOST_OPEN:
+                trace.notes.append("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
+                return
+
+
+def _decode(text: bytes, trace: Trace) -> list[_Event]:
+    try:
+        return _EVENTS.decode(text)
+    except msgspec.ValidationError:
+        found, bad = [], 0
+        for one in msgspec.json.decode(text):
+            try:
+                found.append(msgspec.convert(one, _Event, strict=False))
+            except (msgspec.ValidationError, ArithmeticError):
+                bad += 1
+        trace.notes.append(f"{bad} events have values of a wrong type and are left out")
+        return found
+
+
+def _last(text: bytes, trace: Trace) -> list[_Event]:
+    """The events at the end of a file, before what describes the run."""
+    written = text.decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode("[" + written)
+    except (ValueError, RecursionError):
+        cuts = [found.start() + 1 for found in _BETWEEN.finditer(text)]
+        for cut in [len(text.rstrip(b", \t\r\n")), *reversed(cuts[-_TRIES:])]:
+            try:
+                events = _decode(b"[" + text[:cut] + b"]", trace)
+            except msgspec.DecodeError:
+                continue
+            if not any("ends in the middle" in note for note in trace.notes):
+                trace.notes.append("the file ends in the middle; what was read up to there is evaluated")
+            return events
+        trace.notes.append("the file ends in the middle; what was read up to there is evaluated")
+        return []
+    _describe(b"{" + written[end - 1 :].lstrip().lstrip(",").encode(), trace)
+    return _decode(("[" + written[: end - 1]).encode(), trace)
+
+
+def _describe(text: bytes, trace: Trace) -> None:
+    try:
+        head = msgspec.json.decode(text, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if head.distributed is not None and isinstance(head.distributed.rank, int):
+        trace.rank = head.distributed.rank
+    trace.devices |= {one.id: one.name for one in head.devices if isinstance(one.id, int)}
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int):
+        return value
+    found = _NUMBER.search(value) if isinstance(value, str) else None
+    return int(found[0]) if found else None
+
+
+def _nanoseconds(microseconds: float) -> int:
+    """Convert in two parts: nanoseconds since 1970 are more than a float holds."""
+    whole = int(microseconds)
+    return whole * 1000 + round((microseconds - whole) * 1000)
+
+
+def _add(event: _Event, trace: Trace) -> None:
+    if event.ts is None or event.dur is None or event.dur < 0:
+        return
+    start, end = _nanoseconds(event.ts), _nanoseconds(event.ts + event.dur)
+    category = event.cat.lower()
+    args = event.args
+    if (kind := _GPU.get(category)) is not None:
+        if args is None:
+            return
+        device, stream = _whole(args.device), _whole(args.stream)
+        device = device if device is not None else _whole(event.pid) or 0
+        stream = stream if stream is not None else _whole(event.tid) or 0
+        if kind == COMPUTE and COLLECTIVE.match(event.name):
+            kind = COMMUNICATION
+        correlation = args.correlation if isinstance(args.correlation, int) else -1
+        trace.work(device).add(start, end, stream, correlation, kind, trace.name(event.name))
+        if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
+            size = args.bytes if isinstance(args.bytes, int) else 0
+            trace.copy(device, (start, end), size, pageable="Pageable" in event.name)
+        return
+    is_call = category in _RUNTIME
+    if not is_call and category not in _HOST:
+        return
+    thread = trace.thread((event.pid, event.tid))
+    if is_call:
+        if args is not None and isinstance(args.correlation, int):
+            trace.launches[args.correlation] = (start, end, thread)
+        if BLOCKING.match(event.name):
+            trace.syncs.append((start, end))
+    elif LOADER.match(event.name):
+        trace.loads.append((start, end))
+    elif category == "user_annotation" or event.name.startswith("ProfilerStep"):
+        trace.named(event.name, (start, end))
+        if event.name.startswith("ProfilerStep"):
+            return
+    if len(trace.host.start) < MOST_HOST_EVENTS:
+        trace.host.add(start, end, thread, trace.name(event.name))

@@ -1,0 +1,120 @@
+"""Exports of Nsight Systems to SQLite: `nsys export --type sqlite`. Times in them are nanoseconds."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
+
+_KERNEL, _MEMCPY, _MEMSET, _RUNTIME = (
+    f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
+)
+_VERSION = re.compile(r"_v\d+$")
+_HOST_TO_DEVICE = 1
+_RANGES = (59, 60)
+"""Types of NVTX events with a start and an end: push/pop and start/end."""
+_PROCESS = ~0xFFFFFF
+"""Of a global thread the low 24 bits are the thread, the rest is the process."""
+
+
+def read_nsys(path: Path) -> list[Trace]:
+    """Read an export: a trace for each process that uses GPUs. A table without rows is absent from it.
+
+    Raises:
+        TraceError: It is no such export, or has no work of a GPU.
+    """
+    try:
+        with sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True) as database:
+            database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            return _read(database, path)
+    except sqlite3.Error as error:
+        raise TraceError(f"{path}: not readable as SQLite: {error}; export it again with nsys export --type sqlite") from error
+    finally:
+        if "database" in locals():
+            database.close()
+
+
+def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
+    tables = {name for (name,) in database.execute("select name from sqlite_master")}
+    if not tables & {_KERNEL, _MEMCPY, _MEMSET}:
+        what = "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
+        raise TraceError(f"{path}: {what}")
+    texts: dict[int, str] = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
+    traces: dict[int, Trace] = {}
+
+    def of(process: int) -> Trace:
+        found = traces.get(process)
+        if found is None:
+            found = traces[process] = Trace(str(path), rank=None)
+        return found
+
+    sources = {0}
+    if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
+        sources = {key for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND") if "PAGEABLE" in name.upper()}
+    for start, end, device, stream, correlation, process, name in _rows(
+        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName"
+    ):
+        trace, text = of(process or 0), texts.get(name, "?")
+        kind = COMMUNICATION if COLLECTIVE.match(text) else COMPUTE
+        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
+        trace.events += 1
+    for start, end, device, stream, correlation, process, size, way, source in _rows(
+        database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
+        trace.events += 1
+        if way == _HOST_TO_DEVICE:
+            trace.copy(device, (start, end), size or 0, pageable=source in sources)
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
+        trace.events += 1
+    for start, end, thread, correlation, name in _rows(
+        database, tables, _RUNTIME, "start,end,globalTid,correlationId,nameId"
+    ):
+        trace = of((thread or 0) & _PROCESS)
+        number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
+        trace.launches[correlation] = (start, end, number)
+        _host(trace, start, end, number, text)
+        if BLOCKING.match(text):
+            trace.syncs.append((start, end))
+    for start, end, thread, kind, text, name in _rows(
+        database, tables, "NVTX_EVENTS", "start,end,globalTid,eventType,text,textId"
+    ):
+        if end is None or kind not in _RANGES:
+            continue
+        trace = of((thread or 0) & _PROCESS)
+        text = text if text is not None else texts.get(name, "?")
+        trace.named(text, (start, end))
+        _host(trace, start, end, trace.thread(thread), text)
+    products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
+    named = {number: name for number, name in products}
+    found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
+    for rank, trace in enumerate(found):
+        trace.devices = named
+        if len(found) > 1:
+            trace.rank = rank
+    return found
+
+
+def _rows(database: sqlite3.Connection, tables: set[str], table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table by their start; columns that an older version has not are None."""
+    if table not in tables:
+        return
+    has = {row[1] for row in database.execute(f"pragma table_info({table})")}
+    wanted = ",".join(name if name in has else f"null as {name}" for name in columns.split(","))
+    order = " order by start" if "start" in has else ""
+    yield from database.execute(f"select {wanted} from {table}{order}")
+
+
+def _host(trace: Trace, start: int, end: int, thread: int, name: str) -> None:
+    if len(trace.host.start) < MOST_HOST_EVENTS:
+        trace.host.add(start, end, thread, trace.name(name))

@@ -1,0 +1,176 @@
+"""A profiler trace in columns: work of GPUs, launches, synchronisation and work of the host. All times are nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePath
+
+Interval = tuple[int, int]
+"""Start and end, nanoseconds."""
+
+COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
+"""Kinds of work of a GPU."""
+COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)", re.IGNORECASE)
+"""Kernels that communicate: libraries of NVIDIA, AMD and Microsoft name theirs so."""
+BLOCKING = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize")
+"""Calls in which the host waits for a GPU."""
+LOADER = re.compile(r"^enumerate\(DataLoader\)#")
+"""PyTorch's name of the wait for the next batch."""
+STEP = re.compile(r"^ProfilerStep ?#(\d+)$")
+MOST_HOST_EVENTS = 20_000_000
+"""Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
+_RANK = re.compile(r"(?:rank|worker)[-_. ]?(\d+)", re.IGNORECASE)
+
+
+class TraceError(Exception):
+    """A file that cannot be evaluated: one line with the file, the reason and the fix."""
+
+
+@dataclass(slots=True)
+class GpuWork:
+    """The kernels and memory operations of a device, in the order of the file."""
+
+    start: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("q"))
+    stream: array[int] = field(default_factory=lambda: array("q"))
+    correlation: array[int] = field(default_factory=lambda: array("q"))
+    """Identifies the launch; -1: unknown."""
+    kind: array[int] = field(default_factory=lambda: array("b"))
+    name: array[int] = field(default_factory=lambda: array("l"))
+    """Index into the names of the trace."""
+
+    def add(self, start: int, end: int, stream: int, correlation: int, kind: int, name: int) -> None:
+        self.start.append(start)
+        self.end.append(end)
+        self.stream.append(stream)
+        self.correlation.append(correlation)
+        self.kind.append(kind)
+        self.name.append(name)
+
+
+@dataclass(slots=True)
+class HostWork:
+    """Operations of host threads, in the order of the file."""
+
+    start: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("q"))
+    thread: array[int] = field(default_factory=lambda: array("l"))
+    name: array[int] = field(default_factory=lambda: array("l"))
+
+    def add(self, start: int, end: int, thread: int, name: int) -> None:
+        self.start.append(start)
+        self.end.append(end)
+        self.thread.append(thread)
+        self.name.append(name)
+
+
+@dataclass
+class Trace:
+    """What a file of a profiler holds."""
+
+    file: str
+    rank: int | None = None
+    gpus: dict[int, GpuWork] = field(default_factory=dict)
+    """By number of the device."""
+    devices: dict[int, str] = field(default_factory=dict)
+    """The products."""
+    launches: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Start and end of a call of the runtime by its correlation, and its thread."""
+    host: HostWork = field(default_factory=HostWork)
+    """Operators, calls of the runtime and named ranges."""
+    syncs: list[Interval] = field(default_factory=list)
+    loads: list[Interval] = field(default_factory=list)
+    """Waits for the next batch of a DataLoader."""
+    steps: dict[int, Interval] = field(default_factory=dict)
+    ranges: dict[str, list[Interval]] = field(default_factory=dict)
+    """Named ranges (NVTX, record_function) by name without its numbers."""
+    pageable: dict[int, list[Interval]] = field(default_factory=dict)
+    """Copies from pageable memory to a device."""
+    pageable_bytes: dict[int, int] = field(default_factory=dict)
+    copied_bytes: dict[int, int] = field(default_factory=dict)
+    """To a device, from memory of any kind."""
+    events: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What was lost, in sentences."""
+    _names: dict[str, int] = field(default_factory=dict)
+    _threads: dict[object, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rank is None and (found := _RANK.search(PurePath(self.file).name)):
+            self.rank = int(found[1])
+
+    def name(self, text: str) -> int:
+        """The number of a name."""
+        return self._names.setdefault(text, len(self._names))
+
+    def thread(self, identity: object) -> int:
+        """The number of a thread."""
+        return self._threads.setdefault(identity, len(self._threads))
+
+    @property
+    def names(self) -> list[str]:
+        """The names by number."""
+        return list(self._names)
+
+    def work(self, device: int) -> GpuWork:
+        """The work of a device."""
+        return self.gpus.setdefault(device, GpuWork())
+
+    def copy(self, device: int, interval: Interval, size: int, *, pageable: bool) -> None:
+        """A copy from the host to a device."""
+        self.copied_bytes[device] = self.copied_bytes.get(device, 0) + size
+        if pageable:
+            self.pageable.setdefault(device, []).append(interval)
+            self.pageable_bytes[device] = self.pageable_bytes.get(device, 0) + size
+
+    def named(self, name: str, interval: Interval) -> None:
+        """A range that the program named."""
+        if step := STEP.match(name):
+            self.steps[int(step[1])] = interval
+        else:
+            self.ranges.setdefault(re.sub(r"\d+", "#", name)[:200], []).append(interval)
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Disjoint intervals, ascending, that cover the same time."""
+    found: list[Interval] = []
+    low, high = 0, -1
+    for start, end in sorted(intervals):
+        if high < low or start > high:
+            if high >= low:
+                found.append((low, high))
+            low, high = start, max(start, end)
+        elif end > high:
+            high = end
+    if high >= low:
+        found.append((low, high))
+    return found
+
+
+def total(intervals: Iterable[Interval]) -> int:
+    """The length of disjoint intervals."""
+    return sum(end - start for start, end in intervals)
+
+
+def gaps(busy: Sequence[Interval]) -> list[Interval]:
+    """The time between disjoint intervals."""
+    return [(before[1], after[0]) for before, after in pairwise(busy) if after[0] > before[1]]
+
+
+def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
+    """The time in both of two ascending lists of disjoint intervals."""
+    found: list[Interval] = []
+    a = b = 0
+    while a < len(one) and b < len(other):
+        low, high = max(one[a][0], other[b][0]), min(one[a][1], other[b][1])
+        if low < high:
+            found.append((low, high))
+        if one[a][1] < other[b][1]:
+            a += 1
+        else:
+            b += 1
+    return found
