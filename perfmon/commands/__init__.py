@@ -25,6 +25,7 @@ COMMANDS = {
     "analyze": "diagnose complete logs: bottleneck, cost, evidence and fix",
     "compare": "compare two runs: what changed, and whether the fix worked",
     "nccl": "analyze logs of NCCL Inspector: slow ranks, slow links; --hang: the rank that is behind",
+    "profile": "analyze profiler traces (PyTorch, Nsight Systems): why GPUs are idle",
     "calibrate": "learn thresholds from a healthy run",
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",

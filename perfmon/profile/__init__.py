@@ -1,0 +1,21 @@
+"""Traces of PyTorch's profiler and of Nsight Systems: where the time of each GPU goes, and why it is idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .analysis import Gap, GpuUse, NamedRange
+    from .job import Cause, Profile, Straggler, read_profile
+    from .trace import TraceError
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "analysis": "Gap,GpuUse,NamedRange",
+        "job": "Cause,Profile,Straggler,read_profile",
+        "trace": "TraceError",
+    },
+)

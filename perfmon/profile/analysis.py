@@ -1,4 +1,4 @@
-"""Evaluation of a trace: of each GPU busy and idle time, what the idle time waits for, and what the host did meanwhile."""
+"""Evaluation of a trace: of each GPU busy and idle time, what it waits for, and what the host did meanwhile."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GpuUse:
     host_wait: int
     kernel_wait: int
     other: int
-    """The idle time of the streams: launched too late by the host; between kernels that were launched in time; the rest."""
+    """The idle time of the streams: launched too late by the host; between kernels launched in time; the rest."""
     sync_stall: int
     """The host waits for the GPU although it does nothing."""
     loader: int | None
@@ -120,7 +120,7 @@ def _complete(work: GpuWork, trace: Trace, cut: int | None) -> list[int]:
 
     Work without a launch in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis does.
     """
-    rows = range(len(work.start))
+    rows = list(range(len(work.start)))
     if cut is not None:
         launches = trace.launches
         rows = [row for row in rows if (call := launches.get(work.correlation[row])) is not None and call[0] < cut]
@@ -138,12 +138,13 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     idle = gaps(busy)
     streams = _breakdown(trace, work, rows)
     mean, most = _queue(trace, work, rows)
-    loader, stepped = _loader(trace, busy)
+    loader, stepped = _loader(trace, busy, max(work.end))
+    host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
         total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
-        *(sum(one[at] for one in streams.values()) for at in range(3)),
+        host, kernel, other,
         total(common(union(trace.syncs), idle)), loader, stepped,
         trace.pageable_bytes.get(device, 0), trace.copied_bytes.get(device, 0),
         total(union(trace.pageable.get(device, []))), mean, most, streams,
@@ -196,12 +197,12 @@ def _queue(trace: Trace, work: GpuWork, rows: Sequence[int]) -> tuple[float, int
     return (summed / count if count else 0.0), most
 
 
-def _loader(trace: Trace, busy: Sequence[Interval]) -> tuple[int | None, int]:
+def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | None, int]:
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
     bounds = union([*trace.steps.values()] or trace.loads)
-    steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], busy[-1][1]))])  # the last one ends with its work
+    steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
     waits = common(union(trace.loads), steps)
     calls = union((start, end) for start, end, _ in trace.launches.values())
     hidden = union([*common(waits, busy), *common(waits, calls)])
@@ -221,7 +222,9 @@ def _explain(use: GpuUse, trace: Trace, long: Sequence[Interval], thread: int | 
     use.long_gaps, use.long_gaps_ns = len(long), total(long)
     host = trace.host
     own = sorted(
-        ((host.start[row], -host.end[row], host.name[row]) for row in range(len(host.start)) if host.thread[row] == thread)
+        (host.start[row], -host.end[row], host.name[row])
+        for row in range(len(host.start))
+        if host.thread[row] == thread
     )
     outermost: list[tuple[int, int, int]] = []
     for start, end, name in own:

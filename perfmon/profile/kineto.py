@@ -8,11 +8,22 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 
-from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, LOADER, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
+from .trace import (
+    BLOCKING,
+    COLLECTIVE,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    LOADER,
+    MEMSET,
+    MOST_HOST_EVENTS,
+    Trace,
+    TraceError,
+)
 
 _PIECE = 4 << 20
 _MOST_OPEN = 64 << 20
@@ -78,7 +89,7 @@ def read_kineto(path: Path) -> Trace:
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
         for events in _pieces(stream, trace):
             trace.events += len(events)
             for event in events:

@@ -33,7 +33,9 @@ def read_nsys(path: Path) -> list[Trace]:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             return _read(database, path)
     except sqlite3.Error as error:
-        raise TraceError(f"{path}: not readable as SQLite: {error}; export it again with nsys export --type sqlite") from error
+        raise TraceError(
+            f"{path}: not readable as SQLite: {error}; export it again with nsys export --type sqlite"
+        ) from error
     finally:
         if "database" in locals():
             database.close()
@@ -42,7 +44,9 @@ def read_nsys(path: Path) -> list[Trace]:
 def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     tables = {name for (name,) in database.execute("select name from sqlite_master")}
     if not tables & {_KERNEL, _MEMCPY, _MEMSET}:
-        what = "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
+        what = (
+            "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
+        )
         raise TraceError(f"{path}: {what}")
     texts: dict[int, str] = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
     traces: dict[int, Trace] = {}
@@ -55,7 +59,11 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
 
     sources = {0}
     if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
-        sources = {key for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND") if "PAGEABLE" in name.upper()}
+        sources = {
+            key
+            for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND")
+            if "PAGEABLE" in name.upper()
+        }
     for start, end, device, stream, correlation, process, name in _rows(
         database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName"
     ):
@@ -92,11 +100,11 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         if end is None or kind not in _RANGES:
             continue
         trace = of((thread or 0) & _PROCESS)
-        text = text if text is not None else texts.get(name, "?")
-        trace.named(text, (start, end))
-        _host(trace, start, end, trace.thread(thread), text)
+        shown = text if text is not None else texts.get(name, "?")
+        trace.named(shown, (start, end))
+        _host(trace, start, end, trace.thread(thread), shown)
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
-    named = {number: name for number, name in products}
+    named = dict(products)
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
     for rank, trace in enumerate(found):
         trace.devices = named
@@ -112,7 +120,7 @@ def _rows(database: sqlite3.Connection, tables: set[str], table: str, columns: s
     has = {row[1] for row in database.execute(f"pragma table_info({table})")}
     wanted = ",".join(name if name in has else f"null as {name}" for name in columns.split(","))
     order = " order by start" if "start" in has else ""
-    yield from database.execute(f"select {wanted} from {table}{order}")
+    yield from database.execute(f"select {wanted} from {table}{order}")  # noqa: S608 - all of it are constants
 
 
 def _host(trace: Trace, start: int, end: int, thread: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A profiler trace in columns: work of GPUs, launches, synchronisation and work of the host. All times are nanoseconds."""
+"""A profiler trace in columns: work of GPUs, launches, synchronisation, work of the host. All times are nanoseconds."""
 
 from __future__ import annotations
 

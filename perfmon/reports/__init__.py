@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text
+    from .profile_summary import profile_document, profile_markdown, profile_text
     from .snapshot_page import cleaned, render_page
 
 __getattr__ = lazy_face(
@@ -24,6 +25,7 @@ __getattr__ = lazy_face(
         "nccl_comparison": "nccl_comparison_document,nccl_comparison_markdown,nccl_comparison_text",
         "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
         "nccl_summary": "nccl_document,nccl_markdown,nccl_text",
+        "profile_summary": "profile_document,profile_markdown,profile_text",
         "snapshot_page": "cleaned,render_page",
     },
 )

@@ -1,0 +1,191 @@
+"""Reports of profiler traces as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perfmon.core import format_seconds, format_share, plain
+from perfmon.profile import Gap, GpuUse, Profile
+
+from .json_report import json_object
+from .layout import inline, markdown_table, one_line, table, wrap
+
+_SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES = 32, 8, 5, 10
+_IDLE_IS_FEW = 0.05
+_HEAD = ("rank", "GPU", "traced", "busy", "compute", "communication", "copies", "idle", "longest gap")
+_REASON_HEAD = ("rank", "GPU", "host wait", "kernel wait", "other", "sync stall", "data loading", "launch queue")
+_RANGE_HEAD = ("range", "count", "mean", "between: mean", "longest")
+_GAP_HEAD = ("rank", "GPU", "at", "gap", "the host meanwhile")
+
+# --- JSON ---
+
+
+def profile_document(found: Profile) -> dict[str, Any]:
+    """The `--json` document, schema 1; times are microseconds."""
+    return json_object(
+        {
+            "schema": 1,
+            "events": found.events,
+            "gpus": [_gpu(use) for use in found.gpus],
+            "causes": [
+                {"name": one.name, "share": one.share, "evidence": one.evidence, "advice": one.advice}
+                for one in found.causes
+            ],
+            "ranges": [
+                {
+                    "name": one.name, "count": one.count, "total_us": one.total / 1e3,
+                    "between_us": one.between / 1e3, "longest_between_us": one.longest_between / 1e3,
+                }
+                for one in found.ranges
+            ],
+            "straggler": None
+            if found.straggler is None
+            else {
+                "rank": found.straggler.rank, "share": found.straggler.share,
+                "wait_us": found.straggler.wait_ns / 1e3, "collectives": found.straggler.collectives,
+            },
+            "notes": found.notes,
+            "findings": [],
+        }
+    )  # fmt: skip
+
+
+def _gpu(use: GpuUse) -> dict[str, Any]:
+    return {
+        "file": use.file,
+        "rank": use.rank,
+        "device": use.device,
+        "product": use.product,
+        "span_us": use.span / 1e3,
+        "busy_us": use.busy / 1e3,
+        "idle_us": use.idle / 1e3,
+        "idle_pct": _percent(use.idle, use.span),
+        "compute_pct": _percent(use.compute, use.span),
+        "communication_pct": _percent(use.communication, use.span),
+        "communication_overlapped_pct": _percent(use.overlapped, use.communication),
+        "copy_pct": _percent(use.copy, use.span),
+        "idle_us_by": {
+            "host_wait": use.host_wait / 1e3, "kernel_wait": use.kernel_wait / 1e3, "other": use.other / 1e3
+        },
+        "streams": {
+            str(stream): {"host_wait": host / 1e3, "kernel_wait": kernel / 1e3, "other": other / 1e3}
+            for stream, (host, kernel, other) in use.streams.items()
+        },
+        "sync_stall_us": use.sync_stall / 1e3,
+        "pageable_h2d_bytes": use.pageable_bytes,
+        "h2d_bytes": use.copied_bytes,
+        "dataloader_pct": None if use.loader is None else _percent(use.loader, use.stepped),
+        "launch_queue": {"mean": use.queue_mean, "max": use.queue_most},
+        "long_gaps": use.long_gaps,
+        "long_gaps_us": use.long_gaps_ns / 1e3,
+        "gaps": [
+            {
+                "start_us": gap.start / 1e3, "end_us": gap.end / 1e3,
+                "host": [{"name": name, "us": length / 1e3} for name, length in gap.host],
+            }
+            for gap in use.gaps
+        ],
+    }  # fmt: skip
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 0.0
+
+
+# --- Text and Markdown ---
+
+
+def profile_text(found: Profile) -> str:
+    """The report for standard output."""
+    lines = [*wrap(_head(found)), ""]
+    for at, one in enumerate(found.causes):
+        lines += wrap(f"{at + 1}. {one.name}: {format_share(one.share)} of the GPUs' time; {one.evidence}", "   ", "")
+        lines += wrap(one.advice, "     ", "   - ")
+    for head, rows, left in _tables(found):
+        lines += ["", *table([head, *rows], left)]
+    if len(found.gpus) > _SHOWN_GPUS:
+        lines.append(f"… and {len(found.gpus) - _SHOWN_GPUS} more GPUs")
+    notes = [line for note in found.notes[:_SHOWN_NOTES] for line in wrap(one_line(note), "    ", "  ! ")]
+    if len(found.notes) > _SHOWN_NOTES:
+        notes.append(f"  ! and {len(found.notes) - _SHOWN_NOTES} more notes")
+    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
+
+
+def profile_markdown(found: Profile) -> str:
+    """The report as Markdown."""
+    lines = ["# Profile", "", inline(_head(found)), ""]
+    lines += [
+        f"{at + 1}. **{inline(one.name)}**: {format_share(one.share)} of the GPUs' time; {inline(one.evidence)}. "
+        f"{inline(one.advice)}"
+        for at, one in enumerate(found.causes)
+    ]
+    for head, rows, _ in _tables(found):
+        lines += ["", *markdown_table(head, [[inline(cell) for cell in row] for row in rows])]
+    lines += ["", *(f"- {inline(one_line(note))}" for note in found.notes[:_SHOWN_NOTES])]
+    return "\n".join(lines) + "\n"
+
+
+def _head(found: Profile) -> str:
+    span = sum(use.span for use in found.gpus)
+    idle = sum(use.idle for use in found.gpus) / span if span else 0.0
+    count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
+    head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
+    if found.causes:
+        return f"{head}; {'mostly ' if idle >= _IDLE_IS_FEW else ''}{found.causes[0].name}"
+    return f"{head}; {'no cause is clear' if idle >= _IDLE_IS_FEW else 'the GPUs are kept busy'}"
+
+
+def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozenset[int]]]:
+    shown = found.gpus[:_SHOWN_GPUS]
+    tables: list[tuple[Sequence[str], list[list[str]], frozenset[int]]] = [
+        (_HEAD, [_use_row(use) for use in shown], frozenset({1})),
+        (_REASON_HEAD, [_reason_row(use) for use in shown], frozenset({1})),
+    ]
+    gaps = sorted(((gap, use) for use in shown for gap in use.gaps), key=lambda row: row[0].start - row[0].end)
+    if gaps:
+        tables.append((_GAP_HEAD, [_gap_row(gap, use) for gap, use in gaps[:_SHOWN_GAPS]], frozenset({1, 4})))
+    if found.ranges:
+        rows = [
+            [
+                plain(one.name, 40), f"{one.count:,}", _time(one.total / one.count),
+                _time(one.between / (one.count - 1)) if one.count > 1 else "", _time(one.longest_between),
+            ]
+            for one in found.ranges[:_SHOWN_RANGES]
+        ]  # fmt: skip
+        tables.append((_RANGE_HEAD, rows, frozenset({0})))
+    return tables
+
+
+def _use_row(use: GpuUse) -> list[str]:
+    parts = (use.busy, use.compute, use.communication, use.copy, use.idle)
+    longest = max((gap.end - gap.start for gap in use.gaps), default=0)
+    return [
+        _rank(use), _name(use), _time(use.span), *(format_share(part / use.span if use.span else 0) for part in parts),
+        _time(longest) if longest else "",
+    ]  # fmt: skip
+
+
+def _reason_row(use: GpuUse) -> list[str]:
+    loader = "" if use.loader is None or not use.stepped else format_share(use.loader / use.stepped)
+    reasons = [_time(part) for part in (use.host_wait, use.kernel_wait, use.other, use.sync_stall)]
+    return [_rank(use), _name(use), *reasons, loader, f"{use.queue_mean:,.0f} (max {use.queue_most:,})"]
+
+
+def _gap_row(gap: Gap, use: GpuUse) -> list[str]:
+    host = ", ".join(f"{plain(name, 40)} {_time(length)}" for name, length in gap.host[:2])
+    return [_rank(use), _name(use), _time(gap.start), _time(gap.end - gap.start), host]
+
+
+def _rank(use: GpuUse) -> str:
+    return "" if use.rank is None else str(use.rank)
+
+
+def _name(use: GpuUse) -> str:
+    return plain(f"{use.device} {use.product}".strip(), 28)
+
+
+def _time(nanoseconds: float) -> str:
+    if nanoseconds < 1e9:
+        return f"{nanoseconds / 1e3:,.0f} us" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:,.1f} ms"
+    return format_seconds(nanoseconds / 1e9)
