@@ -13,7 +13,7 @@ from ._options import ProgressBar, completes_files, seconds
 
 DESCRIPTION = """\
 Analyze profiler traces: of every GPU the time it computes, communicates, copies and is idle; what the idle time waits
-for (late launches, other kernels, other streams); long gaps with what the host did meanwhile; waits for the DataLoader
+for (late launches, other kernels, other streams); long gaps with what the host did in them; waits for the DataLoader
 that nothing hides; synchronisation on an idle GPU; copies from pageable memory; the rank that the others wait for in
 collectives.
 

@@ -1,4 +1,4 @@
-"""Evaluation of a trace: of each GPU busy and idle time, what it waits for, and what the host did meanwhile."""
+"""Evaluation of a trace: of each GPU busy and idle time, what it waits for, and what the host did in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gap:
     start: int
     end: int
     host: tuple[tuple[str, int], ...]
-    """What the host thread that launches did meanwhile, and for how long: outermost operations, the longest first."""
+    """What the host thread that launches did in it, and for how long: outermost operations, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 
@@ -26,6 +25,8 @@ from .trace import (
 )
 
 _PIECE = 4 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+_CUT = "the file ends in the middle; what was read up to there is evaluated"
 _MOST_OPEN = 64 << 20
 """Bytes without the end of an event, from which on a file is none of a profiler."""
 _TRIES = 8
@@ -89,8 +90,8 @@ def read_kineto(path: Path) -> Trace:
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
-        for events in _pieces(stream, trace):
+        texts = _unpacked(raw, trace) if packed else iter(lambda: raw.read(_PIECE), b"")
+        for events in _pieces(texts, trace):
             trace.events += len(events)
             for event in events:
                 if event.ph == "X":
@@ -100,15 +101,32 @@ def read_kineto(path: Path) -> Trace:
     return trace
 
 
-def _pieces(stream: IO[bytes], trace: Trace) -> Iterator[list[_Event]]:
+def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
+    """The text of a gzip file, up to where it is damaged."""
+    unpack, is_whole = zlib.decompressobj(_GZIP), False
+    while packed := raw.read(_PIECE // 8):
+        while packed:
+            try:
+                text = unpack.decompress(packed, _PIECE)
+            except zlib.error as error:
+                trace.notes.append(f"the file is damaged: {error}; what was read up to there is evaluated")
+                return
+            if text:
+                yield text
+            packed, is_whole = unpack.unconsumed_tail, unpack.eof
+            if is_whole:  # another member may follow
+                packed, unpack = unpack.unused_data, zlib.decompressobj(_GZIP)
+    if not is_whole:
+        if text := unpack.flush():
+            yield text
+        trace.notes.append(_CUT)
+
+
+def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
     """Events in lists, as the file is read."""
     text, begun = b"", False
     while True:
-        try:
-            piece = stream.read(_PIECE)
-        except (EOFError, OSError, zlib.error) as error:
-            trace.notes.append(f"the file ends in the middle: {error}; what was read up to there is evaluated")
-            piece = b""
+        piece = next(texts, b"")
         text += piece
         if not begun:
             found = _BEGIN.search(text)
@@ -162,11 +180,12 @@ def _last(text: bytes, trace: Trace) -> list[_Event]:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
             except msgspec.DecodeError:
                 continue
-            if not any("ends in the middle" in note for note in trace.notes):
-                trace.notes.append("the file ends in the middle; what was read up to there is evaluated")
-            return events
-        trace.notes.append("the file ends in the middle; what was read up to there is evaluated")
-        return []
+            break
+        else:
+            events = []
+        if not trace.notes:
+            trace.notes.append(_CUT)
+        return events
     _describe(b"{" + written[end - 1 :].lstrip().lstrip(",").encode(), trace)
     return _decode(("[" + written[: end - 1]).encode(), trace)
 

@@ -16,7 +16,7 @@ _IDLE_IS_FEW = 0.05
 _HEAD = ("rank", "GPU", "traced", "busy", "compute", "communication", "copies", "idle", "longest gap")
 _REASON_HEAD = ("rank", "GPU", "host wait", "kernel wait", "other", "sync stall", "data loading", "launch queue")
 _RANGE_HEAD = ("range", "count", "mean", "between: mean", "longest")
-_GAP_HEAD = ("rank", "GPU", "at", "gap", "the host meanwhile")
+_GAP_HEAD = ("rank", "GPU", "at", "gap", "host in the gap")
 
 # --- JSON ---
 

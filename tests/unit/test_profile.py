@@ -1,0 +1,267 @@
+"""`perfmon profile`: traces of PyTorch's profiler and exports of Nsight Systems, written here with known figures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.core import UsageError
+from perfmon.profile import Profile, read_profile
+
+MS = 1000.0
+_BASE = 1_712_195_495_000_000
+
+
+def _event(category: str, name: str, start: float, length: float, **args: Any) -> dict[str, Any]:
+    seat = {"pid": args.get("device", 0), "tid": args.get("stream", 0)} if "stream" in args else {"pid": 7, "tid": 7}
+    return {"ph": "X", "cat": category, "name": name, **seat, "ts": _BASE + start, "dur": length, "args": args}
+
+
+def _kernel(
+    number: int, launched: float, start: float, length: float, name: str = "gemm", stream: int = 7
+) -> list[Any]:
+    return [
+        _event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+        _event("kernel", name, start, length, device=0, stream=stream, correlation=number),
+    ]
+
+
+def _starved(steps: int = 6) -> list[Any]:
+    """Steps of 100 ms: 60 ms for the next batch, 30 ms of kernels in three, 10 ms between them and the host."""
+    events: list[Any] = []
+    for step in range(steps):
+        at = step * 100 * MS
+        events.append(_event("user_annotation", f"ProfilerStep#{step + 3}", at, 100 * MS))
+        events.append(_event("cpu_op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 60 * MS))
+        events.append(_event("cpu_op", "aten::linear", at + 60 * MS, 30 * MS))
+        for part in range(3):
+            begin = at + (60 + 11 * part) * MS
+            events += _kernel(step * 10 + part, begin, begin + 10, 10 * MS)
+    return events
+
+
+def _write(path: Path, events: list[Any], **around: Any) -> Path:
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events, **around}, indent=1)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+def _use(found: Profile) -> Any:
+    (use,) = found.gpus
+    return use
+
+
+@pytest.mark.parametrize("name", ["rank2.json", "rank2.json.gz"])
+def test_a_starved_gpu_waits_for_the_loader(tmp_path: Path, name: str) -> None:
+    devices = [{"id": 0, "name": "Test GPU"}]
+    found = read_profile([_write(tmp_path / name, _starved(), deviceProperties=devices)])
+    use = _use(found)
+    # The last step is left out: the profiler cuts its work off.
+    assert (use.rank, use.product) == (2, "Test GPU")
+    assert use.span == 4 * 100_000_000 + 32_000_000
+    assert use.busy == use.compute == 5 * 30_000_000
+    assert use.streams == {7: (use.span - use.busy, 0, 0)}
+    # Calls of the runtime that lie in it hide nothing here; the last step ends with its work.
+    assert use.loader == pytest.approx(6 * 60_000_000, rel=1e-3)
+    assert use.stepped == 600_000_000
+    assert use.long_gaps == 4 + 10
+    assert use.gaps[0].end - use.gaps[0].start == 68_000_000
+    assert found.causes[0].name == "data loading"
+    assert found.causes[0].share == pytest.approx(282 / 432, rel=0.3)
+
+
+def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
+    events = [
+        *_kernel(1, 0, 100, 100),
+        *_kernel(2, 300, 310, 90),  # launched after the one before had ended: the host
+        *_kernel(3, 305, 410, 90),  # launched in time, 10 us between them
+        *_kernel(4, 306, 600, 100),  # launched in time, and late: something else
+        *_kernel(5, 307, 650, 250, "ncclDevKernel_AllReduce_Sum", stream=9),
+    ]
+    use = _use(read_profile([_write(tmp_path / "t.json", events)]))
+    assert use.streams == {7: (110_000, 10_000, 100_000), 9: (0, 0, 0)}
+    assert (use.compute, use.communication, use.overlapped) == (380_000, 250_000, 50_000)
+    assert use.span - use.busy == 220_000
+    assert use.queue_most == 3
+
+
+def test_only_synchronisation_on_an_idle_gpu_is_a_stall(tmp_path: Path) -> None:
+    events = [
+        *_kernel(1, 0, 10, 10 * MS),
+        _event("cuda_runtime", "cudaStreamSynchronize", 100, 9 * MS, correlation=90),
+        _event("cuda_runtime", "cudaDeviceSynchronize", 10 * MS, 5 * MS, correlation=91),
+        *_kernel(2, 19 * MS, 20 * MS, 10 * MS),
+    ]
+    assert _use(read_profile([_write(tmp_path / "t.json", events)])).sync_stall == 5 * 1_000_000 - 10_000
+
+
+def test_copies_from_pageable_memory_are_a_cause(tmp_path: Path) -> None:
+    events = []
+    for at in range(5):
+        name = "Memcpy HtoD (Pageable -> Device)" if at else "Memcpy HtoD (Pinned -> Device)"
+        events.append(
+            _event("gpu_memcpy", name, at * 20 * MS, 10 * MS, device=0, stream=7, correlation=at, bytes=1_000_000)
+        )
+    found = read_profile([_write(tmp_path / "t.json", events)])
+    assert (_use(found).pageable_bytes, _use(found).copied_bytes) == (4_000_000, 5_000_000)
+    assert "copies from pageable memory" in [cause.name for cause in found.causes]
+
+
+@pytest.mark.parametrize("late", [None, 1])
+def test_the_last_rank_to_arrive_is_named_whatever_the_clocks(tmp_path: Path, late: int | None) -> None:
+    for rank in range(4):
+        events = []
+        for at in range(20):
+            length = 2 * MS if rank == late else 5 * MS + 10 * ((at * 7 + rank * 3) % 5)
+            start = rank * 1e9 + at * 20 * MS
+            events += _kernel(at, start, start + 10, length, "ncclDevKernel_AllReduce_Sum_bf16_RING")
+        _write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
+    found = read_profile([tmp_path])
+    assert [use.rank for use in found.gpus] == [0, 1, 2, 3]
+    assert (found.straggler.rank if found.straggler else None) == late
+
+
+def _nsys(path: Path, tables: bool = True) -> Path:
+    with sqlite3.connect(path) as database:
+        database.execute("create table StringIds (id integer, value text)")
+        database.executemany(
+            "insert into StringIds values (?, ?)",
+            [(1, "gemm"), (2, "cudaLaunchKernel_v7000"), (3, "cudaStreamSynchronize_v3020")],
+        )
+        if tables:
+            database.execute(
+                "create table CUPTI_ACTIVITY_KIND_KERNEL "
+                "(start, end, deviceId, streamId, correlationId, globalPid, shortName)"
+            )
+            database.execute("create table CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId)")
+            database.execute(
+                "create table CUPTI_ACTIVITY_KIND_MEMCPY "
+                "(start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind)"
+            )
+            database.execute("create table NVTX_EVENTS (start, end, globalTid, eventType, text, textId)")
+            process = 5 << 24
+            for at in range(4):
+                low = at * 10_000_000
+                database.execute(
+                    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (?,?,0,7,?,?,1)", (low, low + 4_000_000, at, process)
+                )
+                database.execute(
+                    "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (?,?,?,?,2)", (low - 10, low - 5, process | 9, at)
+                )
+                database.execute(
+                    "insert into NVTX_EVENTS values (?,?,?,59,?,null)",
+                    (low, low + 5_000_000, process | 9, f"stream_process_batch_{at}"),
+                )
+            database.execute(
+                "insert into CUPTI_ACTIVITY_KIND_MEMCPY values (35000000,36000000,0,7,90,?,64,1,0)", (process,)
+            )
+            database.execute("insert into CUPTI_ACTIVITY_KIND_RUNTIME values (4000000,8000000,?,99,3)", (process | 9,))
+    return path
+
+
+def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> None:
+    found = read_profile([_nsys(tmp_path / "run.sqlite")])
+    use = _use(found)
+    assert (use.span, use.busy, use.compute, use.copy) == (36_000_000, 17_000_000, 16_000_000, 1_000_000)
+    assert use.host_wait == 18_000_000
+    assert use.sync_stall == 4_000_000
+    assert (use.pageable_bytes, use.copied_bytes) == (64, 64)
+    (named,) = found.ranges
+    assert (named.name, named.count, named.between, named.longest_between) == (
+        "stream_process_batch_#", 4, 15_000_000, 5_000_000,
+    )  # fmt: skip
+
+
+def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path) -> None:
+    whole = _write(tmp_path / "rank0.json", _starved(30)).read_bytes()
+    for name, content in (
+        ("cut.json", whole[: len(whole) // 2]),
+        ("cut.json.gz", gzip.compress(whole)[: len(gzip.compress(whole)) * 3 // 4]),
+        ("comma.json", whole[: whole.rindex(b"},")] + b"},"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        found = read_profile([path])
+        assert _use(found).busy >= 10 * 30_000_000, name
+        assert any("ends in the middle" in note for note in found.notes), name
+
+
+def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Path) -> None:
+    properties = [{"id": at, "name": f"GPU {at}", "extra": [{"a": 1}, {"b": 2}]} for at in range(5000)]
+    before = {"metadata": properties, "traceEvents": _starved(), "deviceProperties": properties}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(before))
+    found = read_profile([path])
+    assert _use(found).product == "GPU 0"
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.json", b"", "no trace events"),
+        ("t.json", b'{"a": 1}', "no trace events"),
+        ("t.json", b'{"traceEvents": []}', "no trace events"),
+        ("t.json.gz", b"\x1f\x8bbroken", "no trace events"),
+        ("t.sqlite", b"no database", "not readable as SQLite"),
+        ("t.nsys-rep", b"", "nsys export --type sqlite"),
+    ],
+)
+def test_a_file_that_is_no_trace_gets_one_line(
+    tmp_path: Path, name: str, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert main(["profile", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_traces_without_gpus_and_foreign_databases_are_refused(tmp_path: Path) -> None:
+    cpu = _write(tmp_path / "cpu.json", [_event("cpu_op", "aten::add", 0, 5)])
+    with pytest.raises(UsageError, match="without a GPU"):
+        read_profile([cpu])
+    with pytest.raises(UsageError, match="no GPU work was traced"):
+        read_profile([_nsys(tmp_path / "empty.sqlite", tables=False)])
+    with sqlite3.connect(tmp_path / "foreign.sqlite") as database:
+        database.execute("create table t (a)")
+    with pytest.raises(UsageError, match="no export of nsys"):
+        read_profile([tmp_path / "foreign.sqlite"])
+    with pytest.raises(UsageError, match="no such file"):
+        read_profile([tmp_path / "absent.json"])
+
+
+def test_copies_of_a_trace_count_once_and_bad_events_are_left_out(tmp_path: Path) -> None:
+    bad = [{"ph": "X", "cat": "kernel", "name": 5, "ts": [], "dur": 1}, {"ph": "X", "ts": "x", "dur": 1}]
+    _write(tmp_path / "a.json", [*_starved(), *bad])
+    _write(tmp_path / "b.json", _starved())
+    found = read_profile([tmp_path])
+    assert len(found.gpus) == 1
+    assert any("counts once" in note for note in found.notes)
+    assert any("wrong type" in note for note in found.notes)
+
+
+def test_names_in_traces_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[31m[bold]<img src=x onerror=1>|`x`\n# head"
+    events = [*_kernel(1, 0, 10, MS, hostile), *_kernel(2, 50 * MS, 50 * MS, MS, hostile)]
+    events += [_event("user_annotation", hostile, 5 * MS, 40 * MS), _event("cpu_op", hostile, 2 * MS, 40 * MS)]
+    path = _write(tmp_path / "t.json", events, deviceProperties=[{"id": 0, "name": hostile}])
+    for form in ([], ["--markdown"], ["--json"]):
+        assert main(["profile", str(path), *form]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert form == ["--json"] or "\n# head" not in out
+        if form == ["--markdown"]:
+            assert "<img" not in out
+        if form == ["--json"]:
+            assert json.loads(out)["gpus"][0]["idle_pct"] > 90
