@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, UsageError
+from perfmon.core import ExitCode, InputError, UsageError, plain
 
 from ._options import ProgressBar, completes_files, completes_folders, on_disk, warn, write_output
 
 if TYPE_CHECKING:
     from perfmon.exporters import Uploader
     from perfmon.monitor import Feed
-    from perfmon.nccl import Job, JobAnalysis
+    from perfmon.nccl import Job, JobAnalysis, RayEngine
 
 DESCRIPTION = """\
 Analyze the logs that the profiler plugin NCCL Inspector writes, one of each process: bus bandwidth by collective and
@@ -56,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all-plots", action="store_true", help="draw every size, not only those that take time")
     parser.add_argument("--parquet", action="store_true", help="also write the records as Parquet")
     parser.add_argument("--hardware", metavar="NAME", help="show the share of the bandwidth of a100, h100 or b200")
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        default="local",
+        help="local (default), or ray[=HOST:PORT] to aggregate on an existing Ray cluster whose nodes see DIR",
+    )
     parser.add_argument(
         "--fail-on", choices=["warning", "critical"], help="exit with 1 if a finding has this severity or a higher one"
     )
@@ -125,10 +131,11 @@ def run(args: argparse.Namespace) -> int:
 
     output = _checked_output(args)
     most = ceiling(args.hardware) if args.hardware else None
+    engine = _engine(args.engine)
     paths = list(args.paths) if args.jobid is None else [job_folder(args.jobid, args.config)]
     log = WorkLog()
     with Job(paths) as job, ProgressBar("reading logs") as bar:
-        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None)
+        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None, engine=engine)
         if output is not None:
             # Only now: the folder of an earlier report is emptied when there is a new one.
             _keep_logs(output, job)
@@ -174,8 +181,8 @@ def run_live(args: argparse.Namespace) -> int:
     """Opens the monitor, or prints lines of JSON."""
     if args.jobid or args.output or args.parquet or args.all_plots or not args.paths:
         raise UsageError("--live follows folders: perfmon nccl DIR --live, and no --jobid or files to write")
-    if args.upload or args.kibana:
-        raise UsageError("--upload and --kibana are for logs that are complete: leave out --live")
+    if args.upload or args.kibana or args.engine != "local":
+        raise UsageError("--upload, --kibana and --engine are for logs that are complete: leave out --live")
     sources = [f"nccl={path}" for path in args.paths]
     if args.json:
         return _print_live(sources)
@@ -235,6 +242,18 @@ def _print_live(sources: list[str]) -> int:
     if monitor.failed is not None:
         raise monitor.failed
     return ExitCode.DONE
+
+
+def _engine(text: str) -> RayEngine | None:
+    """Engine by its name; None is the local one. Raises UsageError or MissingExtraError."""
+    from perfmon.nccl import RayEngine
+
+    name, equals, address = text.partition("=")
+    if name == "ray" and (address or not equals):
+        return RayEngine(address or "auto")
+    if text != "local":
+        raise UsageError(f"--engine {plain(text, 80)}: expected local, ray or ray=HOST:PORT")
+    return None
 
 
 def _uploader(args: argparse.Namespace) -> Uploader | None:
