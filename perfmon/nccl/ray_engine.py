@@ -138,11 +138,13 @@ def _connected(address: str) -> Iterator[tuple[Any, str]]:
         address = os.environ.get("RAY_ADDRESS", "").strip() or "auto"
     if address != "auto":
         host, port = _port(address, "RAY_ADDRESS")
-        # Ray itself tries for a minute, and fills the screen.
+        # Ray itself waits for any port that is open, without an end.
         try:
             socket.create_connection((host, port), _REACH_S).close()
         except OSError as error:
             raise ConnectError(f"{address}: no Ray cluster at this address: {error.strerror or error}") from None
+        if not _speaks_grpc(host, port):
+            raise ConnectError(f"{address}: no Ray cluster at this address: another service answers there")
     with warnings.catch_warnings(action="ignore"):
         import ray
 
@@ -154,6 +156,22 @@ def _connected(address: str) -> Iterator[tuple[Any, str]]:
             yield ray, "this host" if address == "auto" else address
         finally:
             ray.shutdown()
+
+
+def _speaks_grpc(host: str, port: int) -> bool:
+    """Return false if what listens there is no gRPC server; with TLS that is not known."""
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true") or find_spec("grpc") is None:
+        return True
+    import grpc
+
+    channel = grpc.insecure_channel(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_REACH_S)
+    except grpc.FutureTimeoutError:
+        return False
+    finally:
+        channel.close()
+    return True
 
 
 def _refusal(address: str, reason: str) -> ConnectError | InputError:

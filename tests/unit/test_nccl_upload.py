@@ -14,7 +14,7 @@ from elasticsearch_server import Server, basic, running
 
 from lab.nccl_logs import Faults, Plan, write
 from perfmon.cli import main
-from perfmon.core import ConnectError, InputError, MissingExtraError, UsageError
+from perfmon.core import ConnectError, InputError, MissingExtraError
 from perfmon.exporters import JobDocuments, Patience, Uploaded, Uploader, kibana_dashboard
 from perfmon.exporters.nccl_documents import FIELDS, KINDS, document_id
 from perfmon.nccl import Job
