@@ -23,7 +23,7 @@ pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[ncc
 pytest.importorskip("elasticsearch", reason="needs its client (pip install 'perfmon-tui[elasticsearch]')")
 
 PLAN = Plan(nodes=2, gpus=4, steps=6, layers=2, faults=Faults(slow_rank=6))
-SECRET = "s3cr3t-of-a-test"
+SECRET = "s3cr3t-of-a-test"  # noqa: S105
 QUICK = Patience(retries=3, first_s=0.001)
 
 
@@ -194,7 +194,7 @@ def test_a_server_that_wants_credentials_says_which(logs: Path) -> None:
 
 def test_without_the_privilege_for_templates_the_index_has_to_exist(logs: Path) -> None:
     with running(may_put_template=False) as server:
-        with pytest.raises(ConnectError, match="not permitted .*manage_index_templates"):
+        with pytest.raises(ConnectError, match=r"not permitted .*manage_index_templates"):
             send(logs, server)
         assert not server.documents
         server.templates["made-by-others"] = {"template": {"mappings": {"properties": {}}}}
