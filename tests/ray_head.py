@@ -98,11 +98,11 @@ def head() -> Iterator[Head]:
 def _started() -> Iterator[Head | None]:
     """None where it was not quick enough: Ray gives a node 30 s, which a busy machine may not have."""
     folder = Path(tempfile.mkdtemp(prefix="pmray-", dir="/tmp"))  # its sockets need a short path
-    dashboard = _free_port()
+    dashboard = free_port()
     command = [
         str(Path(sys.executable).with_name("ray")), "start", "--head", "--num-cpus=1", "--port=0",
         "--object-store-memory=80000000", f"--temp-dir={folder}", f"--dashboard-port={dashboard}",
-        f"--ray-client-server-port={_free_port()}", "--disable-usage-stats",
+        f"--ray-client-server-port={free_port()}", "--disable-usage-stats",
     ]  # fmt: skip
     environment = {**os.environ, **_OPEN, "RAY_metrics_report_interval_ms": "1000"}
     with open(folder / "start.log", "wb") as log:
@@ -135,7 +135,8 @@ def _group(pid: int) -> int:
     return -1
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

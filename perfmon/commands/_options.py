@@ -242,10 +242,11 @@ _PATIENCE_S = 0.7
 
 
 class ProgressBar:
-    """Called with (done bytes, total bytes) while logs are read; use it as a context."""
+    """Called with (done, total) bytes, or with `counts` things, while the work lasts; use it as a context."""
 
-    def __init__(self, label: str, terminal: bool | None = None) -> None:
+    def __init__(self, label: str, terminal: bool | None = None, *, counts: bool = False) -> None:
         self._label = label
+        self._counts = counts
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
         self._began = time.monotonic()
         self._bar: tuple[Progress, TaskID] | None = None
@@ -269,9 +270,17 @@ class ProgressBar:
 
     def _start(self) -> tuple[Progress, TaskID]:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        amount = MofNCompleteColumn() if self._counts else DownloadColumn()
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
         progress = Progress(*columns, console=Console(stderr=True), transient=True)
         task = progress.add_task(self._label, total=None)
         progress.start()

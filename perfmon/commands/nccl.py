@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, UsageError
+from perfmon.core import ExitCode, InputError, UsageError, plain
 
-from ._options import ProgressBar, completes_files, completes_folders, on_disk
+from ._options import ProgressBar, completes_files, completes_folders, on_disk, warn, write_output
 
 if TYPE_CHECKING:
+    from perfmon.exporters import Uploader
     from perfmon.monitor import Feed
+    from perfmon.nccl import Job, JobAnalysis, RayEngine
 
 DESCRIPTION = """\
 Analyze the logs that the profiler plugin NCCL Inspector writes, one of each process: bus bandwidth by collective and
@@ -22,6 +24,10 @@ The summary goes to stdout; -o writes summary files with the names and columns o
 
 DIR is a folder or a file: *.log, *.log.gz, *.jsonl and *.jsonl.gz, also mixed and nested. All formats from v4.0 (NCCL
 2.28) on are read. Needs the 'nccl' extra (DuckDB).
+
+--upload URL sends the results and a document of each operation to Elasticsearch ('elasticsearch' extra); a repeated
+upload replaces them. Credentials are read from ELASTIC_API_KEY, or from ELASTIC_USERNAME and ELASTIC_PASSWORD. --kibana
+FILE writes a dashboard for these documents, to be imported in Kibana.
 
 --hang instead names the rank that holds up a hung job, from a folder with flight-recorder dumps of PyTorch (pickle or
 JSON), logs with watchdog lines, or both: the oldest outstanding operation of each rank gives the ranks that all others
@@ -51,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parquet", action="store_true", help="also write the records as Parquet")
     parser.add_argument("--hardware", metavar="NAME", help="show the share of the bandwidth of a100, h100 or b200")
     parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        default="local",
+        help="local (default), or ray[=HOST:PORT] to aggregate on an existing Ray cluster whose nodes see DIR",
+    )
+    parser.add_argument(
         "--fail-on", choices=["warning", "critical"], help="exit with 1 if a finding has this severity or a higher one"
     )
     parser.add_argument(
@@ -59,7 +71,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow the logs of a running job in the monitor (without DuckDB); with --json: one line of JSON whenever"
         " the findings change, until Ctrl+C",
     )
+    add_upload_arguments(parser)
     add_hang_arguments(parser)
+
+
+def add_upload_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of --upload."""
+    upload = parser.add_argument_group("Elasticsearch and Kibana")
+    upload.add_argument("--upload", metavar="URL", help="send the results to Elasticsearch, after the other output")
+    upload.add_argument("--index", metavar="NAME", help="index of the documents (default: perfmon-nccl)")
+    completes_files(
+        upload.add_argument("--ca-file", metavar="FILE", type=Path, help="certificates (PEM) that vouch for the server")
+    )
+    upload.add_argument(
+        "--no-operations", action="store_true", help="leave out the documents of single operations, which are the most"
+    )
+    completes_files(
+        upload.add_argument("--kibana", metavar="FILE", type=Path, help="write a Kibana dashboard (-: standard output)")
+    )
 
 
 def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,23 +111,31 @@ def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, analyzes and reports."""
     if args.hang is not None:
-        if args.paths or args.jobid or args.output:
-            raise UsageError("--hang reads its own folder or address: leave out DIR, --jobid and -o")
+        if args.paths or args.jobid or args.output or args.upload or args.kibana:
+            raise UsageError(
+                "--hang reads its own folder or address: leave out DIR, --jobid, -o, --upload and --kibana"
+            )
         return run_hang(args)
     if args.live:
         return run_live(args)
     if args.markdown or args.dossier or args.yes:
         raise UsageError("--markdown, --dossier and --yes are for --hang")
+    uploader = _uploader(args)
+    if args.kibana is not None:
+        _write_dashboard(args)
+        if not args.paths and args.jobid is None:
+            return ExitCode.DONE
     from perfmon.core import Severity
     from perfmon.nccl import Job, ceiling, job_folder, job_metadata
     from perfmon.reports import NcclFiles, WorkLog, nccl_document, nccl_text, prepare_folder, write_nccl_report
 
     output = _checked_output(args)
     most = ceiling(args.hardware) if args.hardware else None
+    engine = _engine(args.engine)
     paths = list(args.paths) if args.jobid is None else [job_folder(args.jobid, args.config)]
     log = WorkLog()
     with Job(paths) as job, ProgressBar("reading logs") as bar:
-        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None)
+        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None, engine=engine)
         if output is not None:
             # Only now: the folder of an earlier report is emptied when there is a new one.
             _keep_logs(output, job)
@@ -111,6 +148,8 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(nccl_text(found, most))
         if found.skipped and output is not None:
             print(f"perfmon: {found.skipped:,} lines skipped (see {output / 'output.log'})", file=sys.stderr)
+        if uploader is not None:
+            _upload(args, job, found, uploader)
     bar_reached = args.fail_on and any(f.severity.rank >= Severity(args.fail_on).rank for f in found.findings)
     return ExitCode.FOUND if bar_reached else ExitCode.DONE
 
@@ -142,6 +181,8 @@ def run_live(args: argparse.Namespace) -> int:
     """Opens the monitor, or prints lines of JSON."""
     if args.jobid or args.output or args.parquet or args.all_plots or not args.paths:
         raise UsageError("--live follows folders: perfmon nccl DIR --live, and no --jobid or files to write")
+    if args.upload or args.kibana or args.engine != "local":
+        raise UsageError("--upload, --kibana and --engine are for logs that are complete: leave out --live")
     sources = [f"nccl={path}" for path in args.paths]
     if args.json:
         return _print_live(sources)
@@ -201,6 +242,50 @@ def _print_live(sources: list[str]) -> int:
     if monitor.failed is not None:
         raise monitor.failed
     return ExitCode.DONE
+
+
+def _engine(text: str) -> RayEngine | None:
+    """Engine by its name; None is the local one. Raises UsageError or MissingExtraError."""
+    from perfmon.nccl import RayEngine
+
+    name, equals, address = text.partition("=")
+    if name == "ray" and (address or not equals):
+        return RayEngine(address or "auto")
+    if text != "local":
+        raise UsageError(f"--engine {plain(text, 80)}: expected local, ray or ray=HOST:PORT")
+    return None
+
+
+def _uploader(args: argparse.Namespace) -> Uploader | None:
+    """Server and index of --upload. Raises UsageError for arguments that do not fit."""
+    if args.upload is None:
+        if args.ca_file is not None or args.no_operations or (args.index is not None and args.kibana is None):
+            raise UsageError("--ca-file, --no-operations and --index are for --upload URL")
+        return None
+    from perfmon.exporters import INDEX, Uploader
+
+    return Uploader(args.upload, INDEX if args.index is None else args.index, args.ca_file)
+
+
+def _write_dashboard(args: argparse.Namespace) -> None:
+    from perfmon.exporters import INDEX, kibana_dashboard
+
+    write_output(kibana_dashboard(INDEX if args.index is None else args.index), args.kibana, ".ndjson", "dashboard:")
+
+
+def _upload(args: argparse.Namespace, job: Job, found: JobAnalysis, uploader: Uploader) -> None:
+    """Upload the results and print the counts. Raises InputError if documents were refused."""
+    from perfmon.exporters import JobDocuments, job_name
+
+    documents = JobDocuments(job, found, job_name(args.paths, args.jobid), not args.no_operations)
+    total = documents.count()
+    sys.stdout.flush()
+    with ProgressBar("uploading", counts=True) as bar:
+        done = uploader.send(documents, advance=lambda count: bar(count, total))
+    line = f"{uploader.url}/{uploader.index}: {done.summary}"
+    if done.refused:
+        raise InputError(line)
+    warn(line)
 
 
 def run_hang(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .files import InspectorFile, find_files, holds_records
     from .live import LiveJob
     from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, RankWait, Seat
+    from .ray_engine import RayEngine
     from .sampling import important_sizes, points, values
     from .schema import P2P, SINGLE, binary_size, decimal_size
     from .slurm_jobs import job_folder, job_metadata
@@ -35,6 +36,7 @@ __all__ = [
     "NcclComparison",
     "PartialTables",
     "RankWait",
+    "RayEngine",
     "Seat",
     "available",
     "binary_size",
@@ -70,6 +72,7 @@ __getattr__ = lazy_face(
         "files": "InspectorFile,find_files,holds_records",
         "live": "LiveJob",
         "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,RankWait,Seat",
+        "ray_engine": "RayEngine",
         "sampling": "important_sizes,points,values",
         "schema": "P2P,SINGLE,binary_size,decimal_size",
         "slurm_jobs": "job_folder,job_metadata",

@@ -138,15 +138,6 @@ _RENAME = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PartialTables:
-    """Aggregated tables of some files as Parquet, fit for any other process or host."""
-
-    groups: bytes
-    members: bytes
-    files: bytes
-
-
 @dataclass(slots=True)
 class RepairCounts:
     """Losses that only the rewriting of a file shows."""
@@ -155,21 +146,37 @@ class RepairCounts:
     cut_files: int = 0
     unreadable: int = 0
 
+    def add(self, other: RepairCounts) -> None:
+        """Add those of other files."""
+        self.too_long += other.too_long
+        self.cut_files += other.cut_files
+        self.unreadable += other.unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class PartialTables:
+    """Aggregated tables of some files as Parquet, fit for any other process or host, and what was lost in reading."""
+
+    groups: bytes
+    members: bytes
+    files: bytes
+    repairs: RepairCounts
+
 
 def available() -> bool:
     """Return true if DuckDB is installed."""
     return find_spec("duckdb") is not None
 
 
-def connect() -> DuckDBPyConnection:
-    """Open an empty database in memory. Raises MissingExtraError without DuckDB."""
+def connect(cores: int | None = None) -> DuckDBPyConnection:
+    """Open an empty database in memory (default: with all cores). Raises MissingExtraError without DuckDB."""
     if not available():
         raise MissingExtraError("reading logs of NCCL Inspector", "nccl")
     import duckdb
 
     connection = duckdb.connect(
         config={
-            "threads": _cores(),
+            "threads": cores or _cores(),
             "preserve_insertion_order": False,
             # By default it would be a folder in the current one.
             "temp_directory": str(Path(tempfile.gettempdir(), f"perfmon-nccl-{os.getpid()}-{secrets.token_hex(4)}")),
@@ -186,21 +193,19 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def partial(files: Sequence[InspectorFile]) -> PartialTables:
+def partial(files: Sequence[InspectorFile], *, cores: int | None = None) -> PartialTables:
     """Aggregate some files: the records of an operation are combined as far as these files have them."""
-    with connect() as connection:
-        load(connection, files)
-        return _export(connection)
+    with connect(cores) as connection:
+        return _export(connection, load(connection, files, cores=cores))
 
 
 def merge(tables: Sequence[PartialTables]) -> PartialTables:
     """Combine partial results; the result is a partial result again."""
     with connect() as connection:
-        load_tables(connection, tables)
-        return _export(connection)
+        return _export(connection, load_tables(connection, tables))
 
 
-def load_tables(connection: DuckDBPyConnection, tables: Sequence[PartialTables]) -> None:
+def load_tables(connection: DuckDBPyConnection, tables: Sequence[PartialTables]) -> RepairCounts:
     """Create the merged tables of partial results in a database."""
     with tempfile.TemporaryDirectory(prefix="perfmon-nccl-") as folder:
         for name in TABLES:
@@ -211,25 +216,32 @@ def load_tables(connection: DuckDBPyConnection, tables: Sequence[PartialTables])
                 paths.append(str(path))
             connection.execute(f"CREATE TEMP TABLE parts_{name} AS FROM read_parquet(?)", [paths])
     _compact(connection)
+    repairs = RepairCounts()
+    for part in tables:
+        repairs.add(part.repairs)
+    return repairs
 
 
-def _export(connection: DuckDBPyConnection) -> PartialTables:
+def _export(connection: DuckDBPyConnection, repairs: RepairCounts) -> PartialTables:
     with tempfile.TemporaryDirectory(prefix="perfmon-nccl-") as folder:
         for name in TABLES:
             order = _quoted(_KEYS[name])
             path = str(Path(folder, name)).replace("'", "''")
             connection.execute(f"COPY (FROM {name} ORDER BY {order}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
-        return PartialTables(*(Path(folder, name).read_bytes() for name in TABLES))
+        groups, members, sources = (Path(folder, name).read_bytes() for name in TABLES)
+        return PartialTables(groups, members, sources, repairs)
 
 
 def load(
     connection: DuckDBPyConnection,
     files: Sequence[InspectorFile],
     progress: Callable[[int, int], None] | None = None,
+    *,
+    cores: int | None = None,
 ) -> RepairCounts:
     """Aggregate files into the tables `groups`, `members` and `files` of a database."""
     losses = RepairCounts()
-    connection.execute(f"SET memory_limit = '{_MEMORY_MB_PER_CORE * max(2, _cores())}MB'")
+    connection.execute(f"SET memory_limit = '{_MEMORY_MB_PER_CORE * max(2, cores or _cores())}MB'")
     total, done = sum(file.volume for file in files), 0
     parts = list(batches(files, BATCH_BYTES))
     for batch in parts:
@@ -301,9 +313,7 @@ def _scan(connection: DuckDBPyConnection, batch: Sequence[InspectorFile], losses
         if not again or attempt == 2:
             break
         to_rewrite |= again
-    losses.too_long += counts.too_long
-    losses.cut_files += counts.cut_files
-    losses.unreadable += counts.unreadable
+    losses.add(counts)
 
 
 def _repairable(connection: DuckDBPyConnection) -> set[Path]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from .ray_engine import RayEngine
+
 
 class Job:
     """The logs of a job, aggregated in a database that lives as long as this context."""
@@ -43,9 +45,13 @@ class Job:
         progress: Callable[[int, int], None] | None = None,
         config: Config | None = None,
         metadata: Mapping[str, str] | None = None,
+        engine: RayEngine | None = None,
     ) -> JobAnalysis:
-        """Read the files and evaluate them. Raises InputError if they have no record, or are of several jobs."""
-        repairs = load(self.connection, self.files, progress)
+        """Read the files here, or by an engine, and evaluate them.
+
+        Raises InputError if they have no record, or are of several jobs.
+        """
+        repairs = (load if engine is None else engine.load)(self.connection, self.files, progress)
         prepare(self.connection)
         apart = check_one_job(self.connection, self.files)
         skipped, lost, notes = losses(self.connection, repairs)

@@ -143,3 +143,50 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureF
     assert page.count("</script>") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out"]
     assert "<script" not in (tmp_path / "out" / "SUMMARY.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ("spark", "expected local, ray or ray=HOST:PORT"),
+        ("ray=", "expected local, ray or ray=HOST:PORT"),
+        ("ray=host", "expected HOST:PORT or ray://HOST:PORT"),
+        ("ray=host:99999", "expected HOST:PORT or ray://HOST:PORT"),
+        ("ray=local", "expected HOST:PORT or ray://HOST:PORT"),
+    ],
+)
+def test_an_engine_that_does_not_exist_is_one_line(
+    engine: str, message: str, logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nccl", str(logs), "--engine", engine]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+def test_without_ray_one_line_names_the_extra(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("perfmon.nccl.ray_engine.find_spec", lambda _: None)
+    assert main(["nccl", str(logs), "--engine", "ray"]) == 2
+    assert "--engine ray needs the 'ray' extra: pip install 'perfmon-tui[ray]'" in capsys.readouterr().err
+
+
+def test_the_check_of_a_node_needs_no_perfmon_there() -> None:
+    """It travels by value; run here by a Python that has the site packages, but not this project."""
+    cloudpickle = pytest.importorskip("ray.cloudpickle", reason="ray is not installed")
+    import subprocess
+    import sys
+
+    from perfmon.nccl.ray_engine import _obstacle, _probe
+
+    code = (
+        f"import sys; sys.path.append({str(Path(cloudpickle.__file__).parents[2])!r}); import pickle; "
+        "print(pickle.loads(sys.stdin.buffer.read())([('/nowhere', 1)]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-I", "-c", code], input=cloudpickle.dumps(_probe()), capture_output=True, check=True
+    )
+    version, _, has_duckdb, missing = sight = eval(done.stdout)  # noqa: S307 - our own output
+    assert (version, has_duckdb, missing) == ("", True, "/nowhere")
+    assert _obstacle(sight).startswith("has no perfmon (pip install ")
