@@ -152,6 +152,8 @@ def limit_items(view: RunView) -> list[Item]:
 _PRODUCTIVE = 2.0
 """Times the usual interval that is proven by two events."""
 _EDGE_S = 1e-3
+_COMMUNICATION = "collectives"
+"""Progress that proves no work: ranks wait for each other within it."""
 HOLDING = frozenset(("checkpoint-write", "evaluation"))
 """Kinds of phases in which a trainer makes no steps, unless it makes them at the same time."""
 
@@ -191,7 +193,9 @@ def _others(item: Item, view: RunView) -> set[int]:
 
 
 def _by_tracks(view: RunView, sources: Collection[int]) -> Iterable[Window]:
-    tracks = [track for track in view.fact(activity_of).work if track.source in sources]
+    tracks = [
+        track for track in view.fact(activity_of).work if track.source in sources and track.kind != _COMMUNICATION
+    ]
     steady = [track for track in tracks if track.kind not in PHASE_KINDS]
     if any(len(track.times) >= FEW for track in steady):
         tracks = steady  # occasional progress says nothing about the time between
