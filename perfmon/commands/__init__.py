@@ -1,7 +1,8 @@
 """The commands: their table, and the parser made from it.
 
-Each is a module of this package with `DESCRIPTION`, `EXAMPLE`, `add_arguments(parser)` and `run(args)`. A module is
-imported when its command was chosen, not before: `perfmon --help` has to answer at once.
+Each is a module of this package with `DESCRIPTION`, `EXAMPLE`, `add_arguments(parser)` and `run(args)`, or a class with
+these where two small commands share a module. A module is imported when its command was chosen, not before:
+`perfmon --help` has to answer at once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ COMMANDS = {
 }
 """Every command with its line of help."""
 
+_SHARED = {
+    "demo": ("playback", "Demo"),
+    "replay": ("playback", "Replay"),
+    "doctor": ("installation", "Doctor"),
+    "completion": ("installation", "Completion"),
+}
+"""Module and class of the commands that share a module; every other command is the module of its name."""
+
 _DESCRIPTION = "Show where the time of an ML run goes: read its logs and name the bottleneck, with evidence."
 _EXAMPLE = (
     "example: perfmon logs/   (same as perfmon watch logs/; without arguments perfmon finds runs on this machine)"
@@ -47,7 +56,7 @@ _EXAMPLE = (
 
 
 class Command(Protocol):
-    """Interface of a module of this package."""
+    """Interface of a command: a module of this package, or a class in one."""
 
     DESCRIPTION: str
     """Description of the command, for its `--help`."""
@@ -91,8 +100,10 @@ class _Version(argparse.Action):
 
 
 def load_command(name: str) -> Command:
-    """The module of a command of COMMANDS."""
-    return cast(Command, importlib.import_module(f"{__name__}.{name}"))
+    """The module or the class of a command of COMMANDS."""
+    module, shared = _SHARED.get(name, (name, ""))
+    home = importlib.import_module(f"{__name__}.{module}")
+    return cast(Command, getattr(home, shared) if shared else home)
 
 
 def build_parser(chosen: Collection[str]) -> Parser:

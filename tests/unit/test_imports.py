@@ -49,7 +49,7 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.status",
         "perfmon.commands.ssh",
         "perfmon.commands.collect",
-        "perfmon.commands.doctor",
+        "perfmon.commands.installation",
         "perfmon.commands.export",
         "perfmon.commands.nccl",
         "perfmon.commands.record",
