@@ -34,13 +34,14 @@ from perfmon.sources.pollers.host.host import (
     HostPoller,
     NicCounts,
     NicRates,
+    ProcessPoller,
     facts_of,
     host_pollers,
+    parsed,
     printed,
     read_here,
     read_psutil,
 )
-from perfmon.sources.pollers.host.process import ProcessPoller, parsed
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
