@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pages import cell, code, table
 
-from perfmon.textgraphics.glyphs import UNICODE
+from perfmon.textgraphics.cells import UNICODE
 from perfmon.tui.actions import ACTIONS, Action, spelled
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.render.help import LEGEND

@@ -124,7 +124,7 @@ class ThemeStyles:
         return self.style(f"source{index % COLOURS_OF_SOURCES}", ground)
 
     def glyph(self, name: str) -> str:
-        """A character of one cell, by name (`perfmon.textgraphics.glyphs`); KeyError for a name that there is not."""
+        """A character of one cell, by name (`perfmon.textgraphics.cells`); KeyError for a name that there is not."""
         return self.glyphs[name]
 
     def textual_theme(self) -> Theme:

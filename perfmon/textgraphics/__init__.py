@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
+    from .cells import (
+        ASCII,
+        UNICODE,
+        Glyphs,
+        compact,
+        compact_bytes,
+        compact_seconds,
+        compact_value,
+        cut,
+        fit,
+        glyphs_for,
+    )
     from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
-    from .glyphs import ASCII, UNICODE, Glyphs, glyphs_for
-    from .text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
 
 __getattr__ = lazy_face(
     __name__,
     {
+        "cells": "ASCII,Glyphs,UNICODE,compact,compact_bytes,compact_seconds,compact_value,cut,fit,glyphs_for",
         "charts": "Leg,Tick,axis,bar,bucket,gantt,limits,spark,stack,ticks",
-        "glyphs": "ASCII,Glyphs,UNICODE,glyphs_for",
-        "text_fit": "compact,compact_bytes,compact_seconds,compact_value,cut,fit",
     },
 )

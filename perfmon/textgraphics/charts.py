@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil, floor, inf, isfinite, isnan, log, nan
 
-from .glyphs import UNICODE, Glyphs
+from .cells import UNICODE, Glyphs
 
 # --- Amounts: sparklines, bars, and columns shared out ---
 

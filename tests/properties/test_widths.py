@@ -8,9 +8,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from perfmon.textgraphics.cells import (
+    ASCII,
+    UNICODE,
+    Glyphs,
+    compact,
+    compact_bytes,
+    compact_seconds,
+    compact_value,
+    cut,
+    fit,
+)
 from perfmon.textgraphics.charts import Leg, axis, bar, bucket, gantt, limits, spark, stack, ticks
-from perfmon.textgraphics.glyphs import ASCII, UNICODE, Glyphs
-from perfmon.textgraphics.text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
 
 FLOATS = st.floats(width=64)
 WIDTHS = st.integers(-2, 90)

@@ -15,7 +15,7 @@ from textual.events import MouseScrollUp
 from textual.geometry import Region
 
 from perfmon.core.model import Severity
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.layout import shares
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import alert_row

@@ -12,7 +12,7 @@ from snapshots import HOSTILE, finding, hostile
 from whole import running
 
 from perfmon.diagnosis.result import ConditionState, EvidenceLine, Moment
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.render.alerts import detail, traces_of, waterfall
 from perfmon.tui.screens.alert import AlertPage
 from perfmon.tui.theme import ThemeStyles

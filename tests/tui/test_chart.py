@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from snapshots import HOSTILE, hostile
 
 from perfmon.core.model import TimeBase
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.render.chart import chart_rows, resampled, scale_of
 from perfmon.tui.screens.chart import ChartPage
 from perfmon.tui.theme import ThemeStyles

@@ -11,7 +11,7 @@ from whole import running, settled, until
 
 from perfmon.demo.output import write_demo
 from perfmon.monitor.feeds import FollowFeed
-from perfmon.textgraphics.glyphs import UNICODE
+from perfmon.textgraphics.cells import UNICODE
 from perfmon.themes.loader import load_themes
 from perfmon.tui.layout import USUALLY_LISTED, layout_for
 from perfmon.tui.terminal.splash import frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hosts import SIZES, SKIN, Host, page_of, paged, screen_text
 
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.screens.pages import HelpPage

@@ -22,7 +22,7 @@ from perfmon.diagnosis.result import EvidenceLine
 from perfmon.logbuffer.filters import Filter
 from perfmon.logbuffer.reader import View
 from perfmon.sources.clock import SourceClock
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.actions import by_key, chosen
 from perfmon.tui.panes.logs import LogPane
 from perfmon.tui.render.logs import Columns, clock_text, log_row, short_names

@@ -15,7 +15,7 @@ from snapshots import HOSTILE
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.hosts.layout import VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text

@@ -11,7 +11,7 @@ from pictures import picture, source
 from rich.cells import cell_len
 from snapshots import HOSTILE
 
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.sources import common_ending, common_folder, source_row
 from perfmon.tui.screens.pages import DoctorPage

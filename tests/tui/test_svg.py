@@ -16,7 +16,7 @@ from snapshots import HOSTILE, finding
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.sources.clock import SourceClock
-from perfmon.textgraphics.glyphs import UNICODE
+from perfmon.textgraphics.cells import UNICODE
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app_base import AppOptions
 from perfmon.tui.render.svg import svg

@@ -16,8 +16,8 @@ from snapshots import HOSTILE, hostile, snapshot, update
 from perfmon.diagnosis.result import ClockOffset
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.logbuffer.reader import View
+from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import Leg
-from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.trace import TracePage
 from perfmon.tui.theme import ThemeStyles

@@ -7,9 +7,8 @@ from math import inf, isnan, nan
 
 import pytest
 
+from perfmon.textgraphics.cells import ASCII, compact, compact_bytes, compact_seconds, compact_value, cut, fit
 from perfmon.textgraphics.charts import Leg, Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
-from perfmon.textgraphics.glyphs import ASCII
-from perfmon.textgraphics.text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
 
 
 def drawn(legs: list[Leg], width: int = 20, still_open: bool = False) -> str:

@@ -19,7 +19,7 @@ from rich.style import Style
 from textual.color import Color
 
 from perfmon.rules.signatures import load_signatures
-from perfmon.textgraphics.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
+from perfmon.textgraphics.cells import ASCII, UNICODE, Glyphs, glyphs_for
 from perfmon.themes.loader import GROUNDS, STYLES, TEXTS, load_themes
 from perfmon.tui.terminal.driver import Colourless
 from perfmon.tui.theme import _CAUSES, ColorDepth, ThemeStyles, depth_of
