@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .adjustments import SET, find_clock_steps, remove_clock_step
+    from .adjustments import SET, ClockWatch, find_clock_steps, follows, remove_clock_step
     from .alignment import Alignment, align, apply_mtime, axis_moved, polled_ahead
-    from .live_adjustments import ClockWatch, follows
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "adjustments": "SET,find_clock_steps,remove_clock_step",
-        "alignment": "Alignment,align,axis_moved,apply_mtime,polled_ahead",
-        "live_adjustments": "ClockWatch,follows",
+        "adjustments": "ClockWatch,SET,find_clock_steps,follows,remove_clock_step",
+        "alignment": "Alignment,align,apply_mtime,axis_moved,polled_ahead",
     },
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from perfmon.clocks.adjustments import ClockWatch
 from perfmon.clocks.alignment import align
-from perfmon.clocks.live_adjustments import ClockWatch
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import Finding
