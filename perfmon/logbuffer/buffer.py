@@ -16,8 +16,7 @@ from perfmon.core import ESCAPES, Block
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import Pack
 
-from .chunks import NEVER, Bookmark, Chunk, blocks, line_count, pieces
-from .index import LineTimer
+from .chunks import NEVER, Bookmark, Chunk, LineTimer, blocks, line_count, pieces
 
 BUDGET = 4 << 20
 _PIECE = 1 << 18

@@ -1,16 +1,20 @@
-"""Chunks of the ring: whole lines of one log, with what is known of them without reading any."""
+"""Chunks of the ring: whole lines of one log, what is known of them without reading any, and the times of lines."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from perfmon.core import Block
+from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, YEARLESS, Block, Stamp
 from perfmon.sources import newlines
+from perfmon.sources.formats import Pack
+
+from .lines import RAW_CAP, last_frame, ticks
 
 _CHUNK_BYTES = 500
 _MARK_BYTES = 120
@@ -122,3 +126,150 @@ def pieces(data: bytes, size: int) -> list[bytes]:
     if begin < len(data):
         cut.append(data[begin:])
     return cut
+
+
+# --- The time of each line of a chunk, and its place in the merged order; computed page by page, from the end ---
+
+_PAGE = 16
+"""Lines of a page: few are read to place one line, and of many pages only the last line of each."""
+_HEAD_BYTES = 400
+_DAY = 86400.0
+_PERIODS = {DAYTIME: _DAY, YEARLESS: 366 * _DAY}
+
+
+class LineTimer:
+    """Reads the times of lines; used by one thread."""
+
+    def __init__(self, packs: Sequence[Pack]) -> None:
+        # Imported late: a screen without any line starts without what reads headers.
+        from perfmon.sources.formats import HeaderReader
+        from perfmon.sources.scan import read_line
+
+        self._headers, self._read_line = HeaderReader(packs), read_line
+
+    def time(self, chunk: Chunk, text: str) -> float | None:
+        """Return seconds on the log's own axis; None for a line without a clock."""
+        if chunk.kind is not None:
+            stamp = self._read_line(text, self._headers)
+            if stamp is not None:
+                return _placed(stamp, chunk.kind, chunk.near)
+        if chunk.mono is None:
+            return None
+        mono = ticks(text)
+        return None if mono is None else mono + chunk.mono
+
+
+def _placed(stamp: Stamp, kind: int, near: float) -> float | None:
+    """Put a stamp on the axis of a log whose stamps are of `kind`, at most half a period from `near`."""
+    own, seconds = stamp
+    if own in (EPOCH, LOCAL):
+        return seconds if kind in (EPOCH, LOCAL) else None
+    if own not in (kind, DAYTIME):
+        return None
+    period = _PERIODS[own]
+    return seconds + round((near - seconds) / period) * period
+
+
+class Index:
+    """The lines of one chunk.
+
+    Within a chunk the order of the lines is never changed: a line is placed no later than any that follows it, and a
+    line without a clock where the one before it is. Mostly the newest lines are requested: no line is read before
+    their page.
+    """
+
+    def __init__(self, chunk: Chunk, timer: LineTimer) -> None:
+        self.chunk = chunk
+        self._timer = timer
+        self._stops = array("q", [len(chunk.data) - chunk.data.endswith(b"\n")])
+        """Ends of lines, the last one first, as far as requested."""
+        self._times: dict[int, float | None] = {}
+        self._ends: list[float] = []
+        """Ends of pages, the last page first, as far as requested."""
+        self._last_by_page: dict[int, float] = {}
+        """The last time in or before a page."""
+        self._pages: dict[int, tuple[float, list[float]]] = {}
+        """Starts and ends of pages, then the places of their lines, the last one first, as far as requested."""
+        self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
+
+    def raw(self, at: int) -> bytes:
+        """Return line `at` without its newline, at most RAW_CAP bytes of it."""
+        data, stops, back = self.chunk.data, self._stops, self.chunk.count - 1 - at
+        while len(stops) <= back + 1:  # where the line before it stops; -1 for what would be before the first one
+            stops.append(data.rfind(b"\n", 0, stops[-1]))
+        begin = stops[back + 1] + 1
+        return data[begin : min(stops[back], begin + RAW_CAP)]
+
+    def time(self, at: int) -> float | None:
+        """Return the time of line `at` in seconds on the log's axis; None when it has no clock."""
+        if at in self._times:
+            return self._times[at]
+        raw = self.raw(at)
+        if b"\r" in raw:
+            raw = last_frame(raw)
+        text = (raw if raw[:1] == b"{" else raw[:_HEAD_BYTES]).decode("utf-8", "replace")
+        time = self._times[at] = self._timer.time(self.chunk, ESCAPES.sub("", text) if "\x1b" in text else text)
+        return time
+
+    def key(self, at: int) -> float:
+        """Place of line `at` in seconds on the log's axis; never less than that of the line before it."""
+        chunk, number = self.chunk, at // _PAGE
+        if chunk.base == chunk.end:
+            return chunk.base
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = self._end(number - 1), [self._end(number)]
+        low, keys = page
+        stop = min((number + 1) * _PAGE, chunk.count)
+        while len(keys) <= stop - at:
+            last = stop - len(keys)
+            time = self._last_time(number * _PAGE, last + 1)
+            keys.append(low if time is None else min(max(time, low), keys[-1]))
+        return keys[stop - at]
+
+    def lines_before(self, key: float, arrival: float) -> int:
+        """Count the lines before `key`, or at it and arrived before `arrival`."""
+        self._end(0)
+        ends, count = self._ends[::-1], self.chunk.count
+        low = min(bisect_left(ends, key) * _PAGE, count)
+        high = min((bisect_right(ends, key) + 1) * _PAGE, count)
+        wanted = (key, arrival)
+        while low < high:
+            middle = (low + high) // 2
+            if (self.key(middle), self.chunk.mark(middle).arrival) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _end(self, number: int) -> float:
+        """End of page `number`: no line of it is later, and none of the next page earlier."""
+        chunk, ends = self.chunk, self._ends
+        if number < 0:
+            return chunk.base
+        last = (chunk.count - 1) // _PAGE
+        while len(ends) <= last - number:
+            page = last - len(ends)
+            time = self._last_of_page(page) if ends and chunk.base < chunk.end else chunk.end
+            ends.append(min(max(time, chunk.base), ends[-1]) if ends else chunk.end)
+        return ends[last - number]
+
+    def _last_of_page(self, number: int) -> float:
+        """The last time in page `number`, or in a page before it."""
+        known, page = self._last_by_page, number
+        while page >= 0 and page not in known:
+            time = self._last_time(page * _PAGE, min((page + 1) * _PAGE, self.chunk.count))
+            if time is not None:
+                known[page] = time
+                break
+            page -= 1
+        last = known[page] if page >= 0 else self.chunk.base
+        known.update(dict.fromkeys(range(page + 1, number + 1), last))
+        return last
+
+    def _last_time(self, begin: int, stop: int) -> float | None:
+        for at in range(stop - 1, begin - 1, -1):
+            time = self._arrived[at] if at in self._arrived else self.time(at)
+            if time is not None:
+                return time
+        return None

@@ -17,9 +17,8 @@ from perfmon.core import Block, InputError, UsageError, evidence_text, plain
 from perfmon.sources import newlines
 
 from .buffer import LogBuffer
-from .chunks import NEVER, Chunk
+from .chunks import NEVER, Chunk, Index, LineTimer
 from .filters import EVERYTHING, CompiledFilter, Filter
-from .index import Index, LineTimer
 from .lines import Line, Place, cleaned, level_of, searchable, shown, ticks, trace_of
 
 # --- The lines of all logs in the order in which they were printed, from any place, both ways ---
