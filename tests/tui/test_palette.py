@@ -15,8 +15,7 @@ from textual.events import Mount
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.commands import split_words
-from perfmon.tui.widgets.choices import choices, fitting, match_of
-from perfmon.tui.widgets.palette import Palette
+from perfmon.tui.widgets.palette import Palette, choices, fitting, match_of
 from perfmon.viewmodel.state import AlertState, MonitorState
 
 THEMES = load_themes()
