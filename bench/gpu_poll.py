@@ -98,8 +98,8 @@ async def poll() -> None:
     """Polls at the default pace, and makes the lines that go into the log book."""
     from perfmon.core.model import Block, Notice
     from perfmon.sources.discovery import LogFile
+    from perfmon.sources.pollers.base import LocalMachine
     from perfmon.sources.pollers.gpu.poller import GpuPoller
-    from perfmon.sources.pollers.local import LocalMachine
     from perfmon.sources.pollers.scheduler import PollScheduler
 
     async def emit(items: list[tuple[LogFile, Block | Notice]]) -> None:

@@ -131,8 +131,8 @@ class Polled:
 
 
 async def _serve() -> None:
+    from perfmon.sources.pollers.base import LocalMachine
     from perfmon.sources.pollers.gpu.poller import GpuPoller
-    from perfmon.sources.pollers.local import LocalMachine
 
     poller = GpuPoller(LocalMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):

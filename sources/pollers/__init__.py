@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .base import DiskPaths, Poller, no_disk_paths
-    from .local import LocalMachine
+    from .base import DiskPaths, LocalMachine, Poller, no_disk_paths
     from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
     from .registry import pollers_for
     from .request import DEFAULT, FORMS, PollRequest, parse_request
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
-        "base": "DiskPaths,Poller,no_disk_paths",
-        "local": "LocalMachine",
-        "reading": "Area,PolledBlock,Reading,is_poll,format_reading,polled_blocks",
+        "base": "DiskPaths,LocalMachine,Poller,no_disk_paths",
+        "reading": "Area,PolledBlock,Reading,format_reading,is_poll,polled_blocks",
         "registry": "pollers_for",
-        "request": "PollRequest,DEFAULT,FORMS,parse_request",
-        "scheduler": "PollScheduler,poll_once,poll_log",
+        "request": "DEFAULT,FORMS,PollRequest,parse_request",
+        "scheduler": "PollScheduler,poll_log,poll_once",
     },
 )

@@ -14,8 +14,7 @@ from perfmon.core import Block, Notice, plain, without_secrets
 from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
-from .base import DiskPaths, Machine, NotAvailableError, Poller, no_disk_paths
-from .local import LocalMachine
+from .base import DiskPaths, LocalMachine, Machine, NotAvailableError, Poller, no_disk_paths
 from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
 from .request import PollRequest

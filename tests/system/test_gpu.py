@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import NotAvailableError
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
 from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlBackend
 from perfmon.sources.pollers.gpu.poller import GpuPoller
-from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from polled import Told, paced
 
 from perfmon.sources.http_client import Opener, open_here
-from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.network import SocketPoller
 from perfmon.sources.pollers.reading import Area
 from perfmon.sources.shell import BOOTSTRAP, LocalRunner, Shell

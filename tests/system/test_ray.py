@@ -11,8 +11,7 @@ import psutil
 import pytest
 import ray_head
 
-from perfmon.sources.pollers.base import NotAvailableError, Poller, PollError, Script
-from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, Poller, PollError, Script
 from perfmon.sources.pollers.ray.poller import cluster_on
 from perfmon.sources.pollers.reading import Reading
 from perfmon.sources.pollers.registry import make_pollers

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import slurm_node
 
-from perfmon.sources.pollers.base import PollError
-from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from perfmon.sources.pollers.base import NotAvailableError, PollError
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
 from perfmon.sources.pollers.gpu.common import GpuProcess
 from perfmon.sources.pollers.gpu.poller import GpuPoller
-from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area
 
 

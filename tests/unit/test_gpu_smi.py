@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import NotAvailableError, PollError
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.common import GpuProcess
 from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
@@ -21,7 +21,6 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     without,
 )
 from perfmon.sources.pollers.gpu.poller import GpuPoller
-from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 
 FIELDS = [column.field for column in COLUMNS]

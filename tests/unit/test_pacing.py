@@ -13,8 +13,7 @@ from polled import Told, gone, paced, until
 
 from perfmon.sources.http_client import ReplyError, get, parse_url
 from perfmon.sources.pollers import scheduler
-from perfmon.sources.pollers.base import NotAvailableError, PollError
-from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
 from perfmon.sources.pollers.reading import Area, Reading
 
 

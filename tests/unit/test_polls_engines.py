@@ -10,9 +10,8 @@ from endpoints import Endpoint, endpoint, ok
 
 from perfmon.core.errors import DataFileError, UsageError
 from perfmon.sources.pollers import engines as dialects
-from perfmon.sources.pollers.base import Poller, PollError
+from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_mapping
-from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
 from perfmon.sources.pollers.openmetrics import read_samples
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading

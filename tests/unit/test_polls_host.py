@@ -16,7 +16,7 @@ import pytest
 from polled import Told, paced
 
 from perfmon.sources.http_client import Opener, open_here
-from perfmon.sources.pollers.base import NotAvailableError
+from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
 from perfmon.sources.pollers.host.disk import (
     DiskPoller,
     IoCounts,
@@ -42,7 +42,6 @@ from perfmon.sources.pollers.host.host import (
     read_here,
     read_psutil,
 )
-from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
 from perfmon.sources.shell import LocalRunner, Shell

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.reading import Area
 from perfmon.sources.pollers.slurm import (
     SlurmPoller,
