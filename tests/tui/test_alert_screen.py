@@ -14,7 +14,7 @@ from whole import running
 from perfmon.diagnosis.result import ConditionState, EvidenceLine, Moment
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.render.alerts import detail, traces_of, waterfall
-from perfmon.tui.screens.alert import AlertPage
+from perfmon.tui.screens.pages import AlertPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
 from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, MonitorState

@@ -16,8 +16,7 @@ from perfmon.monitor.feeds import FollowFeed
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
 from perfmon.tui.commands import COMMANDS, quoted, run_command, split_words
-from perfmon.tui.screens.alert import AlertPage
-from perfmon.tui.screens.pages import HelpPage
+from perfmon.tui.screens.pages import AlertPage, HelpPage
 from perfmon.tui.widgets.overlays import Prompt
 from perfmon.viewmodel.state import AlertState
 

@@ -24,9 +24,7 @@ from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
 from perfmon.tui.render.lanes import Geometry
-from perfmon.tui.screens.alert import AlertPage
-from perfmon.tui.screens.pages import DoctorPage, HelpPage
-from perfmon.tui.screens.trace import TracePage
+from perfmon.tui.screens.pages import AlertPage, DoctorPage, HelpPage, TracePage
 from perfmon.tui.widgets.overlays import Prompt
 from perfmon.tui.widgets.palette import Palette
 from perfmon.viewmodel.state import AlertState

@@ -9,8 +9,7 @@ from hosts import page_of, screen_text
 from whole import running, until
 
 from perfmon.tui.screens.chart import ChartPage
-from perfmon.tui.screens.pages import HelpPage
-from perfmon.tui.screens.trace import TracePage
+from perfmon.tui.screens.pages import HelpPage, TracePage
 from perfmon.tui.widgets.palette import Palette
 
 

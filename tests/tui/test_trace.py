@@ -19,7 +19,7 @@ from perfmon.logbuffer.reader import View
 from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import Leg
 from perfmon.tui.render.trace import in_order, leg_marks
-from perfmon.tui.screens.trace import TracePage
+from perfmon.tui.screens.pages import TracePage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
 from perfmon.viewmodel.state import Bar, Level, MonitorState, SpanLane

@@ -155,7 +155,7 @@ class OpenActions(FileActions):
 
     def open_trace(self, bar: Bar) -> None:
         """Open a weight update with its lines."""
-        from ..screens.trace import TracePage
+        from ..screens.pages import TracePage
 
         self.push_screen(PageScreen(TracePage(self.skin, bar, self.picture, self.monitor.logbook)))
 
@@ -227,7 +227,7 @@ class OpenActions(FileActions):
     # --- alerts -------------------------------------------------------------------------------------------------------
     def request_alert(self, alert: Alert) -> None:
         """Open the page of an alert."""
-        from ..screens.alert import AlertPage
+        from ..screens.pages import AlertPage
 
         self.push_screen(PageScreen(AlertPage(self.skin, alert, self.monitor.picture)))
 

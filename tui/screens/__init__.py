@@ -1,3 +1,3 @@
-"""Screens that open over the panes: an alert, a trace, a chart, pages."""
+"""Screens that open over the panes: a chart, and pages (an alert, a trace, the help)."""
 
 __all__: list[str] = []
