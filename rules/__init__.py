@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
-    from .run_facts import View
-    from .run_state import component_states
+    from .run_facts import View, component_states
     from .run_view import logs_of, tells_of
     from .runs import Boundary
     from .sentences import fill
@@ -38,8 +37,7 @@ __getattr__ = lazy_face(
         "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
         "open_spans": "Route,left_open,route",
         "run_boundaries": "set_forward",
-        "run_facts": "View",
-        "run_state": "component_states",
+        "run_facts": "View,component_states",
         "run_view": "logs_of,tells_of",
         "runs": "Boundary",
         "sentences": "fill",

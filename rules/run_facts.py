@@ -8,23 +8,112 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from perfmon.core import Window, length, union, without
+from perfmon.core import Progress, Window, length, union, without
+from perfmon.store import SourceState
 
-from .activity import activity_of, startup_of
+from .activity import Activity, activity_of, rhythm_at, startup_of
 from .death import Death
 from .duplicate_engines import find_duplicate_engines
-from .finished import death_of_run, failed_start
+from .finished import death_of_run, failed_start, finished_at, log_finished_at
 from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
 from .run_boundaries import apart, restarts_of
-from .run_state import state_of
 from .run_view import BY_START, RunView
 from .runs import boundaries, downtime_of, refused_launches, run_began, wasted_of
 from .silence import source_gaps
-from .stalls import stalls_of
+from .stalls import START_BOUND_S, phase_limit, stalls_of
 from .tracks import UPDATE, Item, Track
+
+if TYPE_CHECKING:
+    from .run_view import RunView
+
+
+# --- The state of a run in one word, and of each of its components: what the evidence proves, no more ---
+
+_QUIET_FROM_S = 600.0
+"""A run without proof of its end is silent after so long without a line, and after five usual intervals."""
+_QUIET_TIMES = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The state of a run, or of one component of it."""
+
+    state: Progress
+    since: float | None = None
+    """Since when, on the run's axis, where that is known."""
+    component: str = ""
+    """"" for the whole run."""
+
+
+def state_of(view: RunView) -> RunState:
+    """The state of the last run in the logs."""
+    activity, low = view.fact(activity_of), view.fact(run_began)
+    events = [time for time in activity.events if time >= low]
+    death = view.fact(death_of_run)
+    if death is not None:
+        return RunState(Progress.FAILED, death.time)
+    ended = finished_at(view)
+    if ended is not None:
+        return RunState(Progress.FINISHED, ended)
+    stalls = view.fact(stalls_of)
+    if stalls and stalls[-1].end >= view.whole[1] - 1.0:
+        return RunState(Progress.STALLED, stalls[-1].start)
+    silent = _silent_since(view, activity)
+    if silent is not None:
+        return RunState(Progress.SILENT, silent)
+    if not events:
+        return RunState(
+            Progress.STARTING if any(one.lines for one in view.logs) else Progress.SILENT, low if view.timed else None
+        )
+    return RunState(Progress.RUNNING, events[0])
+
+
+def _silent_since(view: RunView, activity: Activity) -> float | None:
+    """Since when no log of a monitored run printed a line, where that is long and nothing proves an end."""
+    if view.present is None:
+        return None
+    logs = [state for state in view.logs if state.lines]
+    if not logs or any(state.murmurs for state in logs):
+        return None  # lines without a clock came after the last dated one
+    last = view.reported[1]
+    rhythm = rhythm_at(activity, last, view.present)
+    usual = rhythm.usual_s if rhythm is not None else 0.0
+    bound = max(_QUIET_FROM_S, _QUIET_TIMES * usual, phase_limit(view, logs, last, view.present))
+    if not activity.count:
+        bound = max(bound, START_BOUND_S)
+    return last if view.present - last > bound else None
+
+
+def component_states(view: RunView) -> tuple[RunState, ...]:
+    """The same of each component that the logs name, by name."""
+    whole = view.fact(state_of)
+    found: dict[str, list[SourceState]] = {}
+    for state in view.logs:
+        for name in state.components if state.lines else ():
+            found.setdefault(name, []).append(state)
+    return tuple(
+        RunState(_component(states, whole, view), None, name) for name, states in sorted(found.items()) if name
+    )
+
+
+def _component(states: list[SourceState], whole: RunState, view: RunView) -> Progress:
+    indices = {state.index for state in states}
+    death = view.fact(death_of_run)
+    if death is not None and death.cause.source in indices:
+        return Progress.FAILED
+    if any(log_finished_at(state, view) is not None for state in states):
+        return Progress.FINISHED
+    if not any(track.source in indices for track in view.fact(activity_of).work):
+        return Progress.STARTING
+    if whole.state is Progress.STALLED and not all(state.idle_silence for state in states):
+        return Progress.STALLED
+    return whole.state if whole.state is Progress.SILENT else Progress.RUNNING
+
+
+# --- The view: normalised data, and facts, each derived when it is first read ---
 
 _T = TypeVar("_T")
 
