@@ -1,4 +1,4 @@
-"""The state file and the status line."""
+"""The state file, by which a monitor tells others how its run is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .state_file import State, StateFile, absolute, read_state, read_states, state_of
-    from .status_line import FORMATS
 
 __getattr__ = lazy_face(
     __name__,
     {
         "state_file": "State,StateFile,absolute,read_state,read_states,state_of",
-        "status_line": "FORMATS",
     },
 )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import snapshots
 
+from perfmon.commands.status import plain_line, tmux_line
 from perfmon.core.model import Severity
 from perfmon.status.state_file import State, state_of
-from perfmon.status.status_line import plain_line, tmux_line
 
 
 def state(**changes: Any) -> State:
