@@ -77,8 +77,7 @@ def _megabytes(kilobytes: float | None) -> float | None:
     return None if kilobytes is None else kilobytes * 1e-3
 
 
-# --- One GPU, or one MIG instance, through NVML: unsupported values are left out of its reading
-# ---
+# --- One GPU, or one MIG instance: unsupported values are left out of its reading ---
 
 MIB = float(1 << 20)
 _SM, _MEMORY_CLOCK, _UNCORRECTED, _VOLATILE, _SENSOR = 1, 2, 1, 0, 0
