@@ -19,9 +19,9 @@ from exporting import caught_up, exporting, page
 from perfmon.cli import main
 from perfmon.demo.output import write_demo
 from perfmon.diagnosis.result import Goal
-from perfmon.exporters.alert_rules import render_alert_rules
 from perfmon.exporters.metric_names import named
 from perfmon.exporters.metrics_page import Known
+from perfmon.exporters.provisioning import render_alert_rules
 from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.bands import load_bands
 from perfmon.rules.signatures import load_signatures
