@@ -103,7 +103,8 @@ def main() -> None:
     assert totals.lines == total
     assert totals.lines - totals.lost_lines == len(held)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"ring {book.held_bytes / 1e6:.1f} MB, {len(held)} lines held, peak memory +{(after - before) / 1024:.0f} MB")
+    ring = sum(chunk.cost for chunks in book.chunks()[1].values() for chunk in chunks)
+    print(f"ring {ring / 1e6:.1f} MB, {len(held)} lines held, peak memory +{(after - before) / 1024:.0f} MB")
 
 
 def median_s(work: Callable[[], object], runs: int) -> float:

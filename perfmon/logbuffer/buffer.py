@@ -301,11 +301,6 @@ class LogBuffer:
         with self._lock:
             return sum((shelf.totals for index, shelf in self._sources.items() if source in (None, index)), Totals())
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that the ring takes now."""
-        return self._held
-
 
 def _joins(before: Chunk, chunk: Chunk) -> bool:
     return (

@@ -57,13 +57,11 @@ class Options:
     detail: Detail = WHOLE
 
 
-def analyze(options: Options, progress: Progress | None = None) -> Diagnosis:
-    """Read complete logs and diagnose them; one clear InputError or UsageError when a SOURCE is wrong."""
-    return examine(options, progress)[0]
-
-
 def examine(options: Options, progress: Progress | None = None) -> tuple[Diagnosis, View, RuleSet]:
-    """Like `analyze`, with the samples that were judged and the rules that they were judged by."""
+    """Read complete logs; return the diagnosis, the samples that were judged, and the rules they were judged by.
+
+    InputError or UsageError, with one clear line, where a SOURCE is wrong.
+    """
     with _collector_paused():
         session = read(options, progress)
         snapshot, view = session.examined(options.since, options.until, options.detail)

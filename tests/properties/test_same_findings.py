@@ -27,7 +27,7 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block, Notice
 from perfmon.demo.output import demo_timeline, write_demo
 from perfmon.demo.simulation import BEGIN
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.pipeline.session import Session
 from perfmon.recording.writer import RecordingWriter
 from perfmon.reports.json_report import document
@@ -73,7 +73,7 @@ def _told(snapshot: Any) -> Any:
 
 
 def _analyzed(*specs: Path) -> Any:
-    return _told(analyze(Options(tuple(str(spec) for spec in specs))))
+    return _told(examine(Options(tuple(str(spec) for spec in specs)))[0])
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_in_ranges_by_several_processes(
         (tmp_path / name).write_bytes(data)
     monkeypatch.setattr(parallel, "LEAST", 1)
     monkeypatch.setattr(parallel, "RANGE", size)
-    assert _told(analyze(Options((str(tmp_path),), jobs=2))) == expected
+    assert _told(examine(Options((str(tmp_path),), jobs=2))[0]) == expected
 
 
 async def test_live_while_it_is_written(logs: dict[str, bytes], expected: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.plan import Plan
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0
@@ -84,7 +84,7 @@ def test_a_run_is_judged_while_it_goes_on_and_ends_when_it_is_told(
     assert lab.wait(PATIENCE_S) == 130
     assert _gone(out)
     truth = json.loads((out / "truth.json").read_text("utf-8"))
-    snapshot = analyze(Options(specs=(str(out / "logs"),), jobs=1))
+    snapshot = examine(Options(specs=(str(out / "logs"),), jobs=1))[0]
     assert snapshot.verdict is not None
     assert snapshot.verdict.signature == truth["faults"][0]["signature"]
     assert _told(out / "logs" / "trainer.log", "Trainer finished")
@@ -172,7 +172,7 @@ def test_a_client_that_is_killed_leaves_its_update_open(tmp_path: Path, running:
     assert lab.returncode == 1
     assert b"the orchestrator ended too early" in said
     assert _gone(out)
-    snapshot = analyze(Options(specs=(str(out / "logs"),), jobs=1))
+    snapshot = examine(Options(specs=(str(out / "logs"),), jobs=1))[0]
     assert snapshot.traces_partial == 1
     notes = [note for source in snapshot.run.sources for note in source.notes]
     assert any("was sent and never finished" in note for note in notes)
@@ -208,7 +208,7 @@ def test_training_goes_on_where_a_checkpoint_has_no_room(
     _wait_for(log, "Step 1 |")
     assert log.read_text("utf-8").count("[ckpt] write.failed") >= 1
     assert "[ckpt] write.done" not in log.read_text("utf-8")
-    snapshot = analyze(Options(specs=(str(log),), jobs=1))
+    snapshot = examine(Options(specs=(str(log),), jobs=1))[0]
     assert not [finding for finding in snapshot.findings if finding.signature == "slow-checkpoint-write"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from perfmon.core.model import Block
 from perfmon.demo.output import write_demo
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.recording.reader import open_recording
 from perfmon.reports.json_report import document
 
@@ -131,7 +131,7 @@ def test_it_is_diagnosed_like_the_logs(tmp_path: Path, monkeypatch: pytest.Monke
     write_demo(Path("logs"), "slow-weight-load")
     with start(tmp_path, "logs", "--for", "2s") as process:
         process.communicate(timeout=20)
-    of_logs, of_recording = (document(analyze(Options((spec,)))) for spec in ("logs", "run.pmrec"))
+    of_logs, of_recording = (document(examine(Options((spec,)))[0]) for spec in ("logs", "run.pmrec"))
     assert of_recording == of_logs
     assert of_logs["verdict"]["signature"] == "slow-weight-load"
 

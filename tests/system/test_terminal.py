@@ -18,7 +18,7 @@ from terminals import PERFMON, Server, Window, children, wait
 from perfmon.core.model import Block
 from perfmon.core.units import format_seconds
 from perfmon.demo.output import write_demo
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.recording.reader import open_recording
 from perfmon.reports.json_report import document
 from perfmon.sources.pollers.reading import is_poll
@@ -383,7 +383,7 @@ def test_a_recording_of_growing_logs_replays_to_the_same_findings(
             grown.write(log.read_bytes()[log.stat().st_size // 2 :] + f"all of {log.name}\n".encode())
         window.shows(f"all of {log.name}")
     monkeypatch.chdir(tmp_path)
-    of_logs = analyze(Options(("logs",)))
+    of_logs = examine(Options(("logs",)))[0]
     assert of_logs.verdict is not None
     answers = ("SLOW WEIGHT LOAD", f"({format_seconds(of_logs.verdict.lost_s)})")
     for words in answers:
@@ -393,7 +393,7 @@ def test_a_recording_of_growing_logs_replays_to_the_same_findings(
     window.press("q")
     window.shows("left: 0")
     (recording,) = tmp_path.glob("*.pmrec")
-    assert document(analyze(Options((recording.name,))))["findings"] == document(of_logs)["findings"]
+    assert document(examine(Options((recording.name,)))[0])["findings"] == document(of_logs)["findings"]
     window.type(f"clear; {PERFMON} replay {recording.name} --speed 100 --window 2h")
     for words in ("ENDED", *answers):
         window.shows(words)

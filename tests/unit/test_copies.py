@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 
 _WAIT = "[ckpt] wait.start target_step={0}\n[ckpt] wait.done target_step={0} wait_ms=5432.1\n"
 
@@ -36,8 +36,8 @@ def _counts(snapshot: Diagnosis) -> tuple[int, int]:
 
 def test_a_copy_that_followed_links_says_no_more_than_the_run(run: Path) -> None:
     shutil.copytree(run, run.parent / "copied", symlinks=False)
-    copied = analyze(Options((str(run.parent / "copied"),)))
-    assert _counts(copied) == _counts(analyze(Options((str(run),)))) == (2, 1)
+    copied = examine(Options((str(run.parent / "copied"),)))[0]
+    assert _counts(copied) == _counts(examine(Options((str(run),)))[0]) == (2, 1)
     (note,) = _notes(copied)
     assert note.endswith("copied/logs/latest/orchestrator.log has the same content, likewise 1 more log: read once")
 
@@ -49,7 +49,7 @@ def test_a_zip_archive_that_followed_links_says_no_more_than_the_run(run: Path) 
             for name in names:
                 archive.write(Path(folder, name), str(Path(folder, name).relative_to(run)))
         assert len(archive.namelist()) == 4
-    packed = analyze(Options((str(bundle),)))
+    packed = examine(Options((str(bundle),)))[0]
     assert _counts(packed) == (2, 1)
     assert len(_notes(packed)) == 1
 
@@ -59,7 +59,7 @@ def test_logs_of_one_name_and_size_that_differ_are_all_read(run: Path) -> None:
     other.mkdir()
     (other / "orchestrator.log").write_text(_WAIT.format(44))
     (other / "renamed.log").write_text(_WAIT.format(43))
-    snapshot = analyze(Options((str(run),)))
+    snapshot = examine(Options((str(run),)))[0]
     assert _counts(snapshot) == (4, 3)
     assert _notes(snapshot) == []
 
@@ -68,5 +68,5 @@ def test_empty_logs_are_no_copies(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "out.log").touch()
-    snapshot = analyze(Options((str(tmp_path),)))
+    snapshot = examine(Options((str(tmp_path),)))[0]
     assert len(snapshot.run.sources) == 2

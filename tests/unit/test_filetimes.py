@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 
 _DAY = 86400.0
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
@@ -32,7 +32,7 @@ def _log(
 
 
 def _spans(folder: Path) -> tuple[Diagnosis, list[tuple[float, float]]]:
-    snapshot = analyze(Options((str(folder),)))
+    snapshot = examine(Options((str(folder),)))[0]
     first = min(source.first_s or 0.0 for source in snapshot.run.sources)
     spans = [((source.first_s or 0.0) - first, (source.last_s or 0.0) - first) for source in snapshot.run.sources]
     return snapshot, spans

@@ -17,7 +17,7 @@ from perfmon.core.config import Config
 from perfmon.monitor.composite_feeds import PollingFeed
 from perfmon.monitor.feeds import FollowFeed, PlayerFeed
 from perfmon.monitor.monitor import Monitor
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.reading import Area
 from perfmon.sources.pollers.request import PollRequest, parse_request
@@ -134,7 +134,7 @@ def test_a_run_that_begins_after_its_pollers_is_judged_by_its_own_time(dated: bo
 def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(f"2026-03-02 12:00:00.118 {HOST.format(5)}\n")
-    assert analyze(Options(specs=(str(log),))).seen == ()
+    assert examine(Options(specs=(str(log),)))[0].seen == ()
 
 
 def _followed(folder: Path, asked: tuple[PollRequest, ...], seconds: float, recording: Path) -> MonitorState:
@@ -186,7 +186,7 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
 
     recording = open_recording(file)
     assert any(name.startswith("poll:/") for name in recording.logs)
-    analysed = analyze(Options(specs=(str(file),)))
+    analysed = examine(Options(specs=(str(file),)))[0]
     assert {one.reading.area for one in analysed.seen} >= {Area.HOST, Area.DISK, Area.POLLER}
     assert [one.spec for one in analysed.run.sources] == [str(folder / "run.log")]
     player = Monitor(lambda: PlayerFeed(Player(timeline_of(recording), speed=float("inf"), linger=True)), Config())
@@ -244,7 +244,7 @@ def test_what_cannot_be_asked_is_told_in_a_line(
 def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("gpu").write_text(f"2026-03-02 12:00:00 {STEP.format(1)}\n")
-    assert [source.spec for source in analyze(Options(specs=("gpu",))).run.sources] == ["gpu"]
+    assert [source.spec for source in examine(Options(specs=("gpu",)))[0].run.sources] == ["gpu"]
 
 
 def test_specs_of_pollers_are_read() -> None:

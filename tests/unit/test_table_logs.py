@@ -9,7 +9,7 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.model import SAMPLE, STEP, Block
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.pipeline.session import Session
 from perfmon.sources import parallel
 from perfmon.sources.blocks import LineSplitter
@@ -57,8 +57,8 @@ def test_ranges_know_the_columns_that_the_file_begins_with(tmp_path: Path, monke
     monkeypatch.setattr(parallel, "LEAST", 1)
     monkeypatch.setattr(parallel, "RANGE", 300)
     monkeypatch.setattr(parallel, "_READ", 200)
-    told = analyze(Options((str(tmp_path / "metrics.csv"),), jobs=2))
-    assert _told(told) == _told(analyze(Options((str(tmp_path / "metrics.csv"),), jobs=1)))
+    told = examine(Options((str(tmp_path / "metrics.csv"),), jobs=2))[0]
+    assert _told(told) == _told(examine(Options((str(tmp_path / "metrics.csv"),), jobs=1))[0])
     assert told.run.goal is not None
     assert told.run.goal.done == LAST
 

@@ -13,7 +13,7 @@ from handfed import HandFed
 
 from perfmon.core.errors import InputError
 from perfmon.core.model import Notice
-from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.offline import Options, examine
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover, folder_of_archives, log_file
 
@@ -37,13 +37,13 @@ def _packed(name: str, *members: str) -> None:
 
 
 def _notes(spec: str) -> list[str]:
-    return [note for source in analyze(Options((spec,))).run.sources for note in source.notes]
+    return [note for source in examine(Options((spec,)))[0].run.sources for note in source.notes]
 
 
 def test_in_a_folder() -> None:
     said = "logs: an archive in it (of/old.zip) is not read with the folder: name those that contain logs of this run"
     assert _notes("logs") == [said]
-    assert len(analyze(Options(("logs",))).run.sources) == 1
+    assert len(examine(Options(("logs",)))[0].run.sources) == 1
 
 
 def test_in_an_archive() -> None:
