@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from perfmon.core import DataFileError, Severity, Table, plain, read_toml
+from perfmon.core import DataFileError, Severity, Table, plain, read_toml, with_user_files
 
 from .conditions import read_condition
 from .conditions.base import Condition, read_fields
@@ -308,12 +308,7 @@ def load_signature(path: Path) -> Signature:
 
 def load_signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
     """The built-in signatures and those of user folders by rank; a later file with the same id replaces an earlier."""
-    signatures = {signature.id: signature for signature in _builtin()}
-    for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
-            signature = load_signature(path)
-            signatures[signature.id] = signature
-    return tuple(sorted(signatures.values(), key=lambda signature: (signature.rank, signature.id)))
+    return with_user_files(_builtin(), folders, load_signature)
 
 
 @cache

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
         summarise,
     )
     from .text import ESCAPES, evidence_text, may_contain_secret, plain, without_secrets
-    from .toml_tables import Table, read_toml
+    from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,
         convert,
@@ -162,7 +162,7 @@ __getattr__ = lazy_face(
             "quantile_change,resample,slope,summarise"
         ),
         "text": "ESCAPES,evidence_text,plain,may_contain_secret,without_secrets",
-        "toml_tables": "Table,read_toml",
+        "toml_tables": "Table,read_toml,with_user_files",
         "units": (
             "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
             "parse_duration,parse_number,plural_of,read_value"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import tomli
 
@@ -121,3 +121,26 @@ def read_toml(path: Path) -> Table:
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise DataFileError(str(path), "file", f"not valid TOML ({error})") from None
     return Table(str(path), "", data)
+
+
+class _Ranked(Protocol):
+    """The content of a file that others can replace."""
+
+    @property
+    def id(self) -> str:
+        """The name by which a later file replaces it."""
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order."""
+
+
+_R = TypeVar("_R", bound=_Ranked)
+
+
+def with_user_files(builtin: Iterable[_R], folders: Iterable[Path], load: Callable[[Path], _R]) -> tuple[_R, ...]:
+    """Built-in data and the `*.toml` of user folders, by rank and id; a later file replaces one of the same id."""
+    found = {one.id: one for one in builtin}
+    for folder in folders:
+        found.update((one.id, one) for one in map(load, sorted(folder.glob("*.toml"))))
+    return tuple(sorted(found.values(), key=lambda one: (one.rank, one.id)))

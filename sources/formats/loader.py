@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from perfmon.core import LEGS, DataFileError, Table, read_toml
+from perfmon.core import LEGS, DataFileError, Table, read_toml, with_user_files
 
 from ..pollers.reading import NEEDLE, Area
 from .schema import EXTREMES, FAILURE_ROLES, KINDS, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
@@ -214,12 +214,7 @@ def load_pack(path: Path, trusted: bool = False) -> Pack:
 
 def load_packs(folders: Iterable[Path] = ()) -> tuple[Pack, ...]:
     """The built-in packs and those of user folders, by rank; a later file with the same id replaces an earlier one."""
-    packs = {pack.id: pack for pack in _builtin()}
-    for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
-            pack = load_pack(path)
-            packs[pack.id] = pack
-    return tuple(sorted(packs.values(), key=lambda pack: (pack.rank, pack.id)))
+    return with_user_files(_builtin(), folders, load_pack)
 
 
 @cache
