@@ -9,9 +9,8 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .assessment import RuleSet, diagnose, judge, view_of
     from .baseline import FEWEST, LEAST_S, Baseline, Calibration, as_toml, learn, tightest, uncalibrated
-    from .evidence import Part, parts
-    from .goodput import ALIASES, goodput_of
     from .result import (
+        ALIASES,
         SCHEMA,
         Assessment,
         ClockOffset,
@@ -27,20 +26,19 @@ if TYPE_CHECKING:
         SourceSummary,
         TimelineRow,
         Verdict,
+        goodput_of,
     )
-    from .wording import verdict_of
+    from .wording import Part, parts, verdict_of
 
 __getattr__ = lazy_face(
     __name__,
     {
         "assessment": "RuleSet,diagnose,judge,view_of",
         "baseline": "Baseline,Calibration,FEWEST,LEAST_S,as_toml,learn,tightest,uncalibrated",
-        "evidence": "Part,parts",
-        "goodput": "ALIASES,goodput_of",
         "result": (
-            "Assessment,ClockOffset,ConditionState,EvidenceLine,Finding,Goal,LedgerEntry,MetricStats,Moment,"
-            "RunInfo,SCHEMA,Diagnosis,SourceSummary,TimelineRow,Verdict"
+            "ALIASES,Assessment,ClockOffset,ConditionState,Diagnosis,EvidenceLine,Finding,Goal,LedgerEntry,MetricStats,"
+            "Moment,RunInfo,SCHEMA,SourceSummary,TimelineRow,Verdict,goodput_of"
         ),
-        "wording": "verdict_of",
+        "wording": "Part,parts,verdict_of",
     },
 )

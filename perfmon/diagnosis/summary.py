@@ -36,9 +36,9 @@ from perfmon.rules import (
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
-from .evidence import LEVELS
 from .result import Assessment, EvidenceLine, MetricStats, SourceSummary, TimelineRow
 from .unfinished import Unfinished
+from .wording import LEVELS
 
 _TELLING = 64
 """Samples that show if they are of one log and one engine: those of several alternate."""

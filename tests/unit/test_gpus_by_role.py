@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfmon.diagnosis.goodput import goodput_of
-from perfmon.diagnosis.result import Diagnosis
+from perfmon.diagnosis.result import Diagnosis, goodput_of
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.store.latest_readings import Seen
