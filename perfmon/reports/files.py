@@ -17,7 +17,7 @@ from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 from . import markdown, plots
 from .json_report import json_text
 from .layout import STATISTICS, fit, limits_text, one_line, table, wrap
-from .timeline import slowest_text, timeline_text
+from .markdown import slowest_text, timeline_text
 
 # --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
 

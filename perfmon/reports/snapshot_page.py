@@ -36,8 +36,7 @@ from .layout import (
     table_section,
     verdict_line,
 )
-from .markdown import finding_lines
-from .timeline import waterfall_lines
+from .markdown import finding_lines, waterfall_lines
 
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
