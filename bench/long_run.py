@@ -25,7 +25,7 @@ from perfmon.monitor.feeds import Item
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Look
+from perfmon.viewmodel.state import TimeRange
 
 WINDOW_S = 600.0
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.99)
@@ -49,7 +49,7 @@ def looked_at(watch: Watch) -> tuple[float, float]:
     for number in range(PICTURES):
         watch.session.store.version += 1
         began = time.perf_counter()
-        watch.picture(Look(), number)
+        watch.picture(TimeRange(), number)
         pictures.append(time.perf_counter() - began)
     return 1e3 * judged, 1e3 * statistics.median(pictures)
 
@@ -96,7 +96,7 @@ def watched(scenario: str, minutes: float, memory_mb: int | None) -> None:
         if at_s - looked >= EVERY_S:
             looked = at_s
             watch.judge_if_due(feed.now)
-            watch.picture(Look(), 1)
+            watch.picture(TimeRange(), 1)
         while due and at_s >= due[0]:
             told(watch, 100 * due.pop(0) / (60.0 * minutes), count)
         if name not in logs:

@@ -11,7 +11,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import Item
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Look, MonitorState
+from perfmon.viewmodel.state import MonitorState, TimeRange
 
 
 class _Feed:
@@ -63,4 +63,4 @@ class HandFed:
     def look(self, second: int = 1) -> MonitorState:
         """Update from a new picture."""
         self.watch.judge_if_due(self.feed.now)
-        return self.watch.picture(Look(), second)
+        return self.watch.picture(TimeRange(), second)

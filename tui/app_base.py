@@ -21,7 +21,6 @@ from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
 from perfmon.viewmodel import AlertState, Level, MonitorState
 
-from .journey import Journey
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
 from .panes.collectives import CollectivesPane
@@ -33,6 +32,7 @@ from .render.header_footer import HeaderInfo
 from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
 from .terminal.suspend import Leaving
 from .theme import ThemeStyles, depth_of
+from .time_view import TimeNavigation
 from .widgets.pane import Pane
 
 PANES = ("board", "alerts", "sources", "log", "collectives")
@@ -76,7 +76,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.monitor, self.opening = monitor, opening
         self.picture: MonitorState = monitor.picture
         """The state that is shown; the newest one unless the view is frozen."""
-        self.journey = Journey(monitor.window_s, monitor.window_s)
+        self.time_view = TimeNavigation(monitor.window_s, monitor.window_s)
         self.preset = opening.layout
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
@@ -137,14 +137,14 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
         """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
-        self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
+        self.picture = replace(self.picture, board=newest.board) if self.time_view.paused else newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
         rows = self.collectives.wanted(newest)
         if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
             self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
-        self.board.span_s = self.journey.span_s
+        self.board.span_s = self.time_view.span_s
         self.board.show(self.picture)
         due = self._lists_are_due(newest)
         if due:
@@ -217,14 +217,14 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.answer.set_note("" if self.header.display else info.message)
 
     def _header_info(self) -> HeaderInfo:
-        journey = self.journey
+        time_view = self.time_view
         layout = "strip" if self.strip else self.preset
         layout = "maximised" if self.zoomed else layout
         return HeaderInfo(
             self.opening.title,
-            journey.span_s,
-            journey.stands_at(self.picture),
-            max(0, self.monitor.picture.lines - journey.lines_then) if journey.paused else 0,
+            time_view.span_s,
+            time_view.stands_at(self.picture),
+            max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
             self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
@@ -294,7 +294,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def request_view(self, about: object = None) -> None:
         """Request a timeline for the size of its pane."""
         if self.board.size.width:
-            self.monitor.look(self.journey.end, self.journey.span_s, self.board.columns)
+            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
 
     @property
     def pane_name(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import Config, PerfmonError
 from perfmon.logbuffer import LogBuffer
 from perfmon.sources.follow import wait_for_event
-from perfmon.viewmodel import AlertKey, Look, MonitorState, empty_picture
+from perfmon.viewmodel import AlertKey, MonitorState, TimeRange, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
@@ -71,7 +71,7 @@ class Monitor:
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of, self._clock = feed, clock
-        self._look = Look(span_s=window_s)
+        self._time_range = TimeRange(span_s=window_s)
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_event: asyncio.Event | None = None
@@ -115,9 +115,9 @@ class Monitor:
     # --- requests -------------------------------------------------------------------------------------------------
     def look(self, end: float | None, span_s: float, columns: int) -> None:
         """Set the part of the axis in view: `span_s` seconds up to `end` (None follows the present)."""
-        look = Look(end, max(1.0, span_s), max(1, columns))
-        if look != self._look:
-            self._look = look
+        shown = TimeRange(end, max(1.0, span_s), max(1, columns))
+        if shown != self._time_range:
+            self._time_range = shown
             self._wake_thread()
 
     def give_way(self) -> None:
@@ -234,7 +234,7 @@ class Monitor:
             if began < self._way_until:
                 await asyncio.sleep(self._way_until - began)
             judged = watch.judge_if_due(began)
-            self.picture = watch.picture(self._look, self.picture.number + 1)
+            self.picture = watch.picture(self._time_range, self.picture.number + 1)
             self._pictured_at = began
             self._wake()
             if judged or began - self._published_at >= _TELL_S:

@@ -24,7 +24,7 @@ from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
-    from perfmon.viewmodel import Look
+    from perfmon.viewmodel import TimeRange
 
 _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
@@ -327,7 +327,7 @@ class Watch:
         now = self._present.now(clock) if actual is None else actual
         return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self._ingest.unanswered()}
 
-    def picture(self, look: Look, number: int) -> MonitorState:
+    def picture(self, shown: TimeRange, number: int) -> MonitorState:
         """Build the current state."""
         from perfmon.viewmodel import viewport
 
@@ -337,7 +337,7 @@ class Watch:
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
-        board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
+        board, actual = self._drawn_board(viewport(shown, known), known), self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         return MonitorState(

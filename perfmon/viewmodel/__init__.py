@@ -41,13 +41,13 @@ if TYPE_CHECKING:
         Board,
         Freshness,
         Level,
-        Look,
         MetricLane,
         MonitorState,
         Recording,
         RunState,
         SourceStatus,
         SpanLane,
+        TimeRange,
         Transition,
         Viewport,
         empty_picture,
@@ -65,8 +65,8 @@ __getattr__ = lazy_face(
             "size_of_bytes,state_of,throttle_level,throttle_words,uptime,value,verdict_words,worst_of"
         ),
         "state": (
-            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,Look,MetricLane,MonitorState,Recording,RunState,"
-            "SourceStatus,SpanLane,Transition,Viewport,empty_picture,little_is_recognised,viewport"
+            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,MetricLane,MonitorState,Recording,RunState,"
+            "SourceStatus,SpanLane,TimeRange,Transition,Viewport,empty_picture,little_is_recognised,viewport"
         ),
         "timeline": "TimelineBuilder,Now",
     },

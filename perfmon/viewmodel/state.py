@@ -323,7 +323,7 @@ class MonitorState:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TimeRange:
     """The requested part of the axis."""
 
     end: float | None = None
@@ -341,8 +341,8 @@ def empty_picture(window_s: float) -> MonitorState:
     )  # fmt: skip
 
 
-def viewport(look: Look, now: float) -> Viewport:
+def viewport(shown: TimeRange, now: float) -> Viewport:
     """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time goes on."""
-    column_s = look.span_s / look.columns
-    end = ceil((now if look.end is None else look.end) / column_s) * column_s
-    return Viewport(end - look.columns * column_s, end, look.columns)
+    column_s = shown.span_s / shown.columns
+    end = ceil((now if shown.end is None else shown.end) / column_s) * column_s
+    return Viewport(end - shown.columns * column_s, end, shown.columns)

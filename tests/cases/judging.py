@@ -19,7 +19,7 @@ from perfmon.pipeline.session import Session
 from perfmon.reports.layout import goal_text
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Look
+from perfmon.viewmodel.state import TimeRange
 
 from .building import HARMLESS, Case, CaseLog
 
@@ -185,7 +185,7 @@ def live(case: Case) -> Watched:
             for block in log.until(at_s, sizes):
                 watch.take(LogFile(name, Path("/logs") / name), block)
         watch.judge_if_due(feed.clock())
-        snapshot = watch.picture(Look(), number).snapshot
+        snapshot = watch.picture(TimeRange(), number).snapshot
         if snapshot is None:
             continue
         before, last = last, said(snapshot)

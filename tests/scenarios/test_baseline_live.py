@@ -15,7 +15,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import Look, MonitorState
+from perfmon.viewmodel.state import MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def watched(scenario: str, until_s: float) -> tuple[list[MonitorState], deque[st
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, 0.02)
         if watch.judge_if_due(player.position_s):
-            pictures.append(watch.picture(Look(), len(pictures)))
+            pictures.append(watch.picture(TimeRange(), len(pictures)))
         await asyncio.sleep(0)
 
     whole = demo_timeline(scenario, 0, 60.0, BEGIN)

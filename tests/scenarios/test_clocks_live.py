@@ -16,7 +16,7 @@ from perfmon.demo.output import demo_timeline
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Alert, AlertState, Look, MonitorState
+from perfmon.viewmodel.state import Alert, AlertState, MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 
@@ -85,10 +85,10 @@ def watched(lines: list[Line]) -> Iterator[MonitorState]:
                 feed.written[log] = BEGIN.timestamp() + at_s
                 if len(left) % 50 == 0:  # pictures are made while the history is being read
                     watch.judge_if_due(feed.clock())
-                    watch.picture(Look(), 0)
+                    watch.picture(TimeRange(), 0)
         feed.caught_up = True
         watch.judge_if_due(feed.clock())
-        yield watch.picture(Look(), tick)
+        yield watch.picture(TimeRange(), tick)
 
 
 def verdicts(pictures: list[MonitorState], after_s: float = 0.0) -> set[str | None]:

@@ -20,7 +20,7 @@ from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import AlertState, Look, MonitorState, RunState
+from perfmon.viewmodel.state import AlertState, MonitorState, RunState, TimeRange
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Mon
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, _TICK_S)
         if watch.judge_if_due(player.position_s):
-            picture = watch.picture(Look(), len(pictures))
+            picture = watch.picture(TimeRange(), len(pictures))
             assert picture.snapshot is not None
             # Hundreds of these are kept: without the series that nobody asks for here.
             bare = replace(picture.snapshot, seen=(), metrics={}, timeline=())

@@ -24,7 +24,7 @@ from perfmon.recording.reader import open_recording
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of
-from perfmon.viewmodel.state import Look, MonitorState
+from perfmon.viewmodel.state import MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def of(feed: Feed) -> Watch:
 def judged(watch: Watch) -> MonitorState:
     watch.judge_window(600.0)
     watch.judge_if_due(1e9)
-    return watch.picture(Look(), 1)
+    return watch.picture(TimeRange(), 1)
 
 
 async def watched(logs: Path, file: Path, record_at: int) -> MonitorState:
@@ -69,7 +69,7 @@ async def played(file: Path) -> tuple[MonitorState, bool]:
         watch.take(log, item)
         number += 1
         watch.judge_if_due(1000.0 * number)
-        watch.picture(Look(), number)
+        watch.picture(TimeRange(), number)
     return judged(watch), early
 
 

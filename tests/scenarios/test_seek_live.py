@@ -14,7 +14,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import Look, MonitorState
+from perfmon.viewmodel.state import MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +47,11 @@ def shown(scenario: str, *positions: float, straight: bool) -> list[MonitorState
             while player.seeking or player.position_s < position:
                 await asyncio.sleep(0)
                 if not straight or int(player.position_s) % 20 == 0:
-                    watch.picture(Look(), number)  # pictures go on meanwhile
+                    watch.picture(TimeRange(), number)  # pictures go on meanwhile
             player.pause()
             watch.judge_window(600.0)
             watch.judge_if_due(1000.0 * number)
-            pictures.append(watch.picture(Look(), number))
+            pictures.append(watch.picture(TimeRange(), number))
             player.resume()
         playing.cancel()
 

@@ -15,11 +15,11 @@ from snapshots import finding, healthy, snapshot
 from perfmon.core.model import TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.pollers.reading import Area
-from perfmon.tui.journey import Journey
 from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.rows import Row, moment_text, short_duration
 from perfmon.tui.render.summary import ledger_row, verdict_row
+from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
 
 
@@ -267,21 +267,21 @@ def test_a_round_length_has_no_zeros() -> None:
 
 
 def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
-    journey = Journey(600.0, 600.0)
+    time_view = TimeNavigation(600.0, 600.0)
     now = START + 594.0
     shown = replace(picture(), now=now, board=replace(picture().board, viewport=Viewport(START, START + 600.0, 75)))
-    assert journey.stands_at(shown) is None
-    journey.pause(shown)
-    assert journey.stands_at(shown) == now
+    assert time_view.stands_at(shown) is None
+    time_view.pause(shown)
+    assert time_view.stands_at(shown) == now
     row = text(header_row(shown, HeaderInfo("run", 600.0, now, 1), 120, PLAIN))
     assert " +1 line " in row
     assert "(-" not in row
-    journey.end = START + 300.0
-    assert journey.stands_at(shown) == START + 300.0
+    time_view.end = START + 300.0
+    assert time_view.stands_at(shown) == START + 300.0
     row = text(header_row(shown, HeaderInfo("run", 600.0, START + 300.0, 2), 120, PLAIN))
     assert "(-4m 54s) +2 lines" in row
-    journey.cursor = START + 123.0
-    assert journey.stands_at(shown) == START + 123.0
+    time_view.cursor = START + 123.0
+    assert time_view.stands_at(shown) == START + 123.0
 
 
 @pytest.mark.parametrize(

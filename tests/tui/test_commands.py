@@ -40,26 +40,26 @@ async def test_time() -> None:
     async with running(played) as (app, pilot):
         now = app.picture.now
         await done(app, pilot, "at 10:08:20")
-        assert app.journey.cursor is not None
-        assert app.journey.cursor % 86400 == 10 * 3600 + 500
+        assert app.time_view.cursor is not None
+        assert app.time_view.cursor % 86400 == 10 * 3600 + 500
         await done(app, pilot, ":at 2m")
-        assert app.journey.cursor == pytest.approx(now - 120, abs=1)
+        assert app.time_view.cursor == pytest.approx(now - 120, abs=1)
         await done(app, pilot, " last 30m ")
-        assert (app.journey.span_s, app.journey.end) == (1800.0, None)
+        assert (app.time_view.span_s, app.time_view.end) == (1800.0, None)
         await done(app, pilot, "window 2m")
         await until(pilot, lambda: app.monitor.picture.window_s == 120.0)
-        assert app.journey.usual_s == 120.0
+        assert app.time_view.usual_s == 120.0
 
 
 async def test_a_time_before_the_first_line_leads_to_it() -> None:
     async with running() as (app, pilot):
         await done(app, pilot, ":at 03:00")
-        assert app.journey.cursor == app.monitor.picture.begin
-        assert app.journey.cursor is not None
+        assert app.time_view.cursor == app.monitor.picture.begin
+        assert app.time_view.cursor is not None
         assert app._message == "'03:00' is before the first line (10:00:00)"
-        end = app.journey.end
+        end = app.time_view.end
         assert end is not None
-        assert end - app.journey.span_s < app.journey.cursor < end
+        assert end - app.time_view.span_s < app.time_view.cursor < end
 
 
 async def test_alerts() -> None:

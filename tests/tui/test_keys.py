@@ -68,8 +68,8 @@ class Hands:
     @property
     def cursor(self) -> float:
         """Where the time cursor stands."""
-        assert self.app.journey.cursor is not None
-        return self.app.journey.cursor
+        assert self.app.time_view.cursor is not None
+        return self.app.time_view.cursor
 
     @property
     def selected(self) -> int:
@@ -335,11 +335,11 @@ async def back(hands: Hands, key: str) -> None:
     assert "2 ALERTS" not in hands.text
     await hands.press(key)
     assert "2 ALERTS" in hands.text
-    assert hands.app.journey.cursor is not None
+    assert hands.app.time_view.cursor is not None
     await hands.press(key)
-    assert hands.app.journey.cursor is None
+    assert hands.app.time_view.cursor is None
     await hands.press(key, key)
-    assert not hands.app.journey.paused
+    assert not hands.app.time_view.paused
     assert hands.app.is_running
 
 
@@ -849,7 +849,7 @@ async def test_under_what_is_open_nothing_changes(opened: str) -> None:
         assert app.covered
         await hands.press("escape")
         assert not app.covered
-        assert app.journey.cursor is None
+        assert app.time_view.cursor is None
         assert [line[:60] for line in screen_text(app)[1:]] == [line[:60] for line in before.splitlines()[1:]]
 
 

@@ -31,7 +31,7 @@ from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import PerfmonApp
 from perfmon.tui.app_base import AppOptions
-from perfmon.viewmodel.state import Look, RunState
+from perfmon.viewmodel.state import RunState, TimeRange
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0
@@ -79,7 +79,7 @@ class EndedRun(Monitor):
     def __init__(self) -> None:
         super().__init__(played, Config())
         self._of_all, self.logbook = _watched()
-        self._wanted = Look(span_s=self.window_s)
+        self._wanted = TimeRange(span_s=self.window_s)
 
     def start(self, wake: Callable[[], None] | None = None) -> None:
         """Shows it."""
@@ -88,7 +88,7 @@ class EndedRun(Monitor):
 
     def look(self, end: float | None, span_s: float, columns: int) -> None:
         """Shows that part of the axis."""
-        wanted = Look(end, max(1.0, span_s), max(1, columns))
+        wanted = TimeRange(end, max(1.0, span_s), max(1, columns))
         if wanted != self._wanted:
             self._wanted = wanted
             self._show()

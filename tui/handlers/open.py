@@ -162,7 +162,7 @@ class OpenActions(FileActions):
     def do_waterfall(self) -> None:
         """Open the weight update under the cursor, else the selected or the newest one."""
         bars = self.updates()
-        lane, cursor = self.board.lane, self.journey.cursor
+        lane, cursor = self.board.lane, self.time_view.cursor
         under = [bar for bar in bars if cursor is not None and bar.start <= cursor <= bar.end]
         if lane is not None and lane.kind == "update" and isinstance(lane.shown, Bar) and not under:
             under = [lane.shown]

@@ -134,12 +134,12 @@ class TimeActions(PaneActions):
 
     def _moved(self) -> None:
         self._update_view()
-        if self.journey.cursor is not None and self.log_pane.display:
-            self.log_pane.jump_time(self.journey.cursor)
+        if self.time_view.cursor is not None and self.log_pane.display:
+            self.log_pane.jump_time(self.time_view.cursor)
 
     def _update_view(self) -> None:
-        self.board.point(self.journey.cursor)
-        self.monitor.look(self.journey.end, self.journey.span_s, self.board.columns)
+        self.board.point(self.time_view.cursor)
+        self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
 
     def do_pause(self) -> None:
         """Freeze the view, or let it continue; a replay is paused itself."""
@@ -149,20 +149,20 @@ class TimeActions(PaneActions):
                 player.resume()
             else:
                 player.pause()
-        elif self.journey.paused:
+        elif self.time_view.paused:
             self.do_live()
         else:
-            self.journey.pause(self.picture)
+            self.time_view.pause(self.picture)
             self._moved()
 
     def do_live(self) -> None:
         """Return to the present."""
-        self.journey.live()
+        self.time_view.live()
         self._moved()
         self.log_pane.follow()
 
     def _step(self, columns: int) -> None:
-        self.journey.move(columns, self.picture)
+        self.time_view.move(columns, self.picture)
         self._moved()
 
     do_cursor_left = partialmethod(_step, -1)
@@ -171,7 +171,7 @@ class TimeActions(PaneActions):
     do_cursor_right_far = partialmethod(_step, 10)
 
     def _zoom(self, factor: float) -> None:
-        self.journey.zoom(factor)
+        self.time_view.zoom(factor)
         self._moved()
 
     do_zoom_in = partialmethod(_zoom, 0.5)
@@ -179,7 +179,7 @@ class TimeActions(PaneActions):
 
     def do_zoom_reset(self) -> None:
         """Show as much time as is analysed."""
-        self._zoom(self.journey.usual_s / self.journey.span_s)
+        self._zoom(self.time_view.usual_s / self.time_view.span_s)
 
     def updates(self) -> list[Bar]:
         """The weight updates in view."""
@@ -191,7 +191,7 @@ class TimeActions(PaneActions):
             moments = [tick.time for tick in self.picture.board.ticks if tick.state in _TURNING]
         else:
             moments = [bar.start for bar in self.updates()]
-        if self.journey.jump(moments, onward, self.picture):
+        if self.time_view.jump(moments, onward, self.picture):
             self._moved()
         else:
             self.show_message(f"no {'later' if onward else 'earlier'} {what} in view (- zooms out)")
@@ -209,8 +209,8 @@ class TimeActions(PaneActions):
 
     def point(self, moment: float) -> None:
         """Put the time cursor somewhere; the log stays as it is."""
-        self.journey.pause(self.picture)
-        self.journey.put(moment)
+        self.time_view.pause(self.picture)
+        self.time_view.put(moment)
         self._update_view()
 
     def do_back(self) -> None:
@@ -219,10 +219,10 @@ class TimeActions(PaneActions):
             self.do_zoom()
         elif self.board.sight.wanted:
             self.board.want("")
-        elif self.journey.cursor is not None:
-            self.journey.cursor = None
+        elif self.time_view.cursor is not None:
+            self.time_view.cursor = None
             self._moved()
-        elif self.journey.paused:
+        elif self.time_view.paused:
             self.do_live()
 
     # --- replay -------------------------------------------------------------------------------------------------------
@@ -265,5 +265,5 @@ class TimeActions(PaneActions):
         player.seek(seconds)
 
     def _follow(self) -> None:
-        if self.journey.paused:
+        if self.time_view.paused:
             self.do_live()

@@ -11,7 +11,7 @@ _LEAST_SPAN_S, _MOST_S = 30.0, 7 * 86400.0
 
 
 @dataclass(slots=True)
-class Journey:
+class TimeNavigation:
     """Changes with every key that moves in time; the app requests the view that follows from it."""
 
     span_s: float
