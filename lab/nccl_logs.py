@@ -53,6 +53,8 @@ class Faults:
     """Local GPU whose network adapter, on one node, is slow."""
     slow_nvlink: int | None = None
     """Node with slow NVLink."""
+    slow_sends: int | None = None
+    """Rank whose sends and receives take `factor` times as long."""
     factor: float = 2.5
     """Transfer time over a slow link relative to a healthy one."""
     since: float = 0.0
@@ -76,6 +78,8 @@ class Plan:
     faults: Faults = Faults()
     lost_records: float = 0.0
     """Share of records that are missing."""
+    microbatches: int = 0
+    """Activations of a step that each node sends to the next, as pipeline stages do, and gradients that come back."""
 
 
 class Writer:
@@ -116,6 +120,9 @@ class Writer:
                 self._all("tensor", "AllGather", 8 * MIB, faults)
                 self._compute(faults)
                 self._all("tensor", "ReduceScatter", 8 * MIB, faults)
+            for _ in range(plan.microbatches):
+                self._stages(range(1, plan.nodes), -1, faults)
+                self._stages(range(plan.nodes - 2, -1, -1), 1, faults)
             self._all("data", "ReduceScatter", 24 * MIB, faults)
             self._all("data", "AllReduce", 64 * MIB, faults)
             self._all("world", "AllReduce", 32 << 10, faults)
@@ -126,6 +133,34 @@ class Writer:
             self._clock[rank] += max(0.2 * usual, self._random.gauss(usual, spread * usual))
         if faults.slow_rank is not None:
             self._clock[faults.slow_rank] += max(0.0, self._random.gauss(1.0, 0.2)) * faults.delay_us
+
+    def _stages(self, nodes: Sequence[int], step: int, faults: Faults) -> None:
+        """Each GPU receives what that of the neighbouring node has computed."""
+        world = self.plan.nodes * self.plan.gpus
+        comm = next(comm for comm in self.comms if len(comm.ranks) == world)
+        for node in nodes:
+            for target in range(node * self.plan.gpus, (node + 1) * self.plan.gpus):
+                source = target + step * self.plan.gpus
+                self._clock[source] += max(0.0, self._random.gauss(1.0, 0.1)) * self.plan.compute_us
+                self._send(comm, source, target, 16 * MIB, faults)
+
+    def _send(self, comm: Comm, source: int, target: int, size: int, faults: Faults) -> None:
+        transfer = (20.0 + size / 45e3) * (faults.factor if faults.slow_sends in (source, target) else 1.0)
+        begun = self._clock[source], self._clock[target]
+        end = max(begun) + transfer * self._random.lognormvariate(0, 0.05)
+        for kind, rank, peer, start in (("Send", source, target, begun[0]), ("Recv", target, source, begun[1])):
+            self._clock[rank] = end
+            if self._random.random() < self.plan.lost_records:
+                continue
+            kernel = max(1, int(end - start))
+            place = comm.ranks.index(rank)
+            sequence = comm.sequence[f"{kind} {rank}"] = comm.sequence.get(f"{kind} {rank}", 0) + 1
+            body = (
+                f'"p2p":"{kind}","p2p_sn":{sequence},"p2p_peer":{comm.ranks.index(peer)},"p2p_msg_size_bytes":{size},'
+                f'"p2p_exec_time_us":{kernel},"p2p_timing_source":"kernel_gpu",'
+                f'"p2p_algobw_gbs":{size / 1e3 / kernel:.6f},"p2p_busbw_gbs":{size / 1e3 / kernel:.6f}'
+            )
+            self._write(rank, comm, place, f'"p2p_perf":{{{body}}}')
 
     def _all(self, name: str, collective: str, size: int, faults: Faults) -> None:
         for comm in self.comms:

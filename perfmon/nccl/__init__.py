@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .changes import JobFigures, NcclChange, NcclComparison, compare_jobs, figures_of
     from .files import InspectorFile, find_files, holds_records
     from .live import LiveJob
-    from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, RankWait, Seat
+    from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, PairRatio, RankWait, Seat
     from .ray_engine import RayEngine
     from .sampling import important_sizes, points, values
     from .schema import P2P, SINGLE, binary_size, decimal_size
@@ -34,6 +34,7 @@ __all__ = [
     "LiveJob",
     "NcclChange",
     "NcclComparison",
+    "PairRatio",
     "PartialTables",
     "RankWait",
     "RayEngine",
@@ -71,7 +72,7 @@ __getattr__ = lazy_face(
         "changes": "JobFigures,NcclChange,NcclComparison,compare_jobs,figures_of",
         "files": "InspectorFile,find_files,holds_records",
         "live": "LiveJob",
-        "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,RankWait,Seat",
+        "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,PairRatio,RankWait,Seat",
         "ray_engine": "RayEngine",
         "sampling": "important_sizes,points,values",
         "schema": "P2P,SINGLE,binary_size,decimal_size",

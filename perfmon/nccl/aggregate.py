@@ -62,8 +62,19 @@ _RECORDS = f"""
                 filename = true, maximum_object_size = {LONGEST_LINE + 1})))
 """
 
+_FLAGS = {
+    "headed": "raw_id IS NOT NULL",
+    "known": "is_record OR is_stats",
+    "wrapped": "is_wrapped",
+    "stats": "is_stats",
+    "proxies": "is_proxy",
+    "orphans": "has_figures AND raw_id IS NULL",
+}
+"""What lines of a file are counted by. As bits of one key they cost less than a count of each."""
+_BITS = " + ".join(f"CASE WHEN {condition} THEN {1 << bit} ELSE 0 END" for bit, condition in enumerate(_FLAGS.values()))
+
 _IDENTIFIED = f"""
-    SELECT *, CASE WHEN is_record OR is_stats THEN raw_id END AS id,
+    SELECT *, CASE WHEN is_record OR is_stats THEN raw_id END AS id, ({_BITS})::UTINYINT AS flags,
         round(CASE WHEN is_wrapped OR bw IS NULL OR NOT isfinite(bw) THEN {BUSBW} ELSE bw END * 1e6) AS micro_bw
     FROM ({_RECORDS})
 """
@@ -73,62 +84,69 @@ _PACKED = f'min((least(greatest(exec_us, 0), {_LONGEST_US}) << {RANK_BITS}) | "r
 _STATISTICS = {
     "records": ("count(*)", "sum"),
     "micro_bw": ("sum(micro_bw)", "sum"),  # in 1e-3 MB/s: doubles hold sums of integers exactly
-    "with_bw": ("count(micro_bw)", "sum"),
     "exec_us": ("sum(exec_us::DOUBLE)", "sum"),
     "shortest": (_PACKED, "min"),
-    "longest_us": ("max(exec_us)", "max"),
     "first_us": ("min(at_us)", "min"),
     "last_us": ("max(at_us)", "max"),
     "fewest_ranks": ("min(n_ranks)", "min"),
     "most_ranks": ("max(n_ranks)", "max"),
     "fewest_nodes": ("min(nnodes)", "min"),
     "most_nodes": ("max(nnodes)", "max"),
+    "dropped": ("max(dropped)", "max"),
+}
+"""Each statistic of records: how it is computed, and how parts of it are merged."""
+_OF_PARTS = _STATISTICS | {
     "name": ("max(name)", "max"),
     "version": ("max(version)", "max"),
-    "dropped": ("max(dropped)", "max"),
-    "known": ("count(id)", "sum"),
-    "wrapped": ("count(*) FILTER (is_wrapped)", "sum"),
-    "stats": ("count(*) FILTER (is_stats)", "sum"),
-    "proxies": ("count(*) FILTER (is_proxy)", "sum"),
-    "orphans": ("count(*) FILTER (has_figures AND raw_id IS NULL)", "sum"),
-    "headed": ("count(raw_id)", "sum"),
+    **{name: (f"coalesce(sum(records) FILTER (flags & {1 << bit} > 0), 0)", "sum") for bit, name in enumerate(_FLAGS)},
 }
-"""Each statistic: how it is computed from records, and how parts of it are merged."""
+"""The same with those that are computed from parts of members: they are the same in all records of a part."""
 _KEYS = {
     "groups": ("id", "comm_type", "coll", "sn", "bytes"),
     "members": ("id", "comm_type", "coll", "bytes", "n_ranks", "nnodes", "rank", "host", "pid", "peer"),
     "files": ("file",),
 }
+_PARTS_OF_MEMBERS = (*_KEYS["members"], "file", "name", "version", "flags")
 _KEPT = {
     "groups": (
-        "records", "micro_bw", "with_bw", "exec_us", "shortest", "longest_us", "first_us", "last_us",
+        "records", "micro_bw", "exec_us", "shortest", "first_us", "last_us",
         "fewest_ranks", "most_ranks", "fewest_nodes", "most_nodes",
     ),
-    "members": (
-        "records", "micro_bw", "with_bw", "exec_us", "shortest", "longest_us", "first_us", "last_us", "name", "dropped",
-    ),
-    "files": (
-        "records", "known", "wrapped", "stats", "proxies", "orphans", "headed", "first_us", "last_us", "version",
-    ),
+    "members": ("records", "micro_bw", "exec_us", "shortest", "first_us", "last_us", "name", "dropped"),
+    "files": ("records", *_FLAGS, "first_us", "last_us", "version"),
 }  # fmt: skip
-_SELECTED = {
-    "groups": "not_group = 0 AND id IS NOT NULL AND sn IS NOT NULL",
-    "members": "not_group = 1 AND not_file = 1 AND id IS NOT NULL",
-    "files": "not_file = 0",
-}
 
 
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
+def _combined(name: str) -> str:
+    """Columns of a table whose parts are combined."""
+    return ", ".join(f'{_OF_PARTS[column][1]}("{column}") AS "{column}"' for column in _KEPT[name])
+
+
+def _from_scan(name: str) -> str:
+    """Query for the rows of a table from those of a scan."""
+    keys = _quoted(_KEYS[name])
+    if name == "groups":
+        return f"SELECT {keys}, {_quoted(_KEPT[name])} FROM scan WHERE is_group AND id IS NOT NULL AND sn IS NOT NULL"
+    computed = ", ".join(
+        f'{_OF_PARTS[column][0] if column not in _STATISTICS else f"{_STATISTICS[column][1]}({column})"} AS "{column}"'
+        for column in _KEPT[name]
+    )
+    return (
+        f"SELECT {keys}, {computed} FROM scan WHERE NOT is_group "
+        f"{'AND id IS NOT NULL' if name == 'members' else ''} GROUP BY {keys}"
+    )
+
+
 _SCAN = f"""
     CREATE OR REPLACE TEMP TABLE scan AS
-    SELECT grouping(sn) AS not_group, grouping(file) AS not_file,
-        {_quoted(list(dict.fromkeys(key for keys in _KEYS.values() for key in keys)))},
+    SELECT grouping(sn) = 0 AS is_group, {_quoted(list(dict.fromkeys((*_KEYS["groups"], *_PARTS_OF_MEMBERS))))},
         {", ".join(f'{how} AS "{name}"' for name, (how, _) in _STATISTICS.items())}
     FROM ({_IDENTIFIED})
-    GROUP BY GROUPING SETS ({", ".join(f"({_quoted(keys)})" for keys in _KEYS.values())})
+    GROUP BY GROUPING SETS (({_quoted(_KEYS["groups"])}), ({_quoted(_PARTS_OF_MEMBERS)}))
 """
 
 
@@ -256,8 +274,7 @@ def load(
 
 def _append(connection: DuckDBPyConnection) -> None:
     for name in TABLES:
-        columns = _quoted((*_KEYS[name], *_KEPT[name]))
-        rows = f"SELECT {columns} FROM scan WHERE {_SELECTED[name]}"
+        rows = _from_scan(name)
         exists = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [f"parts_{name}"]).fetchone()
         connection.execute(
             f"INSERT INTO parts_{name} {rows}" if exists else f"CREATE TEMP TABLE parts_{name} AS {rows}"
@@ -276,9 +293,9 @@ def _compact(connection: DuckDBPyConnection, *, is_single: bool = False) -> None
         if is_single:
             connection.execute(f"ALTER TABLE parts_{name} RENAME TO {name}")
             continue
-        combined = ", ".join(f'{_STATISTICS[column][1]}("{column}") AS "{column}"' for column in _KEPT[name])
         keys = _quoted(_KEYS[name])
-        connection.execute(f"CREATE TEMP TABLE {name} AS SELECT {keys}, {combined} FROM parts_{name} GROUP BY {keys}")
+        rows = f"SELECT {keys}, {_combined(name)} FROM parts_{name} GROUP BY {keys}"
+        connection.execute(f"CREATE TEMP TABLE {name} AS {rows}")
         connection.execute(f"DROP TABLE parts_{name}")
 
 
@@ -319,8 +336,8 @@ def _scan(connection: DuckDBPyConnection, batch: Sequence[InspectorFile], losses
 def _repairable(connection: DuckDBPyConnection) -> set[Path]:
     """Files with lines that rewriting recovers: without header, or with bytes that are no text."""
     rows = connection.execute(
-        """
-        SELECT file, orphans > 0 AND stats > 0, records > headed + orphans + proxies FROM scan WHERE not_file = 0
+        f"""
+        SELECT file, orphans > 0 AND stats > 0, records > headed + orphans + proxies FROM ({_from_scan("files")})
         """
     ).fetchall()
     files = ((Path(name), is_incomplete, has_others) for name, is_incomplete, has_others in rows)

@@ -15,6 +15,7 @@ from .jobs import check_one_job
 from .links import link_ratios
 from .model import JobAnalysis
 from .operations import collective_stats, coverage, losses, prepare
+from .pairs import pair_ratios
 from .waits import rank_waits
 
 if TYPE_CHECKING:
@@ -66,24 +67,26 @@ class Job:
         versions = self.connection.execute(
             "SELECT DISTINCT version FROM files WHERE version IS NOT NULL ORDER BY version"
         ).fetchall()
-        waits, links = rank_waits(self.connection), link_ratios(self.connection)
+        pairs, slow_pairs, uncompared = pair_ratios(self.connection)
         found = JobAnalysis(
             files=len(self.files),
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=(*notes, *apart),
+            notes=(*notes, *apart, *uncompared),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],
             versions=tuple(version for (version,) in versions),
             by=collective_stats(self.connection),
-            ranks=waits,
-            links=links,
+            ranks=rank_waits(self.connection),
+            links=link_ratios(self.connection),
+            pairs=pairs,
+            slow_pairs=slow_pairs,
             coverage=coverage(self.connection),
             hosts=row[4],
             metadata=dict(metadata or {}),
         )
         from .signals import find  # loads the rule engine
 
-        return replace(found, findings=find(waits, links, found.start_us, found.end_us, config))
+        return replace(found, findings=find(found, config))

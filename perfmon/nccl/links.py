@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FEWEST_OPS = 3
 """Operations of a class that a communicator needs to be compared."""
-_SHORTEST_US = 20
+SHORTEST_US = 20
 """Times are whole microseconds: below this they are too coarse."""
 _LEAST_SPREAD = 0.02
 
@@ -108,7 +108,7 @@ def ratios_of(
                 peers=len(peers),
                 ops=sum(whole[of][comm].ops for of in classes),
                 ratio=ratio,
-                spread=_spread(peers),
+                spread=spread(peers),
                 lost_share=min(1.0, excess / kernel_us),
                 ratios=courses,
             )
@@ -122,7 +122,7 @@ def _references(whole: dict[_Class, dict[str, _Part]]) -> dict[tuple[_Class, str
     for of, comms in whole.items():
         for comm in comms:
             others = [part.transfer_us for name, part in comms.items() if name != comm]
-            if others and (usual := median_low(others)) >= _SHORTEST_US:
+            if others and (usual := median_low(others)) >= SHORTEST_US:
                 found[of, comm] = usual
     return found
 
@@ -133,7 +133,7 @@ def _weighted(pairs: Iterable[tuple[_Part, float]]) -> float:
     return sum(actual for actual, _ in held) / sum(usual for _, usual in held)
 
 
-def _spread(peers: Sequence[float]) -> float:
+def spread(peers: Sequence[float]) -> float:
     """Robust standard deviation (of the median absolute deviation) of the ratios of the peers."""
     middle = median(peers)
     return max(_LEAST_SPREAD, 1.4826 * median(abs(ratio - middle) for ratio in peers))

@@ -13,6 +13,7 @@ from statistics import median
 from .links import FEWEST_OPS, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
+from .schema import P2P
 from .waits import waits_of
 
 _SAMPLES = 512
@@ -127,7 +128,7 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
         if (seat := seats.get((comm, rank))) is not None
     ]
     kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
-    waits = waits_of(caused, _suffered(slices, seats), kernel_us)
+    waits = waits_of(caused, _suffered(slices, seats), _exchanged(slices, seats), kernel_us)
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
     links = ratios_of(
         _transfers(slices),
@@ -165,6 +166,25 @@ def _suffered(
         seat = seats.get((comm, rank))
         if seat is not None:
             yield seat.rank, seat.host, seat.pid, seat.slot, comm.id, suffered_us
+
+
+def _exchanged(
+    slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
+) -> Iterator[tuple[int, str, int | None, int, float]]:
+    """Waiting of each rank in sends and receives: its kernel time beyond the fastest of their size."""
+    pieces = [piece for piece in slices if piece is not None]
+    fastest: dict[tuple[str, int], float] = {}
+    for piece in pieces:
+        for (kind, collective, size), of_kind in piece.kinds.items():
+            if collective in P2P and of_kind.transfers.values:
+                least = min(of_kind.transfers.values)
+                fastest[kind, size] = min(least, fastest.get((kind, size), least))
+    for piece in pieces:
+        for (comm, collective, size), sums in piece.classes.items():
+            for rank, (records, exec_us) in sums.ranks.items() if collective in P2P else ():
+                if (seat := seats.get((comm, rank))) is not None:
+                    waited = exec_us - records * fastest.get((comm.kind, size), 0.0)
+                    yield seat.rank, seat.host, seat.pid, seat.slot, max(0.0, waited)
 
 
 def _transfers(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Finding
+
+LinkType = Literal["nvlink", "hca"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,29 @@ class LinkRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class PairRatio:
+    """Shortest time of sends and receives between two ranks, or in one place, relative to other pairs of their kind."""
+
+    link_type: LinkType
+    seats: tuple[Seat, ...]
+    """Both ranks, the one that all slow pairs have in common, or none."""
+    hosts: tuple[str, ...]
+    peers: int
+    ops: int
+    ratio: float
+    spread: float
+    """Robust standard deviation of the ratios of pairs of the same kind."""
+    lost_share: float
+    """Transfer time beyond that of the other pairs, as a share of the kernel time of all ranks."""
+
+    @property
+    def label(self) -> str:
+        """The pair or the place in words."""
+        places = [seat.label for seat in self.seats] or list(self.hosts)
+        return f"{self.link_type} sends and receives {'between' if len(places) > 1 else 'of'} {' and '.join(places)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """Part of the job that the logs cover."""
 
@@ -143,6 +168,10 @@ class JobAnalysis:
     by: tuple[CollectiveStats, ...]
     ranks: tuple[RankWait, ...]
     links: tuple[LinkRatio, ...]
+    pairs: tuple[PairRatio, ...]
+    """Pairs of ranks that send to each other and can be compared, the slowest first."""
+    slow_pairs: tuple[PairRatio, ...]
+    """The rank, pair or host that all slow pairs of a type have in common, as candidates for a finding."""
     coverage: Coverage
     hosts: int
     findings: tuple[Finding, ...] = ()

@@ -20,8 +20,8 @@ PARTS = 10
 _VIEWS = f"""
     CREATE OR REPLACE TEMP TABLE ops AS
     SELECT id, comm_type, coll, sn, bytes, records, fewest_ranks, most_ranks AS n_ranks, fewest_nodes,
-        most_nodes AS nnodes, CASE WHEN with_bw > 0 THEN micro_bw / with_bw / 1e6 END AS busbw,
-        shortest >> {RANK_BITS} AS transfer_us, shortest & {(1 << RANK_BITS) - 1} AS last_rank, longest_us, exec_us,
+        most_nodes AS nnodes, micro_bw / records / 1e6 AS busbw,
+        shortest >> {RANK_BITS} AS transfer_us, shortest & {(1 << RANK_BITS) - 1} AS last_rank, exec_us,
         exec_us - records * (shortest >> {RANK_BITS}) AS caused_us,
         most_ranks > 1 AND records = most_ranks AND fewest_ranks = most_ranks AS is_complete,
         first_us, last_us,
@@ -75,11 +75,11 @@ def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, .
             sum(exec_us) AS total_us
         FROM ops GROUP BY comm_type, coll, bytes
         UNION ALL
-        SELECT comm_type, coll, bytes, count(*), sum(records), sum(micro_bw) / sum(with_bw) / 1e6,
-            quantile_cont(micro_bw / with_bw / 1e6, 0.05), median(micro_bw / with_bw / 1e6),
-            quantile_cont(micro_bw / with_bw / 1e6, 0.95), min(micro_bw / with_bw / 1e6),
-            max(micro_bw / with_bw / 1e6), median(shortest >> {RANK_BITS}), 0, sum(exec_us)
-        FROM members WHERE coll IN {P2P} AND with_bw > 0 GROUP BY comm_type, coll, bytes
+        SELECT comm_type, coll, bytes, count(*), sum(records), sum(micro_bw) / sum(records) / 1e6,
+            quantile_cont(micro_bw / records / 1e6, 0.05), median(micro_bw / records / 1e6),
+            quantile_cont(micro_bw / records / 1e6, 0.95), min(micro_bw / records / 1e6),
+            max(micro_bw / records / 1e6), median(shortest >> {RANK_BITS}), 0, sum(exec_us)
+        FROM members WHERE coll IN {P2P} GROUP BY comm_type, coll, bytes
         ORDER BY total_us DESC, 1, 2, 3
         """
     ).fetchall()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import Block, Config
 from perfmon.pipeline import Session
 
-from .model import LinkRatio, RankWait
+from .model import JobAnalysis, LinkRatio, PairRatio, RankWait
 from .operations import PARTS
 
 if TYPE_CHECKING:
@@ -27,11 +27,9 @@ _LEAST_STEP_US = 1_000_000
 _UNFIT = re.compile(r"[^\w.:() /-]|[\r\n]")
 
 
-def find(
-    waits: Sequence[RankWait], links: Sequence[LinkRatio], start_us: int, end_us: int, config: Config | None = None
-) -> tuple[Finding, ...]:
+def find(found: JobAnalysis, config: Config | None = None) -> tuple[Finding, ...]:
     """Findings of the signatures about NCCL Inspector."""
-    lines = signal_lines(waits, links, start_us, end_us)
+    lines = signal_lines(found)
     if not lines:
         return ()
     session = Session(config or Config())
@@ -39,47 +37,55 @@ def find(
     state.ended = True
     session.feed(state, Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
     findings = session.snapshot().findings
-    return tuple(found for found in findings if found.signature in (SLOW_RANK, SLOW_LINK) and found.state != "pending")
+    return tuple(one for one in findings if one.signature in (SLOW_RANK, SLOW_LINK) and one.state != "pending")
 
 
-def signal_lines(waits: Sequence[RankWait], links: Sequence[LinkRatio], start_us: int, end_us: int) -> list[str]:
+def signal_lines(found: JobAnalysis) -> list[str]:
     """Lines of the format pack `nccl-inspector`, in order of time."""
-    step = max((end_us - start_us) // PARTS, _LEAST_STEP_US)
-    begin = datetime.fromtimestamp(start_us / 1e6, UTC)
+    step = max((found.end_us - found.start_us) // PARTS, _LEAST_STEP_US)
+    begin = datetime.fromtimestamp(found.start_us / 1e6, UTC)
+    # The ratio of the shortest times in the whole job holds in each part.
+    pairs = [_link_line(pair, pair.ratio) for pair in found.slow_pairs]
     lines = []
     for part in range(PARTS):
         stamp = f"{begin + timedelta(microseconds=step * (part + 1)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        lines += [f"{stamp} {line}" for line in part_lines(waits, links, part)]
+        here = [*part_lines(found.ranks, found.links, part, found.pairs), *pairs]
+        lines += [f"{stamp} {line}" for line in here]
     return lines
 
 
-def part_lines(waits: Sequence[RankWait], links: Sequence[LinkRatio], part: int) -> list[str]:
-    """Lines of one part, without timestamps."""
-    slowest = {link.comm: link.ratio for link in links}
+def part_lines(
+    waits: Sequence[RankWait], links: Sequence[LinkRatio], part: int, pairs: Sequence[PairRatio] = ()
+) -> list[str]:
+    """Lines of one part, without timestamps; of pairs, those about the ranks that they make late."""
+    by_comm = {link.comm: link.ratio for link in links}
     ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
-    return [
-        *(_rank_line(wait, part, ranks, slowest) for wait in ranks if wait.shares[part] > 0),
-        *(line for link in links[:_CANDIDATES] if (line := _link_line(link, part))),
-    ]
+    lines = []
+    for wait in ranks:
+        if wait.shares[part] > 0:
+            of_comms = [by_comm.get(comm, 1.0) for comm in wait.comms]
+            slowest = max((1.0, *of_comms, *(pair.ratio for pair in pairs if wait.seat in pair.seats)))
+            lines.append(_rank_line(wait, part, ranks, slowest))
+    for link in links[:_CANDIDATES]:
+        ratio = link.ratios[part]
+        if ratio is not None:
+            lines.append(_link_line(link, ratio))
+    return lines
 
 
-def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: dict[str, float]) -> str:
+def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: float) -> str:
     # Ranks that are late because they waited for this one cause wait, too, but are not its origin.
     share, own = wait.shares[part], wait.shares[part] * wait.own_lateness
     others = max((one.shares[part] * one.own_lateness for one in ranks if one is not wait), default=0.0)
     lead = own / (own + others) if own else 0.0
-    ratio = max((slowest.get(comm, 1.0) for comm in wait.comms), default=1.0)
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '
         f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.share:.2f} "
-        f"own_pct={100 * wait.own_lateness:.2f} link_ratio={ratio:.3f}"
+        f"own_pct={100 * wait.own_lateness:.2f} link_ratio={slowest:.3f}"
     )
 
 
-def _link_line(link: LinkRatio, part: int) -> str:
-    ratio = link.ratios[part]
-    if ratio is None:
-        return ""
+def _link_line(link: LinkRatio | PairRatio, ratio: float) -> str:
     return (
         f'[nccl] link="{_word(link.label)}" ratio={ratio:.3f} usual_ratio={link.ratio:.3f} '
         f"deviations={(ratio - 1) / link.spread:.2f} lost_pct={100 * link.lost_share:.2f} peers={link.peers}"

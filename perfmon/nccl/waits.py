@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .model import RankWait, Seat
 from .operations import PARTS
+from .schema import P2P, RANK_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -41,6 +42,17 @@ _SUFFERED = """
 """
 """Waiting of each rank itself: its kernel time beyond the transfer times of the same operations."""
 
+_EXCHANGED = f"""
+    WITH usual AS (
+        SELECT n_ranks, nnodes, bytes, min(shortest) >> {RANK_BITS} AS transfer_us FROM members WHERE coll IN {P2P}
+        GROUP BY ALL)
+    SELECT s.job_rank, s.host, s.pid, s.slot, sum(m.exec_us - m.records * u.transfer_us)
+    FROM members AS m JOIN usual AS u USING (n_ranks, nnodes, bytes)
+        JOIN seats AS s ON s.id = m.id AND s."rank" = m."rank"
+    WHERE m.coll IN {P2P} GROUP BY ALL
+"""
+"""The same for sends and receives, beyond the fastest of their size: stages of a pipeline wait for each other."""
+
 
 @dataclass(slots=True)
 class _Waits:
@@ -51,13 +63,16 @@ class _Waits:
     """By communicator."""
     suffered: dict[str, float] = field(default_factory=dict)
     """By communicator."""
+    exchanged: float = 0.0
+    """In sends and receives."""
     ops: int = 0
     lateness: float = 0.0
 
     @property
     def own(self) -> float:
         """Share of its lateness that was not waiting."""
-        return max(0.0, 1.0 - sum(self.suffered.values()) / self.lateness) if self.lateness else 0.0
+        waited = self.exchanged + sum(self.suffered.values())
+        return max(0.0, 1.0 - waited / self.lateness) if self.lateness else 0.0
 
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
@@ -67,16 +82,21 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
         "SELECT part, sum(exec_us) FROM ops WHERE is_complete GROUP BY part"
     ).fetchall():
         kernel_us[part] = total
-    return waits_of(connection.execute(_CAUSED).fetchall(), connection.execute(_SUFFERED).fetchall(), kernel_us)
+    caused, suffered, exchanged = (connection.execute(query).fetchall() for query in (_CAUSED, _SUFFERED, _EXCHANGED))
+    return waits_of(caused, suffered, exchanged, kernel_us)
 
 
 def waits_of(
-    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]], kernel_us: Sequence[float]
+    caused: Iterable[tuple[Any, ...]],
+    suffered: Iterable[tuple[Any, ...]],
+    exchanged: Iterable[tuple[Any, ...]],
+    kernel_us: Sequence[float],
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
-    pid, slot, communicator, own waiting), `kernel_us` the kernel time of all ranks in each part; all in microseconds.
+    pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
+    `kernel_us` the kernel time of all ranks in each part; all in microseconds.
     """
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
     for *seat, comm, part, count, caused_us, late in caused:
@@ -87,6 +107,8 @@ def waits_of(
         waits.lateness += late
     for *seat, comm, suffered_us in suffered:
         ranks[Seat(*seat)].suffered[comm] = suffered_us
+    for *seat, exchanged_us in exchanged:
+        ranks[Seat(*seat)].exchanged += exchanged_us
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
     origins = _origins(ranks)
     found = [
@@ -122,7 +144,8 @@ def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
         passed: dict[str, float] = defaultdict(float)
         for seat, waits in ranks.items():
             known = {comm: suffered for comm, suffered in waits.suffered.items() if totals[comm]}
-            suffered = sum(known.values())
+            # What it waited for in sends and receives is nobody's: their records do not show who came last.
+            suffered = waits.exchanged + sum(known.values())
             kept[seat] += held[seat] * (own[seat] if suffered else 1.0)
             for comm, part in known.items():
                 if suffered:

@@ -145,6 +145,7 @@ def _page(connection: DuckDBPyConnection, found: JobAnalysis) -> str:
         for row, wait in zip(document["ranks"][:_RANKS], found.ranks[:_RANKS], strict=True)
     ]
     document["links"] = document["links"][:_LINKS]
+    document["pairs"] = document["pairs"][:_LINKS]
     document["series"] = [
         {
             "comm_type": stats.comm_type,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perfmon.core import counted, format_seconds, format_share, plain
-from perfmon.nccl import Ceiling, CollectiveStats, JobAnalysis, LinkRatio, RankWait, binary_size
+from perfmon.nccl import Ceiling, CollectiveStats, JobAnalysis, LinkRatio, PairRatio, RankWait, binary_size
 
 from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
@@ -19,6 +19,7 @@ _LEAST_COVERAGE = 0.2
 _SIZE_HEAD = ("type", "collective", "size", "ops", "busbw p5", "p50", "p95 GB/s", "transfer p50", "waiting")
 _RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own lateness")
 _LINK_HEAD = ("communicator", "type", "ranks", "ratio", "peers")
+_PAIR_HEAD = ("sends and receives between", "link", "records", "ratio", "peers")
 
 # --- JSON ---
 
@@ -41,6 +42,7 @@ def nccl_document(found: JobAnalysis) -> dict[str, Any]:
         "by": [_stats(stats) for stats in found.by],
         "ranks": [_wait(wait) for wait in found.ranks],
         "links": [_link(link) for link in found.links],
+        "pairs": [_pair(pair) for pair in found.pairs],
         "coverage": {
             "communicators": found.coverage.comms,
             "missing_ranks": dict(found.coverage.missing_ranks),
@@ -105,6 +107,17 @@ def _link(link: LinkRatio) -> dict[str, Any]:
     }
 
 
+def _pair(pair: PairRatio) -> dict[str, Any]:
+    return {
+        "link_type": pair.link_type,
+        "ranks": [{"rank": seat.rank, "host": seat.host, "pid": seat.pid} for seat in pair.seats],
+        "ratio": pair.ratio,
+        "peers": pair.peers,
+        "ops": pair.ops,
+        "kernel_time_share": pair.lost_share,
+    }
+
+
 # --- What both texts have ---
 
 
@@ -142,7 +155,7 @@ def _remarks(found: JobAnalysis) -> Iterator[str]:
 def _verdict(found: JobAnalysis) -> list[str]:
     if found.findings:
         return [f"{finding.title}: {finding.sentence}" for finding in found.findings]
-    if not found.coverage.complete_ops:
+    if not found.coverage.complete_ops and not found.pairs:
         return ["No operation has records of all ranks, so slow ranks and links cannot be found"]
     return ["No slow rank and no slow link found"]
 
@@ -196,6 +209,19 @@ def _link_rows(links: Sequence[LinkRatio]) -> list[list[str]]:
     ]
 
 
+def _pair_rows(pairs: Sequence[PairRatio]) -> list[list[str]]:
+    return [
+        [
+            " and ".join(one_line(f"{seat.rank} on {seat.host}", 60) for seat in pair.seats),
+            pair.link_type,
+            f"{pair.ops:,}",
+            f"{pair.ratio:.2f}x",
+            str(pair.peers),
+        ]
+        for pair in pairs
+    ]
+
+
 def _hosts(link: LinkRatio) -> str:
     names = ", ".join(plain(host, 80) for host in link.hosts[:_SHOWN_HOSTS])
     more = len(link.hosts) - _SHOWN_HOSTS
@@ -231,6 +257,8 @@ def nccl_text(found: JobAnalysis, ceiling: Ceiling | None = None) -> str:
         lines += ["", *table([_RANK_HEAD, *_rank_rows(found.ranks[:_SHOWN_RANKS])], frozenset({1}))]
     if found.links:
         lines += ["", *table([_LINK_HEAD, *_link_rows(found.links[:_SHOWN_LINKS])], frozenset({0, 1}))]
+    if found.pairs:
+        lines += ["", *table([_PAIR_HEAD, *_pair_rows(found.pairs[:_SHOWN_LINKS])], frozenset({0, 1}))]
     remarks = [line for remark in _remarks(found) for line in wrap(remark, "    ", "  ! ")]
     return "\n".join([*lines, *(["", *remarks] if remarks else [])]) + "\n"
 
@@ -262,6 +290,9 @@ def nccl_markdown(found: JobAnalysis, pictures: Sequence[str] = (), ceiling: Cei
     if found.links:
         lines += ["", "## Transfer time of communicators relative to their peers", ""]
         lines += markdown_table(_LINK_HEAD, _link_rows(found.links[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
+    if found.pairs:
+        lines += ["", "## Fastest sends and receives of pairs relative to others", ""]
+        lines += markdown_table(_PAIR_HEAD, _pair_rows(found.pairs[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
     if pictures:
         lines += ["", "## Plots", "", *(f"![{inline(name)}]({name})" for name in pictures)]
     return "\n".join(lines) + "\n"

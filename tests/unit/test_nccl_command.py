@@ -9,6 +9,7 @@ import pytest
 
 from lab.nccl_logs import Faults, Plan, write
 from perfmon.cli import main
+from perfmon.nccl import job_metadata
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
 pytest.importorskip("matplotlib", reason="needs matplotlib (pip install 'perfmon-tui[plots]')")
@@ -92,6 +93,38 @@ def test_a_job_is_found_by_its_number(
     assert document["job"]["JobName"] == "pretrain"
     config.write_text(f"[paths]\ndefault_log_root = {logs.parent}/{{jobid}}\n")
     assert main(["nccl", "--jobid", "12345", "--config", str(config), "--json"]) == 0
+
+
+SCONTROL = """JobId=12345 JobName=pretrain
+   UserId=me(1000) GroupId=lab(1000) Partition=gpu JobState=RUNNING
+   RunTime=01:00:00 StartTime=2026-03-02T08:00:00 NodeList=node-[1-2] NumNodes=2 Comment=
+"""
+
+
+@pytest.mark.parametrize("sacct", [None, "exit 1", "echo 'no such job'"], ids=["missing", "failing", "unknown"])
+def test_without_accounting_the_controller_describes_the_job(
+    sacct: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    scripts = {"scontrol": f"[ \"$*\" = 'show job 12345' ] && echo '{SCONTROL}'"} | ({"sacct": sacct} if sacct else {})
+    for name, body in scripts.items():
+        (bin_folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (bin_folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin_folder))
+    assert job_metadata("12345") == {
+        "JobName": "pretrain",
+        "User": "me(1000)",
+        "Partition": "gpu",
+        "NNodes": "2",
+        "NodeList": "node-[1-2]",
+        "State": "RUNNING",
+        "Start": "2026-03-02T08:00:00",
+        "Elapsed": "01:00:00",
+    }
+    assert job_metadata("7") == {}
+    (bin_folder / "scontrol").unlink()
+    assert job_metadata("12345") == {}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from lab.nccl_logs import Faults, Plan, Writer, write
 from perfmon.core import InputError
 from perfmon.nccl import Job, JobAnalysis
+from perfmon.reports import nccl_text
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
 
@@ -59,6 +61,76 @@ def test_slow_nvlink_of_a_node_is_a_slow_link(tmp_path: Path) -> None:
     found, writer = analyzed(tmp_path, replace(PLAN, faults=Faults(slow_nvlink=1)))
     assert accused(found) == [("nccl-slow-link", f"nvlink-only communicator {writer.comms[1].id} tensor")]
     assert found.links[0].hosts == (writer.hosts[1],)
+
+
+STAGES = Plan(nodes=4, gpus=4, steps=6, layers=1, microbatches=4)
+"""Pipeline stages on four nodes: each GPU sends to that of the next node."""
+
+
+def test_stages_that_wait_for_each_other_accuse_no_one(tmp_path: Path) -> None:
+    found, _ = analyzed(tmp_path, STAGES)
+    assert accused(found) == []
+    assert len(found.pairs) == 12
+    assert all(pair.link_type == "hca" and pair.ratio < 1.15 for pair in found.pairs)
+    # The first stage is the last to arrive, since it waits for the gradients: that is no lateness of its own.
+    assert max(wait.own_lateness for wait in found.ranks if wait.lateness_us > 1000) < 0.5
+
+
+@pytest.mark.parametrize("slow", [5, 1], ids=["between two others", "with one other"])
+def test_a_rank_with_slow_sends_is_named_and_not_those_that_wait(slow: int, tmp_path: Path) -> None:
+    found, writer = analyzed(tmp_path, replace(STAGES, faults=Faults(slow_sends=slow)))
+    ends = [f"rank {rank} on {writer.hosts[rank // 4]} (pid {writer.pids[rank]})" for rank in (slow, slow + 4)]
+    who = f"of {ends[0]}" if slow == 5 else f"between {ends[0]} and {ends[1]}"
+    assert accused(found) == [("nccl-slow-link", f"hca sends and receives {who}")]
+    assert found.pairs[0].ratio == pytest.approx(2.5, rel=0.1)
+    assert "sends and receives between" in nccl_text(found)
+
+
+def test_slow_pairs_without_a_place_in_common_may_be_the_build_of_the_network(tmp_path: Path) -> None:
+    write(tmp_path, replace(STAGES, gpus=8, faults=Faults(slow_sends=13)))
+    for path in tmp_path.iterdir():  # another pair, on other hosts, is as slow
+        lines = []
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            sent = record.get("p2p_perf")
+            if sent and {record["header"]["rank"], sent["p2p_peer"]} == {18, 26}:
+                sent["p2p_exec_time_us"] += 1000
+            lines.append(json.dumps(record, separators=(",", ":")))
+        path.write_text("".join(f"{line}\n" for line in lines))
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    assert accused(found) == []
+    assert any("3 of 24 hca pairs are slower" in note for note in found.notes)
+
+
+def test_pairs_of_a_host_are_compared_with_those_in_the_same_places(tmp_path: Path) -> None:
+    writer = Writer(Plan(nodes=6, gpus=4))
+    for _ in range(12):
+        for comm in writer.comms[:6]:
+            first = comm.ranks[0]
+            near, far = Faults(), Faults(slow_sends=first + 2, factor=3)  # between the sockets of each host
+            writer._send(comm, first, first + 1, 16 << 20, Faults(slow_sends=8) if first == 8 else near)
+            writer._send(comm, first + 1, first + 2, 16 << 20, far)
+    writer.save(tmp_path)
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    host, pids = writer.hosts[2], writer.pids
+    between = " and ".join(f"rank {at} on {host} (pid {pids[8 + at]})" for at in (0, 1))
+    assert accused(found) == [("nccl-slow-link", f"nvlink sends and receives between {between}")]
+
+
+@pytest.mark.parametrize("missing", ["pairs", "records", "a side"])
+def test_too_few_sends_are_not_compared(missing: str, tmp_path: Path) -> None:
+    plan = replace(STAGES, faults=Faults(slow_sends=1))
+    plan = {"pairs": replace(plan, nodes=2), "records": replace(plan, steps=2, microbatches=2), "a side": plan}[missing]
+    write(tmp_path, plan)
+    for path in tmp_path.iterdir():
+        kept = [line for line in path.read_text().splitlines() if missing != "a side" or '"p2p":"Recv"' not in line]
+        path.write_text("".join(f"{line}\n" for line in kept))
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    assert (accused(found), found.pairs) == ([], ())
+    assert any("sends and receives are not compared" in note for note in found.notes)
 
 
 def test_a_link_that_degrades_during_the_job_is_found(tmp_path: Path) -> None:

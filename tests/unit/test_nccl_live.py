@@ -59,6 +59,15 @@ def test_live_and_complete_logs_accuse_the_same(fault: str, form: str, tmp_path:
     assert accused(fed(tmp_path)[1]) == complete
 
 
+def test_stages_of_a_pipeline_that_wait_for_each_other_accuse_no_one(tmp_path: Path) -> None:
+    write(tmp_path, Plan(nodes=4, gpus=2, steps=60, layers=1, compute_us=30_000, jitter=0.003, microbatches=3))
+    job, lines = fed(tmp_path)
+    assert sum('waiting for="' in line for line in lines) > 20
+    assert accused(lines) == []
+    # Their lateness is waiting for others in sends and receives.
+    assert all(rank.own_lateness < 0.6 for rank in job.state(0.0).ranks if rank.share > 0.05)
+
+
 def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, PLAN)
     monkeypatch.setattr(live_module, "MOST_OPEN", 64)
