@@ -124,9 +124,9 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
-    `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`,
-    `data_time`, `reward`; times with their unit; `in_epoch` and `epochs` where it tells of a step and its epoch. {} for
-    any other.
+    `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
+    `eta`, `data_time`, `reward`; times with their unit; `in_epoch` and `epochs` where it tells of a step and its epoch.
+    {} for any other.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
