@@ -113,14 +113,19 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
     ends = [mark for mark in view.run_marks(state.index, "end") if mark.line >= since]
     if ends and (ends[-1].line >= last or _only_full_bars(state, ends[-1].line, view)):
         return ends[-1].time + shift
+    begun = sum(one.source == state.index for one in view.fact(boundaries))
     counters = view.counters(state.index)
     full = [counter for counter in counters if counter.kind == "step" and counter.total and counter.line >= since]
     if full:
         biggest = max(full, key=lambda counter: counter.total or 0.0)
-        done = is_full(biggest) and id(biggest) not in view.fact(inner_of) and state.lines - biggest.line <= _LAST_LINES
+        done = (
+            is_full(biggest, begun)
+            and id(biggest) not in view.fact(inner_of)
+            and state.lines - biggest.line <= _LAST_LINES
+        )
         if done and biggest.line >= last - _LAST_LINES:
             return biggest.time + shift
-    return _last_epoch_at(state, since, last, view)
+    return _last_epoch_at(state, (since, last), begun, view)
 
 
 def _last_work(state: SourceState, view: RunView) -> int:
@@ -129,9 +134,9 @@ def _last_work(state: SourceState, view: RunView) -> int:
     return max((track.last_line for track in tracks if track.kind not in _AFTERWARDS), default=0)
 
 
-def _last_epoch_at(state: SourceState, since: int, last: int, view: RunView) -> float | None:
+def _last_epoch_at(state: SourceState, lines: tuple[int, int], begun: int, view: RunView) -> float | None:
     """The time of the results of the last epoch or episode of a log: one line each, nothing of the kind after it."""
-    begun = sum(one.source == state.index for one in view.fact(boundaries))
+    since, last = lines
     full = [
         counter
         for counter in view.counters(state.index)
@@ -164,9 +169,12 @@ def _only_full_bars(state: SourceState, end: int, view: RunView) -> bool:
     )  # what is loaded is for more work
 
 
-def is_full(counter: WorkCounter) -> bool:
-    """True for a counter that reached its total, if that is the run's: one that counts within an epoch restarts."""
-    if counter.total is None or counter.amount < counter.total or counter.restarts:
+def is_full(counter: WorkCounter, begun: int = 0) -> bool:
+    """True for a counter that reached its total, if that is the run's: one that counts within an epoch restarts.
+
+    `begun` later runs in its log restart it, too.
+    """
+    if counter.total is None or counter.amount < counter.total or counter.restarts > begun:
         return False
     epoch = _EPOCH.search(counter.text)
     return epoch is None or (epoch[2] is not None and float(epoch[1]) >= float(epoch[2]))
