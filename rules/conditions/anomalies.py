@@ -39,6 +39,8 @@ _HUGE = 100.0
 """What has grown by orders of magnitude and is still small was tiny at the start, as gradients are in a warm-up."""
 _LEVEL, _APART = 0.3, 1.0
 """Decades: two parts of a level differ by no more; all that is no longer of it lies so far above."""
+_HELD = 20
+"""Samples of a level from which something grows."""
 _LEAST_SLOW = 4
 """Slow ones in a rhythm."""
 _REGULAR = 0.8
@@ -105,7 +107,11 @@ class Jump(Trend[Jumped]):
         if level <= limit or level < max(self.times * usual, self.least) or min(after) <= usual + (limit - usual) / 2:
             return None
         third = max(1, len(after) // 3)
-        if median(after[-third:]) - usual < _BACK * (median(after[:third]) - usual):
+        if (
+            not _was_held(base)
+            or _is_climb(base)
+            or median(after[-third:]) - usual < _BACK * (median(after[:third]) - usual)
+        ):
             return None
         return Jumped(times[max(0, at - _BASE) * size], times[at * size], usual, level)
 
@@ -120,7 +126,7 @@ class Jump(Trend[Jumped]):
         quarter, third = max(1, at // 4), max(1, (len(powers) - at) // 3)
         first, after = powers[: 2 * quarter], powers[at:]
         usual, level = median(first), median(after[-third:])
-        held = median(first[quarter:]) - median(first[:quarter]) <= _LEVEL
+        held = 2 * quarter * size >= _HELD and _was_held(blocks[:at])
         back = level < median(after[:third]) - _LEVEL
         far = usual + max(_APART, _DEVIATIONS * spread(first))
         if not held or back or level < max(usual + _DECADES, log10(max(_HUGE, self.least))) or min(after) <= far:
@@ -280,6 +286,19 @@ class Periodic(Trend[Rhythm]):
 
     def explain(self) -> str:
         return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+
+
+def _was_held(values: Sequence[float]) -> bool:
+    """True for values that do not grow from the first: their second quarter is less than twice that."""
+    quarter = max(1, len(values) // 4)
+    first, second = median(values[:quarter]), median(values[quarter : 2 * quarter])
+    return first <= 0 or second <= first * 10**_LEVEL
+
+
+def _is_climb(values: Sequence[float]) -> bool:
+    """True for values that end at ten times what they began at: what follows is no jump."""
+    quarter = max(1, len(values) // 4)
+    return 0 < median(values[:quarter]) * 10**_APART < median(values[-quarter:])
 
 
 def _every_step(source: int, view: View) -> bool:
