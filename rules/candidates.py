@@ -265,8 +265,8 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
         **stood,
         **task,
         **death.fields,
-        "cause": cause.cause,
-        "what": CAUSE_WORDS.get(cause.cause, ""),
+        "cause": death.named_cause,
+        "what": CAUSE_WORDS.get(death.named_cause, ""),
     }
     return [Item(start, death.time, values, fields, refs, source=cause.source, group=str(fields.get("rank", "")))]
 

@@ -36,12 +36,29 @@ CAUSE_WORDS = {
     "network": "a lost connection",
     "process-died": "a crashed process",
     "crashed": "a crash in native code",
+    "illegal-instruction": "an instruction that this processor does not have",
     "data-error": "unreadable data",
     "configuration": "a configuration error",
     "missing-module": "a missing Python module",
     "missing-command": "a missing command",
 }
 """Causes of a death, as the end of a sentence."""
+_ILLEGAL = {"4", "sigill", "illegal instruction", "illegal hardware instruction"}
+_OWN_DOING = {
+    "6",
+    "7",
+    "8",
+    "11",
+    "sigabrt",
+    "sigbus",
+    "sigfpe",
+    "sigsegv",
+    "segmentation fault",
+    "aborted",
+    "bus error",
+}
+"""Signals that a process raises by what it does itself, by number, name and description."""
+_ILLEGAL_EXITS = {"-4", "132"}
 _SAID = 240
 """Characters: the setting to change mostly stands at the end of a message."""
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
@@ -72,6 +89,17 @@ class Death:
     """Failed starts in a row."""
     anew: bool = False
     """Another start is under way."""
+
+    @property
+    def named_cause(self) -> str:
+        """The cause by the signal that ended the process, which a log may call a kill: some nobody sends."""
+        if self.cause.cause not in ("killed", "crashed", "process-died"):
+            return self.cause.cause
+        fields = {**_joined_fields(self.cause, self.echoes), **self.cause.fields}
+        signal = str(fields.get("signal", "")).lower()
+        if signal in _ILLEGAL or str(fields.get("exitcode", "")) in _ILLEGAL_EXITS:
+            return "illegal-instruction"
+        return "crashed" if self.cause.cause == "killed" and signal in _OWN_DOING else self.cause.cause
 
     @property
     def fields(self) -> Fields:

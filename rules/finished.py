@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perfmon.store import SourceState, WorkCounter
@@ -89,6 +91,8 @@ _LAST_LINES = 200
 """Lines that may follow a counter that reached its total: metrics, a summary, a save."""
 _AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation"))
 """Progress of a run whose work is done: it saves, and evaluates once more."""
+_OFTEN = 2
+"""Times that work followed the words of an end: the next ones are none."""
 _EPOCH = re.compile(r"(?i)(?<![\"'])\bepoch\W{0,3}(\d+)(?![.\d])(?:\s?/\s?(\d+))?")
 
 
@@ -97,7 +101,11 @@ def finished_at(view: RunView) -> float | None:
     low = view.fact(run_began)
     working = [one for one in view.logs if any(view.store.progress.of(one.index)) or view.run_marks(one.index, "end")]
     ended = {one.index: at for one in working if (at := log_finished_at(one, view)) is not None}
-    over = [view.extent(one)[1] for one in working if one.last is not None and RUN_OVER.search(one.last_line[1])]
+    over = [
+        view.extent(one)[1]
+        for one in working
+        if one.last is not None and RUN_OVER.search(one.last_line[1]) and not _usual_words(one, view)
+    ]
     tracks = [track for track in view.fact(activity_of).tracks if track.is_step]
     important = {track.source for track in tracks} & {one.index for one in working} or ended.keys()
     if not over and not any(ended[index] >= low for index in important & ended.keys()):
@@ -111,16 +119,39 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
     """The time of the last words of the last run in a log, or at which its counter of steps reached its total."""
     shift, since, last = view.shift(state.index), last_run_line(state.index, view), _last_work(state, view)
     ends = [mark for mark in view.run_marks(state.index, "end") if mark.line >= since]
-    if ends and (ends[-1].line >= last or _only_full_bars(state, ends[-1].line, view)):
+    if (
+        ends
+        and not _usual_words(state, view)
+        and (ends[-1].line >= last or _only_full_bars(state, ends[-1].line, view))
+    ):
         return ends[-1].time + shift
+    begun = sum(one.source == state.index for one in view.fact(boundaries))
     counters = view.counters(state.index)
     full = [counter for counter in counters if counter.kind == "step" and counter.total and counter.line >= since]
     if full:
         biggest = max(full, key=lambda counter: counter.total or 0.0)
-        done = is_full(biggest) and id(biggest) not in view.fact(inner_of) and state.lines - biggest.line <= _LAST_LINES
+        done = (
+            is_full(biggest, begun)
+            and id(biggest) not in view.fact(inner_of)
+            and state.lines - biggest.line <= _LAST_LINES
+        )
         if done and biggest.line >= last - _LAST_LINES:
             return biggest.time + shift
-    return _last_epoch_at(state, since, last, view)
+    return _last_epoch_at(state, (since, last), begun, view)
+
+
+def _usual_words(state: SourceState, view: RunView) -> bool:
+    """True where the last words of an end are those after each epoch or fold: more than once work followed them."""
+    ends = view.run_marks(state.index, "end")
+    lines = [mark.line for mark in ends if banner(mark) == banner(ends[-1])]
+    tracks = work_of(state.index, view)
+    followed = [
+        (before, after)
+        for before, after in pairwise(lines)
+        if before >= last_run_line(state.index, view)
+        and any(bisect_right(track.lines, before) < bisect_left(track.lines, after) for track in tracks)
+    ]
+    return len(followed) >= _OFTEN
 
 
 def _last_work(state: SourceState, view: RunView) -> int:
@@ -129,9 +160,9 @@ def _last_work(state: SourceState, view: RunView) -> int:
     return max((track.last_line for track in tracks if track.kind not in _AFTERWARDS), default=0)
 
 
-def _last_epoch_at(state: SourceState, since: int, last: int, view: RunView) -> float | None:
+def _last_epoch_at(state: SourceState, lines: tuple[int, int], begun: int, view: RunView) -> float | None:
     """The time of the results of the last epoch or episode of a log: one line each, nothing of the kind after it."""
-    begun = sum(one.source == state.index for one in view.fact(boundaries))
+    since, last = lines
     full = [
         counter
         for counter in view.counters(state.index)
@@ -164,9 +195,12 @@ def _only_full_bars(state: SourceState, end: int, view: RunView) -> bool:
     )  # what is loaded is for more work
 
 
-def is_full(counter: WorkCounter) -> bool:
-    """True for a counter that reached its total, if that is the run's: one that counts within an epoch restarts."""
-    if counter.total is None or counter.amount < counter.total or counter.restarts:
+def is_full(counter: WorkCounter, begun: int = 0) -> bool:
+    """True for a counter that reached its total, if that is the run's: one that counts within an epoch restarts.
+
+    `begun` later runs in its log restart it, too.
+    """
+    if counter.total is None or counter.amount < counter.total or counter.restarts > begun:
         return False
     epoch = _EPOCH.search(counter.text)
     return epoch is None or (epoch[2] is not None and float(epoch[1]) >= float(epoch[2]))

@@ -21,7 +21,7 @@ from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
 from .run_boundaries import apart, restarts_of
 from .run_view import BY_START, RunView
-from .runs import boundaries, downtime_of, refused_launches, run_began, wasted_of
+from .runs import boundaries, downtime_of, refused_launches, run_began, wasted_of, work_of
 from .silence import source_gaps
 from .stalls import START_BOUND_S, phase_limit, stalls_of
 from .tracks import UPDATE, Item, Track
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _QUIET_FROM_S = 600.0
 """A run without proof of its end is silent after so long without a line, and after five usual intervals."""
 _QUIET_TIMES = 5.0
+_RANKS_WAIT, _WARNED = ("ranks-missing", "ranks-waiting"), 3
+"""Marks of warnings that some ranks wait for others, and how many of them without progress prove a stall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ def state_of(view: RunView) -> RunState:
     stalls = view.fact(stalls_of)
     if stalls and stalls[-1].end >= view.whole[1] - 1.0:
         return RunState(Progress.STALLED, stalls[-1].start)
+    waiting = _ranks_wait_since(view, activity)
+    if waiting is not None:
+        return RunState(Progress.STALLED, waiting)
     silent = _silent_since(view, activity)
     if silent is not None:
         return RunState(Progress.SILENT, silent)
@@ -69,6 +74,19 @@ def state_of(view: RunView) -> RunState:
             Progress.STARTING if any(one.lines for one in view.logs) else Progress.SILENT, low if view.timed else None
         )
     return RunState(Progress.RUNNING, events[0])
+
+
+def _ranks_wait_since(view: RunView, activity: Activity) -> float | None:
+    """Since when ranks wait for others by repeated warnings behind the last progress, if no other log makes any."""
+    for series in (one for name in _RANKS_WAIT for one in view.marked(name)):
+        source = series.sources[-1]
+        last = max((track.last_line for track in work_of(source, view)), default=0)
+        rows = zip(series.times, series.lines, series.sources, strict=True)
+        times = [time + view.shift(source) for time, line, of in rows if of == source and line > last]
+        others = [track.times[-1] for track in activity.work if track.source != source]
+        if len(times) >= _WARNED and max(others, default=times[0]) <= times[0] + 1.0:
+            return times[0]
+    return None
 
 
 def _silent_since(view: RunView, activity: Activity) -> float | None:

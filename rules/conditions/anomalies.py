@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, log10
 from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import format_value, median, metric_unit
@@ -33,6 +33,14 @@ _BASE = 64
 _LEAST = 10
 _BACK = 0.5
 """Of the jump: what has come back by so much is on its way."""
+_DECADES = 3.0
+"""Orders of magnitude: values that span more are looked at by their logarithms, and may have grown by as many."""
+_HUGE = 100.0
+"""What has grown by orders of magnitude and is still small was tiny at the start, as gradients are in a warm-up."""
+_LEVEL, _APART = 0.3, 1.0
+"""Decades: two parts of a level differ by no more; all that is no longer of it lies so far above."""
+_HELD = 20
+"""Samples of a level from which something grows."""
 _LEAST_SLOW = 4
 """Slow ones in a rhythm."""
 _REGULAR = 0.8
@@ -62,8 +70,9 @@ class Jump(Trend[Jumped]):
     """The item's sample lies behind a jump of `metric` beyond `deviations` robust deviations above what it was.
 
     All samples from there to the end of the stream, ten or more, lie beyond half of that, and their medians beyond all
-    of it and beyond `times` the earlier median; they are not on their way back. A deviation is at least `floor` (a
-    share) of the earlier median: loss that hardly varies varies by its digits.
+    of it and beyond `times` the earlier median, and not below `least`; they are not on their way back. A deviation is
+    at least `floor` (a share) of the earlier median: loss that hardly varies varies by its digits. Or they have grown
+    by three orders of magnitude from a level that was held first: not from the start, as in a warm-up.
     """
 
     absent: ClassVar[str] = "has not jumped"
@@ -71,6 +80,9 @@ class Jump(Trend[Jumped]):
     deviations: float = 10.0
     times: float = 1.0
     floor: float = 0.03
+    least: float = 0.0
+    orders: bool = False
+    """Only growth by orders of magnitude counts."""
 
     def _look(self, source: int, group: str, view: View) -> Jumped | None:
         column = view.track(self.metric).stream(source, group)
@@ -78,7 +90,7 @@ class Jump(Trend[Jumped]):
         samples = zip(column.times[first:], column.values[first:], strict=True)
         finite = [(time, value) for time, value in samples if isfinite(value)]
         times, values = [time for time, _ in finite], [value for _, value in finite]
-        jumped = self._jumped(times, values)
+        jumped = self._grown(times, values) or (None if self.orders else self._jumped(times, values))
         if jumped is not None and steps_fall_back(source, jumped.base, times[-1], view):
             return None
         return jumped
@@ -92,12 +104,35 @@ class Jump(Trend[Jumped]):
         usual = median(base)
         deviation = max(spread(base), self.floor * abs(usual), 1e-9)
         limit, level = usual + self.deviations * deviation, median(after)
-        if level <= limit or level < self.times * usual or min(after) <= usual + (limit - usual) / 2:
+        if level <= limit or level < max(self.times * usual, self.least) or min(after) <= usual + (limit - usual) / 2:
             return None
         third = max(1, len(after) // 3)
-        if median(after[-third:]) - usual < _BACK * (median(after[:third]) - usual):
+        if (
+            not _was_held(base)
+            or _is_climb(base)
+            or median(after[-third:]) - usual < _BACK * (median(after[:third]) - usual)
+        ):
             return None
         return Jumped(times[max(0, at - _BASE) * size], times[at * size], usual, level)
+
+    def _grown(self, times: Sequence[float], values: Sequence[float]) -> Jumped | None:
+        blocks, size = in_blocks(values)
+        if len(values) < 2 * _LEAST or min(blocks) <= 0 or max(blocks) < 10**_DECADES * min(blocks):
+            return None
+        powers = [log10(value) for value in blocks]
+        at = split([-power for power in powers], max(3, -(-_LEAST // size)))
+        if at is None:
+            return None
+        quarter, third = max(1, at // 4), max(1, (len(powers) - at) // 3)
+        first, after = powers[: 2 * quarter], powers[at:]
+        usual, level = median(first), median(after[-third:])
+        held = 2 * quarter * size >= _HELD and _was_held(blocks[:at])
+        back = level < median(after[:third]) - _LEVEL
+        far = usual + max(_APART, _DEVIATIONS * spread(first))
+        if not held or back or level < max(usual + _DECADES, log10(max(_HUGE, self.least))) or min(after) <= far:
+            return None
+        since = next(begin for begin in range(at, 0, -1) if begin == 1 or powers[begin - 1] <= far)
+        return Jumped(times[0], times[since * size], 10**usual, 10**level)
 
     def _holds(self, item: Item, found: Jumped) -> bool:
         return item.end >= found.time
@@ -111,7 +146,8 @@ class Jump(Trend[Jumped]):
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
-        return f"{self.metric} has jumped by more than {self.deviations:g} robust deviations and does not come back"
+        jumped = "" if self.orders else f"jumped by more than {self.deviations:g} robust deviations, or "
+        return f"{self.metric} has {jumped}grown by three orders of magnitude, and does not come back"
 
 
 @dataclass(frozen=True)
@@ -250,6 +286,19 @@ class Periodic(Trend[Rhythm]):
 
     def explain(self) -> str:
         return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+
+
+def _was_held(values: Sequence[float]) -> bool:
+    """True for values that do not grow from the first: their second quarter is less than twice that."""
+    quarter = max(1, len(values) // 4)
+    first, second = median(values[:quarter]), median(values[quarter : 2 * quarter])
+    return first <= 0 or second <= first * 10**_LEVEL
+
+
+def _is_climb(values: Sequence[float]) -> bool:
+    """True for values that end at ten times what they began at: what follows is no jump."""
+    quarter = max(1, len(values) // 4)
+    return 0 < median(values[:quarter]) * 10**_APART < median(values[-quarter:])
 
 
 def _every_step(source: int, view: View) -> bool:

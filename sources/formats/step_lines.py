@@ -79,9 +79,12 @@ _NAMES = {
     "per_s": r"(?:it|iters?|iterations|steps?)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "quality": (
         r"(?:train(?:ing)?[ _])?(?:(?:avg|mean|token|seq|top-?\d|batch|categorical|sparse_categorical|binary)[ _])?"
-        r"(?:acc(?:uracy)?|acc@?\d|top-?\d|f1(?:[ _-]score)?|auc|auroc|m?ap|m?iou|psnr|ssim|mae|mse|rmse|ppl|perplexity"
+        r"(?:acc(?:uracy)?|acc@?\d|top-?\d|f1(?:[ _-]score)?|auc|auroc|m?ap|m?iou|psnr|ssim|mae|mse|rmse"
         r"|wer|cer|bleu|error|err)"
     ),
+    "perplexity": r"(?:train(?:ing)?[ _])?(?:ppl|perplexity)",
+    "q_value": r"(?:(?:mean|avg|average)_)?q_?(?:values?|mean|avg)",
+    "critic_loss": r"(?:q|qf|critic)_loss",
     "part": (
         r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|loss_[a-z0-9]{1,16}"
     ),
@@ -106,8 +109,9 @@ _CODE = re.compile(
 )
 _EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)[ _/:\]]")
 _PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
-_RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward", "quality")
-"""The last one by itself proves a step only where the line begins with it."""
+_CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
+_RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
+"""Those that are not certain prove a step only where the line begins with its number."""
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
 _MANY = 3
 """So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
@@ -120,8 +124,9 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
-    `grad_norm`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with
-    their unit; `in_epoch` and `epochs` where it tells of a step and its epoch. {} for any other.
+    `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
+    `eta`, `data_time`, `reward`; times with their unit; `in_epoch` and `epochs` where it tells of a step and its epoch.
+    {} for any other.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
@@ -141,7 +146,7 @@ def read_step(body: str) -> dict[str, Any]:
         and (name != "epoch" or evaluated.start() - counted.end <= _JUST_BEHIND)
     ):
         return {}
-    if name == "step" and not any(figure in figures for figure in _RESULTS[:-1]) and not _leads(counted, body):
+    if name == "step" and not any(figure in figures for figure in _CERTAIN) and not _leads(counted, body):
         return {}  # an accuracy in a sentence
     if total is not None and number > total:
         return {}

@@ -155,6 +155,7 @@ class _Clocked:
 
     player = None
     hosts = ()
+    collectives = None
     behind = 0
     of_past = False
     caught_up = True

@@ -244,6 +244,16 @@ def test_advice_fits_the_format(tmp_path: Path) -> None:
     assert [f.advice for f in found(tmp_path, toml, steps([4.0]))] == [("a",)]
 
 
+def test_no_files_are_blamed_where_engines_share_the_gpus_of_the_trainer() -> None:
+    session = Session(Config())
+    line = "(TaskRunner pid=1) step:{} - timing_s/gen:30.0 - timing_s/reshard:40.0 - timing_s/step:95.0\n"
+    text = "".join(line.format(step) for step in range(1, 13)).encode()
+    session.feed(session.add_source("verl.log"), Block(text, 0, 1))
+    (finding,) = [one for one in session.snapshot().findings if one.signature == "weight-sync-bound"]
+    assert "hybrid engine" in finding.advice[0]
+    assert "file" not in " ".join(finding.advice)
+
+
 def test_the_watcher_of_a_run_is_shown_an_update_that_hangs() -> None:
     session = Session(Config())
     lines = [
