@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
     from .ras import RasReport, ask, judge_ras, parse, query
     from .render import HangReport
+    from .search import Found, HangSearch, Limits, Places, usual_places
     from .verdict import Answer, Cause, Kind, Verdict, judge
     from .words import brief, next_steps, summary
 
@@ -27,6 +28,7 @@ __getattr__ = lazy_face(
         "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",
         "ras": "RasReport,ask,judge_ras,parse,query",
         "render": "HangReport",
+        "search": "Found,HangSearch,Limits,Places,usual_places",
         "verdict": "Answer,Cause,Kind,Verdict,judge",
         "words": "brief,next_steps,summary",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,23 +29,27 @@ _ONE_DUMP_S = 60.0
 _SHOWN = 3
 
 
-def find_dumps(folder: Path) -> dict[Path, int]:
-    """The files below a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
+def find_dumps(
+    folder: Path, since: float = -inf, *, below: bool = True, prefix: str = "", until: float = inf
+) -> dict[Path, int]:
+    """The files in a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
 
-    The rank is the number at the end of the name; what stands before it depends on version and launcher.
+    The rank is the number at the end of the name; what stands before it depends on version and launcher. `since`: only
+    files that were written to later (seconds since 1970). `below`: also those in the folders below it. `prefix`: only
+    names that begin with it. The search ends at `until` (seconds of the monotonic clock).
     """
     found: dict[Path, int] = {}
     seen = 0
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".git"))
+        folders[:] = sorted(name for name in folders if not name.startswith(".git")) if below else []
         seen += len(names) + len(folders)
         for name in sorted(names):
-            match = _RANK.search(name)
+            match = _RANK.search(name) if name.startswith(prefix) else None
             if match is not None and len(found) < _MOST_FILES:
                 path = Path(root, name)
-                if _looks_like_dump(path):
+                if _looks_like_dump(path, since):
                     found[path] = int(match[1])
-        if seen > _MOST_NAMES:
+        if seen > _MOST_NAMES or time.monotonic() >= until:
             break
     return found
 
@@ -76,6 +81,11 @@ class DumpReader:
         self.left = 0
         """Files that the last call had no time for."""
         self._contents: dict[Path, _Content] = {}
+
+    @property
+    def stamps(self) -> frozenset[tuple[Path, Stamp]]:
+        """Changes with every file that comes, changes or goes."""
+        return frozenset((path, content.stamp) for path, content in self._contents.items())
 
     def read(self, paths: Mapping[Path, int], until: float = inf, share: float = 1.0) -> Dumps:
         """The dumps of these files, by path their ranks; what cannot be read is in the notes.
@@ -134,9 +144,10 @@ def _reason(error: Exception) -> str:
     return plain(str(error), 160)
 
 
-def _looks_like_dump(path: Path) -> bool:
+def _looks_like_dump(path: Path, since: float) -> bool:
     try:
-        if not path.is_file():
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_mtime < since:
             return False
         with path.open("rb") as file:
             head = file.read(_HEAD)
