@@ -60,6 +60,7 @@ class Simulated:
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self, start: float) -> None:
         self.now = start

@@ -20,6 +20,7 @@ class _Feed:
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self, now: float) -> None:
         self.now = now

@@ -49,7 +49,9 @@ class Limits:
 
     seconds: float = inf
     most_bytes: float = inf
-    """Sum of the sizes of the dumps."""
+    """Sum of the sizes of the dumps; about a quarter of it is kept in memory during a search."""
+    largest: float = inf
+    """Bytes of the largest dump; reading it takes about ten times as much memory for a moment."""
     share: float = 1.0
     """Largest share of a core for reading."""
 
@@ -66,10 +68,12 @@ class Found:
     dumps: int = 0
     missing: int = 0
     """Ranks without a dump."""
-    is_partial: bool = False
-    """A dump ends early, or there was no time to read it: there may be more to come."""
+    is_torn: bool = False
+    """The end of a dump is missing: it may still be written."""
+    left: int = 0
+    """Dumps that there was no time to read."""
     too_large: int = 0
-    """Dumps that were not read because all of them together are larger than the limit."""
+    """Dumps that were not read because they are larger than the limits."""
 
 
 def usual_places(
@@ -78,7 +82,8 @@ def usual_places(
     """The places for logs that are given as folders or files: these, the settings of torch here, and its defaults."""
     paths = [Path(spec).expanduser() for spec in specs]
     folders = tuple(dict.fromkeys(path for path in paths if path.is_dir()))
-    shared = tuple(dict.fromkeys(path.parent for path in paths if path.is_file()))
+    files = [path for path in paths if path not in folders and str(path) != "-"]
+    shared = tuple(dict.fromkeys(path.parent for path in files if path.parent.is_dir()))
     cache = environment.get("XDG_CACHE_HOME") or f"{home or os.path.expanduser('~')}/.cache"
     prefixes = [environment.get(name, "") for name in _VARIABLES]
     prefixes += [f"{cache}/torch/comm_lib_trace_rank_", f"{cache}/torch/nccl_trace_rank_", _OLD_PREFIX]
@@ -121,13 +126,14 @@ class HangSearch:
         if not dumps.states:
             dumps, left = self._of_shared(places, lines, (since, until + _SHARED_LATER_S), end, limits)
         if not dumps.states:
-            return Found(is_partial=left > 0)
+            return Found(left=left)
         evidence = merge(dumps.evidence(), lines)
         verdict, _ = judge(evidence)
         found = Found(
             dumps=len(dumps.states),
             missing=len(evidence.world) - len(dumps.states),
-            is_partial=left > 0 or any(state.truncated for state in dumps.states),
+            is_torn=any(state.truncated for state in dumps.states),
+            left=left,
         )
         if verdict.answer not in (Answer.NAMED, Answer.ARRIVED):
             return found
@@ -155,14 +161,14 @@ class HangSearch:
 
 
 def _too_large(paths: Iterable[Path], limits: Limits) -> int:
-    """The number of dumps if all together are larger than the limit, else 0."""
+    """The number of dumps if one of them, or all together, are larger than the limits, else 0."""
     sizes = []
-    for path in paths if limits.most_bytes < inf else ():
+    for path in paths if min(limits.most_bytes, limits.largest) < inf else ():
         try:
             sizes.append(path.stat().st_size)
         except OSError:
             continue
-    return len(sizes) if sum(sizes) > limits.most_bytes else 0
+    return len(sizes) if sum(sizes) > limits.most_bytes or max(sizes, default=0) > limits.largest else 0
 
 
 def is_same_job(dumps: Dumps, lines: Evidence) -> bool:

@@ -105,6 +105,10 @@ class WrappedFeed(Feed):
     def collectives(self) -> CollectivesState | None:
         return None if self._inner is None else self._inner.collectives
 
+    @property
+    def specs(self) -> tuple[str, ...]:
+        return () if self._inner is None else self._inner.specs
+
 
 class PollingFeed(WrappedFeed):
     """Logs, if there are any, and pollers of this machine."""

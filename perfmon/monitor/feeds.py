@@ -76,6 +76,11 @@ class Feed(Protocol):
         """The collectives of a job whose NCCL Inspector logs are followed; None without such logs."""
         return None
 
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The folders and logs of this machine, as they were given."""
+        return ()
+
 
 class FollowFeed(Feed):
     """Logs on this machine that are followed by name."""
@@ -83,6 +88,7 @@ class FollowFeed(Feed):
     def __init__(self, specs: Sequence[str], *, history: bool | int = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SOURCE."""
         self._follower = Follower(specs, history, polling=polling)
+        self._specs = tuple(specs)
         self._started = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
@@ -105,6 +111,10 @@ class FollowFeed(Feed):
 
     def changed_at(self, log: LogFile) -> float | None:
         return self._follower.changed_at(log)
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        return self._specs
 
 
 class PlayerFeed(Feed):

@@ -155,6 +155,7 @@ class _Clocked:
 
     player = None
     hosts = ()
+    specs: tuple[str, ...] = ()
     behind = 0
     of_past = False
     caught_up = True

@@ -22,6 +22,7 @@ class _Flood:
     player, behind, caught_up, of_past = None, 0, True, False
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.given, self.shown, self.over = 0, False, Event()
