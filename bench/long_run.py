@@ -69,6 +69,10 @@ class Simulated:
         """Seconds since 1970, in the run."""
         return self.now
 
+    def copy(self, *_given: object) -> int:
+        """No hosts."""
+        return 0
+
     def changed_at(self, log: LogFile) -> None:
         """Nobody knows."""
         del log

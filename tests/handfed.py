@@ -28,6 +28,9 @@ class _Feed:
     def clock(self) -> float:
         return self.now
 
+    def copy(self, *_given: object) -> int:
+        return 0
+
     def changed_at(self, _log: LogFile) -> None:
         return None
 

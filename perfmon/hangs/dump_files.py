@@ -150,12 +150,21 @@ def _looks_like_dump(path: Path, since: float) -> bool:
         if not stat.S_ISREG(status.st_mode) or status.st_mtime < since:
             return False
         with path.open("rb") as file:
-            head = file.read(_HEAD)
+            return is_dump_head(path.name, file.read(_HEAD))
     except OSError:
         return False
+
+
+def is_dump_name(name: str) -> bool:
+    """Return true for a name that ends with a rank."""
+    return _RANK.search(name) is not None
+
+
+def is_dump_head(name: str, head: bytes) -> bool:
+    """Return true if a file of this name whose first bytes are these is a dump, as far as they show."""
     if head[:1] == b"\x80":  # data sets and checkpoints are pickles as well, large ones
         is_pickle = len(head) > 1 and 2 <= head[1] <= 5
-        likely = len(head) < _HEAD or _USUAL.search(path.name) is not None or any(key in head for key in KEYS)
+        likely = len(head) < _HEAD or _USUAL.search(name) is not None or any(key in head for key in KEYS)
         return is_pickle and likely
     return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in KEYS)
 

@@ -25,6 +25,8 @@ from .words import brief
 
 _VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _OLD_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - torch 2.5 and earlier write there
+REMOTE_PREFIXES = ("~/.cache/torch/comm_lib_trace_rank_", "~/.cache/torch/nccl_trace_rank_", _OLD_PREFIX)
+"""Beginnings of the paths to which torch writes dumps by default, on a host whose environment is not known."""
 _MOST_EVIDENT = 4
 """Ranks that are behind whose last lines are looked for."""
 _SHARED_LATER_S = 600.0

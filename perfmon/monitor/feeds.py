@@ -7,13 +7,16 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from perfmon.core import MARKS, Block, Notice
 from perfmon.sources import LogFile, Player, Rewound
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote import HostState
 from perfmon.viewmodel import CollectivesState
+
+if TYPE_CHECKING:
+    from perfmon.sources.remote import Selection
 
 _NO_LOG = LogFile("", Path())
 
@@ -80,6 +83,10 @@ class Feed(Protocol):
     def specs(self) -> tuple[str, ...]:
         """The folders and logs of this machine, as they were given."""
         return ()
+
+    def copy(self, own: Path, shared: Path, selection: Selection) -> int:
+        """Copy small files of hosts as `copy_selected`, for some seconds at most; from any thread but the feed's."""
+        return 0
 
 
 class FollowFeed(Feed):

@@ -6,19 +6,21 @@ looks begin again with every line about a time-out. Nothing is looked for betwee
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, counted
-from perfmon.hangs import Found, HangSearch, Limits, usual_places
 from perfmon.pipeline import TIMEOUT, Session, hang_begin, note_of, timeouts_of, written_since
+from perfmon.sources import LogFile
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
+    from perfmon.hangs import Found, HangSearch, Places
 
     from .feeds import Feed
     from .ingest import Ingest
@@ -27,9 +29,12 @@ _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 """Moments after the begin of a hang, and after each line about a time-out."""
 _QUIET_S, _QUIET_MISSING_S = 3.0, 20.0
 """Dumps that did not change for so long are complete; the longer time where dumps of some ranks are missing."""
-_LEFT_S = 1.0
+_LEFT_S = 0.5
 _OTHER_HANG_S = 60.0
-_LIMITS = Limits(seconds=5.0, most_bytes=256 << 20, largest=24 << 20, share=0.5)
+_SECONDS, _SHARE = 20.0, 0.5
+"""Longest time of one look for reading, and largest share of a core."""
+_MOST_BYTES, _LARGEST = 256 << 20, 24 << 20
+"""Size of all dumps together, and of one."""
 
 Start = Callable[[Callable[[], None]], None]
 
@@ -44,29 +49,52 @@ class _Look:
     """One search, of data that no other thread changes."""
 
     search: HangSearch
-    specs: tuple[str, ...]
+    feed: Feed
     timeouts: list[tuple[Fields, str]]
     begin: float
     """Of the hang, on the run's axis."""
     logs: list[tuple[Path, float]]
-    """Files of the logs, and the times of their last lines on the run's axis."""
-    found: Found = field(default_factory=Found)
+    """Files of the logs of this machine, and the times of their last lines on the run's axis."""
+    remote: list[tuple[float, float]]
+    """The times of the last lines of logs of hosts, and of the last writes to them by the clock of this machine."""
+    copies: Path | None
+    """The folder for dumps of hosts."""
+    found: Found | None = None
     stamps: frozenset[object] = frozenset()
     is_done: bool = False
 
     def run(self) -> None:
         """Search; whatever fails, the monitor continues without an answer."""
+        from perfmon.hangs import Found, Limits, usual_places  # for the few runs that hang
+
         try:
-            written = [(last, path.stat().st_mtime) for path, last in self.logs if path.is_file()]
+            written = [(last, path.stat().st_mtime) for path, last in self.logs if path.is_file()] + self.remote
             since = written_since(self.begin, written)
             if since is not None:
                 newest = max(at for _, at in written)
-                self.found = self.search.look(usual_places(self.specs), self.timeouts, since, newest, _LIMITS)
-                self.stamps = self.search.stamps
-        except (OSError, ValueError, RecursionError):
-            self.found = Found()
+                places, too_large = usual_places(self.feed.specs), 0
+                if self.copies is not None:
+                    places, too_large = self._with_copies(places, self.copies, since)
+                found, limits = Found(too_large=too_large), Limits(_SECONDS, _MOST_BYTES, _LARGEST, _SHARE)
+                if not too_large:
+                    found = self.search.look(places, self.timeouts, since, newest, limits)
+                self.found, self.stamps = found, self.search.stamps
+        except Exception:  # of a thread, it would be printed onto the screen
+            self.found = None
         finally:
             self.is_done = True
+
+    def _with_copies(self, places: Places, folder: Path, since: float) -> tuple[Places, int]:
+        """The places and the folders to which the dumps of hosts were copied, and how many dumps are too large."""
+        from perfmon.hangs import REMOTE_PREFIXES, is_dump_head, is_dump_name
+        from perfmon.sources.remote import Selection
+
+        own, shared = folder / "own", folder / "shared"
+        own.mkdir(exist_ok=True)
+        shared.mkdir(exist_ok=True)
+        wanted = Selection(is_dump_name, is_dump_head, since, _MOST_BYTES, _LARGEST, REMOTE_PREFIXES)
+        too_large = self.feed.copy(own, shared, wanted)
+        return replace(places, folders=(*places.folders, own), shared=(*places.shared, shared)), too_large
 
 
 class HangWatch:
@@ -86,6 +114,8 @@ class HangWatch:
         """Moments of the looks that are still to come, by `clock`."""
         self._search: HangSearch | None = None
         self._look: _Look | None = None
+        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        """The folder for dumps of hosts, while a search lasts."""
         self._stamps: frozenset[object] = frozenset()
         self._changed_at = 0.0
         self._reported_size = False
@@ -125,21 +155,31 @@ class HangWatch:
     def _begin_look(self, begin: float, now: float) -> None:
         self._left = [at for at in self._left if at > now]
         self._next_at = min(self._left, default=inf)
-        logs = [
-            (path, held.state.last + self._shifts.get(held.state.index, 0.0))
-            for (path, member), held in self._ingest.logs.items()
-            if member is None and not held.state.polled and held.state.last is not None
-        ]
-        self._search = self._search or HangSearch()
+        logs, remote = [], []
+        for (path, member), held in self._ingest.logs.items():
+            if held.state.polled or held.state.last is None:
+                continue
+            last = held.state.last + self._shifts.get(held.state.index, 0.0)
+            if member is None:
+                logs.append((path, last))
+            elif (changed := self._feed.changed_at(LogFile(held.shown, path, member))) is not None:
+                remote.append((last, changed))
+        if self._feed.hosts and self._copies is None:
+            self._copies = tempfile.TemporaryDirectory(prefix="perfmon-dumps-", ignore_cleanup_errors=True)
+        copies = None if self._copies is None else Path(self._copies.name)
+        if self._search is None:
+            from perfmon.hangs import HangSearch
+
+            self._search = HangSearch()
         timeouts = [(dict(fields), text) for fields, text in timeouts_of(self._session.store)]
-        self._look = _Look(self._search, self._feed.specs, timeouts, begin, logs)
+        self._look = _Look(self._search, self._feed, timeouts, begin, logs, remote, copies)
         self.start(self._look.run)
 
     def _take(self, look: _Look, now: float) -> list[str]:
         self._look = None
-        if look.search is not self._search or self._begin is None:  # of a hang that is over
-            return []
         found = look.found
+        if found is None or look.search is not self._search or self._begin is None:  # of a hang that is over
+            return []
         if look.stamps != self._stamps:
             self._stamps, self._changed_at = look.stamps, now
         quiet_s = _QUIET_MISSING_S if found.missing > 0 or found.is_torn else _QUIET_S
@@ -150,13 +190,24 @@ class HangWatch:
         elif found.why:
             self._next_at = min(self._next_at, self._changed_at + quiet_s)
         if self._next_at == inf:
-            self._search = None  # the dumps take memory
+            self._release()
         if found.too_large and not self._reported_size:
             self._reported_size = True
             return [
                 f"{counted(found.too_large, 'dump')} too large for the monitor: run perfmon nccl --hang on their folder"
             ]
         return []
+
+    def close(self) -> None:
+        """End the search."""
+        self._forget()
+
+    def _release(self) -> None:
+        """Free the memory and the folder of the dumps."""
+        self._search = None
+        if self._copies is not None:
+            self._copies.cleanup()
+            self._copies = None
 
     def _publish(self, found: Found) -> None:
         store = self._session.store
@@ -168,7 +219,8 @@ class HangWatch:
 
     def _forget(self) -> None:
         """Remove what is known of the last hang."""
-        self._search, self._stamps, self._left, self._next_at = None, frozenset(), [], inf
+        self._release()
+        self._stamps, self._left, self._next_at = frozenset(), [], inf
         self._timeouts = 0
         if self._session.store.hang is not None:
             self._session.store.hang = None

@@ -87,8 +87,9 @@ class Watch:
         self._board = TimelineBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
-        """Closes what is being recorded."""
+        """Closes what is being recorded, and ends the search for dumps."""
         self._recorder.end()
+        self._hangs.close()
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def take(self, log: LogFile, item: Block | Notice | ResetMarker) -> bool:

@@ -42,6 +42,9 @@ class _Flood:
     def clock(self) -> float:
         return 1_800_000_000.0
 
+    def copy(self, *_given: object) -> int:
+        return 0
+
     def changed_at(self, _log: LogFile) -> float | None:
         return None
 
