@@ -60,6 +60,7 @@ class Simulated:
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self, start: float) -> None:
         self.now = start
@@ -67,6 +68,10 @@ class Simulated:
     def clock(self) -> float:
         """Seconds since 1970, in the run."""
         return self.now
+
+    def copy(self, *_given: object) -> int:
+        """No hosts."""
+        return 0
 
     def changed_at(self, log: LogFile) -> None:
         """Nobody knows."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .blocks import LineSplitter, TimedItem, in_use, newlines, scanning
     from .clock import SourceClock
     from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, without_copies
-    from .http_client import ReplyError, Url, get, open_here, parse_url
+    from .http_client import Opener, Reader, ReplyError, Url, Writer, get, open_here, parse_url
     from .parallel import BulkScanner, Cut, OddLineError, splittable
     from .replay import Player, Rewound, Timeline, timeline_of
     from .shell import LocalRunner, RunnerError
@@ -24,7 +24,7 @@ __getattr__ = lazy_face(
         "blocks": "LineSplitter,TimedItem,in_use,newlines,scanning",
         "clock": "SourceClock",
         "discovery": "LogFile,STDIN,discover,display_name,distinct,log_file,without_copies",
-        "http_client": "ReplyError,Url,get,open_here,parse_url",
+        "http_client": "Opener,Reader,ReplyError,Url,Writer,get,open_here,parse_url",
         "parallel": "BulkScanner,Cut,OddLineError,splittable",
         "replay": "Player,Rewound,Timeline,timeline_of",
         "shell": "LocalRunner,RunnerError",

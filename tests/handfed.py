@@ -20,12 +20,16 @@ class _Feed:
     caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self, now: float) -> None:
         self.now = now
 
     def clock(self) -> float:
         return self.now
+
+    def copy(self, *_given: object) -> int:
+        return 0
 
     def changed_at(self, _log: LogFile) -> None:
         return None

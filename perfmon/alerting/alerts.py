@@ -103,6 +103,8 @@ _NEVER, _PENDING, _FIRING, _RESOLVING, _RESOLVED = "", "pending", "firing", "res
 _ALIVE = (_FIRING, _RESOLVING)
 _RESOLVED_KEPT = 200
 _TRANSITIONS = 1000
+_SAME_S = 1.0
+"""Findings of a failure whose ends are this close are of the same one, if the earlier one is no longer found."""
 _FLAPS = 3
 _LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.INFO: Level.NONE}
 _ORDER = (
@@ -137,6 +139,8 @@ class AlertManager:
         self.window_s = window_s
         """Within these seconds three changes between firing and resolved are flapping."""
         self._records: dict[AlertKey, _Record] = {}
+        self._former: dict[AlertKey, AlertKey] = {}
+        """Keys of alerts by the later keys of their findings."""
         self._numbers = 0
         self._transitions: deque[Transition] = deque(maxlen=_TRANSITIONS)
         self._now: float | None = None
@@ -171,8 +175,9 @@ class AlertManager:
             self.shift(now - self._now)
         self._base, self._stale, self._silent = run.time_base, stale_s is not None, silent or {}
         seen: set[AlertKey] = set()
+        current = {alert_key(finding) for finding in snapshot.findings}
         for finding in snapshot.findings:
-            key = alert_key(finding)
+            key = self._known_as(alert_key(finding), finding, run.start, current)
             if key not in seen:
                 seen.add(key)
                 self._see(key, finding, (run.start, run.end), _moment(finding, now, actual))
@@ -230,6 +235,20 @@ class AlertManager:
         moved = [replace(change, time=change.time + seconds) for change in self._transitions]
         self._transitions = deque(moved, maxlen=_TRANSITIONS)
 
+    def _known_as(self, key: AlertKey, finding: Finding, start: float, current: set[AlertKey]) -> AlertKey:
+        """The key of the alert of a finding: an earlier one if only the rank of a failure became known since then."""
+        if key in self._records or "cause" not in finding.identity:
+            return key  # a metric may well be bad on one rank, and later on another one
+        if self._former.get(key) in self._records:
+            return self._former[key]
+        at = start + finding.last_s
+        for old, record in self._records.items():
+            alike = old[0] == key[0] and _without_rank(old) == _without_rank(key) and old not in current
+            if alike and not record.over and abs(record.last - at) <= _SAME_S:
+                self._former[key] = old
+                return old
+        return key
+
     def _see(self, key: AlertKey, finding: Finding, window: Window, now: float) -> None:
         record = self._records.get(key)
         if record is None:
@@ -284,6 +303,11 @@ class AlertManager:
         over = [record for record in self._records.values() if record.over]
         for record in sorted(over, key=lambda record: record.turned)[:-_RESOLVED_KEPT]:
             del self._records[record.key]
+            self._former = {key: former for key, former in self._former.items() if former != record.key}
+
+
+def _without_rank(key: AlertKey) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in key[1] if name != "rank"]
 
 
 def _moment(finding: Finding, now: float, actual: float | None) -> float:

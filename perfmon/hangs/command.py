@@ -10,7 +10,7 @@ from pathlib import Path
 from perfmon.core import ExitCode, InputError, UsageError, plain
 
 from .dossier import dossiers
-from .dumps import read_dumps
+from .dump_files import read_dumps
 from .lines import merge, read_lines
 from .model import Evidence
 from .ras import RISKY, judge_ras, parse_target, query

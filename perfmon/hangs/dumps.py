@@ -8,7 +8,6 @@ reports `completed`, its `pg_config` has one nameless group, and a finished entr
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,21 +19,13 @@ from typing import Any
 from perfmon.core import counted, plain
 
 from .model import UNKNOWN_PEER, Evidence, GroupKey, Operation, RankState, Status, build
-from .unpickle import MOST_BYTES, BrokenPickleError, RefusedPickleError, load_plain
+from .unpickle import MOST_BYTES, load_plain
 
-_RANK = re.compile(r"(?:^|[^0-9])(\d{1,7})(?:\.(?:json|pkl|pickle|pt|bin|dump))?$")
-_USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
-_KEYS = (b"pg_config", b"collective_seq_id", b"pg_status", b"comm_lib_version")
+KEYS = (b"pg_config", b"collective_seq_id", b"pg_status", b"comm_lib_version")
+"""Of which each dump has some."""
 _DIGITS = re.compile(r"\d+")
 _PEER = re.compile(r"(?P<what>send|recv)\s+(?P<mine>\d+)(?:->|<-)(?P<peer>\d+|\?)$")
-_HEAD = 1 << 16
-_MOST_FILES = 65_536
 _MOST_ENTRIES = 1_000_000
-_OTHER_ATTEMPT_S = 3600.0
-"""Dumps of one hang are written within seconds of each other, or as far apart as the time-outs of heartbeat (8 min) and
-groups (up to 30 min): older files are of an earlier attempt, or of an earlier job with more ranks."""
-_ONE_DUMP_S = 60.0
-_SHOWN = 3
 _KEPT = 64
 """Newest entries of each group that are kept although they are finished: peers may still wait in the same ones."""
 _FRAMEWORK = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|[/\\]torch[/\\](?:distributed|_ops|utils)\b")
@@ -62,48 +53,6 @@ class Dumps:
         return found
 
 
-def find_dumps(folder: Path) -> dict[Path, int]:
-    """The files below a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
-
-    The rank is the number at the end of the name; what stands before it depends on version and launcher.
-    """
-    found: dict[Path, int] = {}
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".git"))
-        for name in sorted(names):
-            match = _RANK.search(name)
-            if match is not None and len(found) < _MOST_FILES:
-                path = Path(root, name)
-                if _looks_like_dump(path):
-                    found[path] = int(match[1])
-    return found
-
-
-def read_dumps(folder: Path) -> Dumps:
-    """All dumps below a folder; what cannot be read is in the notes."""
-    dumps = Dumps()
-    read: dict[int, list[tuple[float, RankState]]] = {}
-    problems: list[str] = []
-    paths = find_dumps(folder)
-    for path, rank in paths.items():
-        try:
-            state = read_dump(path, rank, dumps)
-        except (OSError, ValueError) as error:
-            problems.append(f"{plain(path.name, 80)}: {_reason(error)}")
-            continue
-        read.setdefault(rank, []).append((path.stat().st_mtime, state))
-    dumps.files = len(paths)
-    dumps.written = max((written for some in read.values() for written, _ in some), default=0.0)
-    dumps.notes += problems[:_SHOWN]
-    if len(problems) > _SHOWN:
-        dumps.notes.append(f"{counted(len(problems) - _SHOWN, 'more dump')} could not be read")
-    dumps.states = _of_one_attempt(read, dumps)
-    torn = [state for state in dumps.states if state.truncated]
-    if torn:
-        dumps.notes.append(f"{counted(len(torn), 'dump')} ended early: {torn[0].notes[0]}")
-    return dumps
-
-
 def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     """One dump. Raises OSError or ValueError, whose text has the reason."""
     if path.stat().st_size > MOST_BYTES:
@@ -117,59 +66,6 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
         state.truncated = True
         state.notes.append(f"{state.source}: {counted(len(state.operations), 'entry', 'entries')} recovered")
     return state
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RefusedPickleError):
-        return f"refused: it would call {plain(str(error), 120)}, and a dump contains only data"
-    if isinstance(error, BrokenPickleError):
-        return f"not readable as a dump: {plain(str(error), 120)}"
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror}"
-    return plain(str(error), 160)
-
-
-def _looks_like_dump(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError:
-        return False
-    if head[:1] == b"\x80":  # data sets and checkpoints are pickles as well, large ones
-        is_pickle = len(head) > 1 and 2 <= head[1] <= 5
-        likely = len(head) < _HEAD or _USUAL.search(path.name) is not None or any(key in head for key in _KEYS)
-        return is_pickle and likely
-    return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in _KEYS)
-
-
-def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps: Dumps) -> list[RankState]:
-    """The newest dump of each rank; of several attempts in a folder those of the last one.
-
-    A pickle and a JSON file of the same moment are one dump: the one that lists more is kept.
-    """
-    newest = max((written for some in read.values() for written, _ in some), default=0.0)
-    states, old = [], 0
-    for some in read.values():
-        last = max(written for written, _ in some)
-        together = [state for written, state in some if last - written <= _ONE_DUMP_S]
-        if newest - last <= _OTHER_ATTEMPT_S:
-            states.append(max(together, key=lambda one: (_latest_ns(one), len(one.operations), _sites(one))))
-            old += len(some) - len(together)
-        else:
-            old += len(some)
-    if old:
-        dumps.notes.append(f"{counted(old, 'dump')} of an earlier attempt ignored")
-    return sorted(states, key=lambda one: one.rank)
-
-
-def _latest_ns(state: RankState) -> int:
-    return max((one.created_ns for one in state.operations), default=0)
-
-
-def _sites(state: RankState) -> int:
-    return sum(bool(one.site) for one in state.operations)
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------

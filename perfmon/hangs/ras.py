@@ -7,20 +7,23 @@ sends and receives, nor does it show whether a launched one finishes. A query ha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-import socket
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfmon.core import ConnectError, InputError, UsageError, counted, plain
 
 from .verdict import Answer, Cause, Kind, Verdict
 
+if TYPE_CHECKING:
+    from perfmon.sources import Opener, Reader
+
 PORT = 28028
 MOST_BYTES = 16 << 20
+_CONNECT_S = 5.0
 TIMEOUT_S = 30.0
 """A query takes up to 10 s where processes do not answer."""
 RISKY = "NCCL 2.26.2-2.26.5, 2.27.3-2.27.7 and 2.29.7"
@@ -87,12 +90,26 @@ def parse_target(text: str) -> tuple[str, int] | None:
 
 def query(host: str, port: int, timeout_s: float = TIMEOUT_S) -> RasReport:
     """The status of the job, by one query. Raises ConnectError or InputError, one line each."""
+    from perfmon.sources import open_here
+
+    return asyncio.run(ask(open_here, host, port, timeout_s))
+
+
+async def ask(opener: Opener, host: str, port: int, timeout_s: float = TIMEOUT_S) -> RasReport:
+    """The status of the job, by one query over a stream of this machine or of another one.
+
+    Raises ConnectError or InputError, one line each, or the error of the opener.
+    """
     where = plain(f"{host}:{port}", 120)
     try:
-        with socket.create_connection((host, port), timeout=min(5.0, timeout_s)) as connection:
-            connection.settimeout(timeout_s)
-            connection.sendall(b"SET FORMAT json\nSTATUS\n")
-            data = _received(connection, time.monotonic() + timeout_s)
+        async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(min(_CONNECT_S, timeout_s)):
+                reader, writer = await opener(host, port)
+            try:
+                writer.write(b"SET FORMAT json\nSTATUS\n")
+                data = await _received(reader)
+            finally:
+                writer.close()
     except TimeoutError:
         raise ConnectError(f"{where}: no answer within {timeout_s:g} s") from None
     except OSError as error:
@@ -101,22 +118,15 @@ def query(host: str, port: int, timeout_s: float = TIMEOUT_S) -> RasReport:
     if not data.strip():
         raise InputError(f"{where}: closed the connection without an answer: not NCCL RAS?")
     try:
-        return parse(data.decode("utf-8", "replace"))
+        return await asyncio.to_thread(parse, data.decode("utf-8", "replace"))
     except ValueError as error:
         raise InputError(f"{where}: {plain(str(error), 160)}") from None
 
 
-def _received(connection: socket.socket, until: float) -> bytes:
+async def _received(reader: Reader) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    while size < MOST_BYTES:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        connection.settimeout(left)
-        piece = connection.recv(1 << 16)
-        if not piece:
-            break
+    while size < MOST_BYTES and (piece := await reader.read(1 << 16)):
         pieces.append(piece)
         size += len(piece)
     return b"".join(pieces)

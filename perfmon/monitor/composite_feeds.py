@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perfmon.core import Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
@@ -16,7 +17,11 @@ from perfmon.viewmodel import CollectivesState
 
 from .feeds import Feed, Item, elapsed
 
+if TYPE_CHECKING:
+    from perfmon.sources.remote import Selection
+
 _QUEUED = 8
+_COPY_S = 20.0
 _PATIENCE_S, _CHECK_S = 2.0, 0.1
 """The history of logs is read first: pollers wait for it, but not longer than this."""
 
@@ -105,6 +110,13 @@ class WrappedFeed(Feed):
     def collectives(self) -> CollectivesState | None:
         return None if self._inner is None else self._inner.collectives
 
+    @property
+    def specs(self) -> tuple[str, ...]:
+        return () if self._inner is None else self._inner.specs
+
+    def copy(self, own: Path, shared: Path, selection: Selection) -> int:
+        return 0 if self._inner is None else self._inner.copy(own, shared, selection)
+
 
 class PollingFeed(WrappedFeed):
     """Logs, if there are any, and pollers of this machine."""
@@ -165,6 +177,16 @@ class RemoteFeed(WrappedFeed):
     @property
     def hosts(self) -> tuple[HostState, ...]:
         return self._fleet.states
+
+    def copy(self, own: Path, shared: Path, selection: Selection) -> int:
+        from perfmon.sources.remote import copy_selected
+
+        copying = self._fleet.call(copy_selected(self._fleet.hosts, own, shared, selection))
+        try:
+            return copying.result(_COPY_S)
+        except TimeoutError:  # what is here stays; the next look continues
+            copying.cancel()
+            return 0
 
     def _has_caught_up(self) -> bool:
         """True once the history of all hosts that answer was read and taken."""

@@ -7,13 +7,16 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from perfmon.core import MARKS, Block, Notice
 from perfmon.sources import LogFile, Player, Rewound
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote import HostState
 from perfmon.viewmodel import CollectivesState
+
+if TYPE_CHECKING:
+    from perfmon.sources.remote import Selection
 
 _NO_LOG = LogFile("", Path())
 
@@ -76,6 +79,15 @@ class Feed(Protocol):
         """The collectives of a job whose NCCL Inspector logs are followed; None without such logs."""
         return None
 
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The folders and logs of this machine, as they were given."""
+        return ()
+
+    def copy(self, own: Path, shared: Path, selection: Selection) -> int:
+        """Copy small files of hosts as `copy_selected`, for some seconds at most; from any thread but the feed's."""
+        return 0
+
 
 class FollowFeed(Feed):
     """Logs on this machine that are followed by name."""
@@ -83,6 +95,7 @@ class FollowFeed(Feed):
     def __init__(self, specs: Sequence[str], *, history: bool | int = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SOURCE."""
         self._follower = Follower(specs, history, polling=polling)
+        self._specs = tuple(specs)
         self._started = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
@@ -105,6 +118,10 @@ class FollowFeed(Feed):
 
     def changed_at(self, log: LogFile) -> float | None:
         return self._follower.changed_at(log)
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        return self._specs
 
 
 class PlayerFeed(Feed):

@@ -17,6 +17,7 @@ from perfmon.sources import ARCHIVES, LogFile
 from perfmon.viewmodel import Alert, AlertKey, Board, Freshness, MonitorState, Now, RunState, TimelineBuilder, Viewport
 
 from .feeds import Feed, ResetMarker
+from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
 from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
@@ -72,6 +73,7 @@ class Watch:
         self._aligned = -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
         self._source_list = SourceList(self.session, self._clock)
+        self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
         self._run_has_time = False
@@ -85,8 +87,9 @@ class Watch:
         self._board = TimelineBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
-        """Closes what is being recorded."""
+        """Closes what is being recorded, and ends the search for dumps."""
         self._recorder.end()
+        self._hangs.close()
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def take(self, log: LogFile, item: Block | Notice | ResetMarker) -> bool:
@@ -246,6 +249,7 @@ class Watch:
 
     def judge_if_due(self, clock: float) -> bool:
         """Judge the window if there is something new and it is time; return True if it did."""
+        self._notices += self._hangs.step()
         whole = self._feed.caught_up or self.ended
         version = self.session.store.version - self._pending_polls
         open_still = self._ingest.has_doubtful_clock() or self._ingest.dates_pending()
@@ -270,6 +274,8 @@ class Watch:
             of_now = self.session.present((actual - self._judged_s, actual), alignment, actual)
             self._snapshot = with_present(self._snapshot, of_now, self.session.knowledge.signatures)
         self._apply_baseline()
+        if not self.steered:
+            self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent(), actual)
         self._pace.judged(clock, self._clock() - began, version)

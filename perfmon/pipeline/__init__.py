@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
+    from .hang_notes import TIMEOUT, hang_begin, note_of, timeouts_of, written_since
     from .learned_formats import format_name, installed, keep, learn
     from .offline import Options, Progress, examine, read
     from .session import MEMORY_MB, Session
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
+        "hang_notes": "TIMEOUT,hang_begin,note_of,timeouts_of,written_since",
         "learned_formats": "format_name,installed,keep,learn",
         "offline": "Options,Progress,examine,read",
         "session": "MEMORY_MB,Session",

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.clocks import apply_mtime
-from perfmon.core import WHOLE, Block, Config, Detail, Notice, Ref
+from perfmon.core import WHOLE, Block, Config, Detail, Notice
 from perfmon.sources import (
     ARCHIVES,
     STDIN,
@@ -27,8 +26,9 @@ from perfmon.sources import (
     splittable,
     without_copies,
 )
-from perfmon.store import HangNote, SourceState
+from perfmon.store import SourceState
 
+from .hang_notes import note_hang
 from .session import Session
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from perfmon.rules import View
 
 Progress = Callable[[int, int], None]
-_MOST_EVIDENT, _LINES_EACH = 4, 3
-"""Ranks that are behind whose last lines are evidence, and lines of each."""
-_DUMP_AGE_S = 1800.0
-"""Dumps are written when a hang times out: older ones than this before the last log line are of an earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,42 +75,10 @@ def read(options: Options, progress: Progress | None = None) -> Session:
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()
     _note_copies(session, copies)
-    _note_hang(session, options.specs, logs)
+    written = {log.name: time for log in logs if (time := _written(log)) is not None}
+    times = {state.index: written[state.spec] for state in session.store.sources if state.spec in written}
+    note_hang(session, options.specs, times)
     return session
-
-
-def _note_hang(session: Session, specs: Sequence[str], logs: Sequence[LogFile]) -> None:
-    """Note the rank that is behind by the flight-recorder dumps in the folders of the logs, if they are of this run."""
-    folders = [path for spec in specs if (path := Path(spec).expanduser()).is_dir()]
-    if not folders:
-        return
-    from perfmon.hangs import Answer, brief, evidence_of_lines, judge, merge, read_dumps
-
-    newest = max((written for log in logs if (written := _written(log)) is not None), default=0.0)
-    for folder in folders:
-        dumps = read_dumps(folder)
-        if dumps.states and dumps.written >= newest - _DUMP_AGE_S:
-            timeouts = [one for one in session.store.progress.failures if one.cause == "collective-timeout"]
-            lines = evidence_of_lines((one.fields, one.text) for one in timeouts)
-            evidence = merge(dumps.evidence(), lines)
-            verdict, _ = judge(evidence)
-            if verdict.answer in (Answer.NAMED, Answer.ARRIVED):
-                session.store.hang = HangNote(
-                    verdict.ranks, brief(verdict, evidence), _last_lines(session, folder, verdict.ranks)
-                )
-
-
-def _last_lines(session: Session, folder: Path, ranks: Sequence[int]) -> tuple[tuple[Ref, str], ...]:
-    """The last lines of the logs of some ranks, as evidence."""
-    from perfmon.hangs import last_lines
-
-    states = {state.spec: state for state in session.store.sources}
-    return tuple(
-        (Ref(state.index, state.lines - line.after, line.offset), line.text)
-        for lines in last_lines(folder, ranks[:_MOST_EVIDENT]).values()
-        for line in lines[-_LINES_EACH:]
-        if (state := states.get(line.log)) is not None
-    )
 
 
 def _note_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:

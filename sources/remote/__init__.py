@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions
     from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
+    from .selection import Selection, copy_selected
 
 __getattr__ = lazy_face(
     __name__,
@@ -21,5 +22,6 @@ __getattr__ = lazy_face(
         "files": "Files",
         "fleet": "FOUND_S,Fleet,FleetOptions",
         "model": "HostState,Phase,RemoteSpec,at_home,parse_host,parse_remote",
+        "selection": "Selection,copy_selected",
     },
 )

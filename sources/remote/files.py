@@ -118,6 +118,10 @@ class Files:
             define = f"S(){{ {_STAT} {' '.join(map(quoted, names))}; }};" if names else "S(){ :; };"
         return _states(await self._run(f"{define} S"))
 
+    async def states(self, paths: Sequence[str]) -> dict[str, State]:
+        """The states of those files that exist, of which nobody follows the changes."""
+        return _states(await self._run(f"{_STAT} {' '.join(map(quoted, paths))}")) if paths else {}
+
     async def state(self, handle: Handle) -> State | None:
         """Current state of a file, under any name."""
         where = self._at(handle)

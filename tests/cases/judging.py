@@ -156,6 +156,7 @@ class _Clocked:
     player = None
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
     behind = 0
     of_past = False
     caught_up = True

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 import perfmon
 from perfmon.diagnosis import Finding
 
@@ -71,3 +73,42 @@ def test_a_hostile_dump_does_not_stop_the_analysis(tmp_path: Path) -> None:
     run(tmp_path, "late")
     (tmp_path / "comm_lib_trace_rank_0").write_bytes(b"\x80\x02cposix\nsystem\nX\x02\x00\x00\x00id\x85R.")
     assert finding(tmp_path).signature == "stall"
+
+
+def test_dumps_of_an_earlier_attempt_in_the_same_folder_are_not_of_this_stall(tmp_path: Path) -> None:
+    """The first attempt wrote dumps at 10:20; the second progressed until 10:33 and then stalled, until 10:55."""
+    restarted = [STEP.format(clock=f"10:{24 + n // 2}:{n % 2 * 30:02d}", n=n) for n in range(20)]
+    beats = [f"2026-10-03 10:{minute}:00 INFO heartbeat" for minute in (40, 45, 50, 55)]
+    folder = run(tmp_path, "late")
+    log = folder / "train.log"
+    log.write_text("\n".join([*log.read_text().splitlines()[:20], *restarted, *beats]) + "\n")
+    os.utime(log, (1.8e9, 1.8e9))
+
+    def sentence_of_dumps_at(ago_s: float) -> str:
+        for path in (*tmp_path.glob("comm*"), *tmp_path.glob("*.json")):
+            os.utime(path, (1.8e9 - ago_s, 1.8e9 - ago_s))
+        return finding(folder).sentence
+
+    assert "; behind: rank 2" in sentence_of_dumps_at(60.0)
+    assert "behind" not in sentence_of_dumps_at(35.0 * 60.0)
+    assert "behind" not in sentence_of_dumps_at(25.0 * 60.0)
+
+
+def shared_dumps(folder: Path, monkeypatch: pytest.MonkeyPatch, seq: int) -> Finding:
+    """The finding of a run whose dumps are in the folder that torch uses by default, and whose rank 1 timed out."""
+    line = timeout(1, seq, numel=4).replace("E1003 10:10", "E1003 10:30")
+    run(folder / "run", "late", line)
+    cache = folder / "cache" / "torch"
+    cache.mkdir(parents=True)
+    for path in (*(folder / "run").glob("comm*"), *(folder / "run").glob("*.json")):
+        path.rename(cache / f"comm_lib_trace_rank_{path.stem.rpartition('_')[2]}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    return finding(folder / "run")
+
+
+def test_dumps_in_the_default_folder_count_if_they_are_of_this_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of rank 1 names the operation that its dump lists as unfinished, or another one."""
+    assert "; behind: rank 2 (all_reduce 5 in default_pg;" in shared_dumps(tmp_path / "a", monkeypatch, 5).sentence
+    assert "waiting ranks" not in shared_dumps(tmp_path / "b", monkeypatch, 6).sentence

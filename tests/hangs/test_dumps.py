@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfmon.hangs import Answer, judge, read_dumps, summary
+from perfmon.hangs import Answer, find_dumps, judge, read_dumps, summary
+from perfmon.hangs.dump_files import DumpReader
 from perfmon.hangs.dumps import Dumps, state_of
 
 from .generator import make
@@ -221,3 +222,27 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     write(tmp_path, hang.dumps)
     dumps = read_dumps(tmp_path)
     assert all("\x1b" not in text and "\n" not in text for text in dumps.descriptions.values())
+
+
+def test_a_dump_is_read_once_and_again_when_it_was_still_being_written(tmp_path: Path) -> None:
+    whole = {path.name: path.read_bytes() for path in find_dumps(GLOO / "late")}
+    name = next(name for name in sorted(whole) if name.endswith("_0"))
+    for other, data in whole.items():
+        (tmp_path / other).write_bytes(data if other != name else data[: len(data) // 2])
+    reader, paths = DumpReader(), {path: rank for path, rank in find_dumps(tmp_path).items() if path.suffix != ".json"}
+    first = reader.read(paths)
+    again = reader.read(paths)
+    assert [state.truncated for state in first.states] == [True, False, False]
+    assert all(old is new for old, new in zip(first.states, again.states, strict=True))
+    (tmp_path / name).write_bytes(whole[name])
+    last = reader.read(paths)
+    assert [state.truncated for state in last.states] == [False, False, False]
+    assert [old is new for old, new in zip(first.states, last.states, strict=True)] == [False, True, True]
+    assert judge(last.evidence())[0].ranks == (BEHIND["late"],)
+
+
+def test_reading_ends_in_time(tmp_path: Path) -> None:
+    """What is left is read by the next call."""
+    reader, paths = DumpReader(), find_dumps(GLOO / "late")
+    assert (reader.read(paths, until=0.0).states, reader.left) == ([], len(paths))
+    assert (len(reader.read(paths).states), reader.left) == (3, 0)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from perfmon.core import ConnectError, InputError, UsageError
-from perfmon.hangs import Answer, Kind, judge_ras, parse, query
+from perfmon.hangs import Answer, Kind, ask, judge_ras, parse, query
 from perfmon.hangs.ras import parse_target
 
 TEXT = """\
@@ -190,6 +191,40 @@ def test_no_answer_and_no_server_are_connection_errors() -> None:
         query("127.0.0.1", port, 0.3)
     with pytest.raises(ConnectError, match="NCCL_RAS_ADDR"):
         query("127.0.0.1", port, 1.0)
+
+
+def test_an_answer_that_trickles_without_end_is_given_up() -> None:
+    """Every byte comes in time, the whole never does."""
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            with server.accept()[0] as connection, suppress(OSError):
+                while not done.wait(0.02):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        try:
+            with pytest.raises(ConnectError, match="no answer within"):
+                query("127.0.0.1", server.getsockname()[1], 0.3)
+        finally:
+            done.set()
+            thread.join(5)
+
+
+def test_the_query_goes_through_any_stream() -> None:
+    """A channel of a connection to another machine serves as well as a socket of this one."""
+    opened: list[tuple[str, int]] = []
+
+    async def elsewhere(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        opened.append((host, port))
+        return await asyncio.open_connection("127.0.0.1", real)
+
+    with serving(answer([rank(at, 6 if at == 2 else 7) for at in range(4)])) as (real, _):
+        report = asyncio.run(ask(elsewhere, "gpu-1", 28028))
+    assert opened == [("gpu-1", 28028)]
+    assert judge_ras(report)[0].ranks == (2,)
 
 
 def test_targets() -> None:

@@ -51,6 +51,7 @@ class Logs:
 
     player = None
     hosts = ()
+    specs: tuple[str, ...] = ()
     behind = 0
 
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ class _Flood:
     player, behind, caught_up, of_past = None, 0, True, False
     hosts = ()
     collectives = None
+    specs: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.given, self.shown, self.over = 0, False, Event()
@@ -40,6 +41,9 @@ class _Flood:
 
     def clock(self) -> float:
         return 1_800_000_000.0
+
+    def copy(self, *_given: object) -> int:
+        return 0
 
     def changed_at(self, _log: LogFile) -> float | None:
         return None

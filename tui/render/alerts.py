@@ -172,7 +172,7 @@ def _title_style(alert: Alert) -> str:
 
 
 def _says(alert: Alert, base: TimeBase, named: bool) -> str:
-    about = ", ".join(value for _, value in alert.key[1]) if named else ""
+    about = ", ".join(value for _, value in sorted(alert.finding.identity.items())) if named else ""
     return " · ".join(part for part in (about, state_words(alert, base), alert.finding.sentence) if part)
 
 

@@ -1,0 +1,197 @@
+"""Files of flight-recorder dumps: which ones there are, each read once, those of one hang together."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from perfmon.core import counted, plain
+
+from .dumps import KEYS, Dumps, read_dump
+from .model import GroupKey, RankState
+from .unpickle import BrokenPickleError, RefusedPickleError
+
+_RANK = re.compile(r"(?:^|[^0-9])(\d{1,7})(?:\.(?:json|pkl|pickle|pt|bin|dump))?$")
+_USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
+_HEAD = 1 << 16
+_MOST_FILES = 65_536
+_MOST_NAMES = 1_000_000
+_OTHER_ATTEMPT_S = 3600.0
+"""Dumps of one hang are written within seconds of each other, or as far apart as the time-outs of heartbeat (8 min) and
+groups (up to 30 min): older files are of an earlier attempt, or of an earlier job with more ranks."""
+_ONE_DUMP_S = 60.0
+_SHOWN = 3
+
+
+def find_dumps(
+    folder: Path, since: float = -inf, *, below: bool = True, prefix: str = "", until: float = inf
+) -> dict[Path, int]:
+    """The files in a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
+
+    The rank is the number at the end of the name; what stands before it depends on version and launcher. `since`: only
+    files that were written to later (seconds since 1970). `below`: also those in the folders below it. `prefix`: only
+    names that begin with it. The search ends at `until` (seconds of the monotonic clock).
+    """
+    found: dict[Path, int] = {}
+    seen = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".git")) if below else []
+        seen += len(names) + len(folders)
+        for name in sorted(names):
+            match = _RANK.search(name) if name.startswith(prefix) else None
+            if match is not None and len(found) < _MOST_FILES:
+                path = Path(root, name)
+                if _looks_like_dump(path, since):
+                    found[path] = int(match[1])
+        if seen > _MOST_NAMES or time.monotonic() >= until:
+            break
+    return found
+
+
+def read_dumps(folder: Path) -> Dumps:
+    """All dumps below a folder; what cannot be read is in the notes."""
+    return DumpReader().read(find_dumps(folder))
+
+
+Stamp = tuple[int, int]
+"""Size and time of the last write in nanoseconds: a file with the same ones was not written to."""
+
+
+@dataclass(slots=True)
+class _Content:
+    """What one file holds."""
+
+    stamp: Stamp
+    written: float
+    state: RankState | None
+    descriptions: dict[GroupKey, str]
+    problem: str = ""
+
+
+class DumpReader:
+    """Reads each dump once; one that was still being written is read again when it has changed."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        """Files that the last call had no time for."""
+        self._contents: dict[Path, _Content] = {}
+
+    @property
+    def stamps(self) -> frozenset[tuple[Path, Stamp]]:
+        """Changes with every file that comes, changes or goes."""
+        return frozenset((path, content.stamp) for path, content in self._contents.items())
+
+    def read(self, paths: Mapping[Path, int], until: float = inf, share: float = 1.0) -> Dumps:
+        """The dumps of these files, by path their ranks; what cannot be read is in the notes.
+
+        No file is begun after `until` (seconds of the monotonic clock). `share` of the time is spent reading.
+        """
+        dumps, self.left = Dumps(files=len(paths)), 0
+        read: dict[int, list[tuple[float, RankState]]] = {}
+        problems: list[str] = []
+        for path, rank in paths.items():
+            began = time.monotonic()
+            if began >= until:
+                self.left += 1
+                continue
+            content, is_new = self._content(path, rank)
+            dumps.descriptions.update(content.descriptions)
+            if content.state is None:
+                problems.append(f"{plain(path.name, 80)}: {content.problem}")
+            else:
+                read.setdefault(rank, []).append((content.written, content.state))
+            if is_new and share < 1.0:
+                time.sleep((time.monotonic() - began) * (1.0 / share - 1.0))
+        self._contents = {path: content for path, content in self._contents.items() if path in paths}
+        dumps.written = max((written for some in read.values() for written, _ in some), default=0.0)
+        dumps.notes += problems[:_SHOWN]
+        if len(problems) > _SHOWN:
+            dumps.notes.append(f"{counted(len(problems) - _SHOWN, 'more dump')} could not be read")
+        dumps.states = _of_one_attempt(read, dumps)
+        torn = [state for state in dumps.states if state.truncated]
+        if torn:
+            dumps.notes.append(f"{counted(len(torn), 'dump')} ended early: {torn[0].notes[0]}")
+        return dumps
+
+    def _content(self, path: Path, rank: int) -> tuple[_Content, bool]:
+        """The content of a file, and true if it was read just now."""
+        known, single = self._contents.get(path), Dumps()
+        try:
+            status = path.stat()
+            stamp = status.st_size, status.st_mtime_ns
+            if known is not None and known.stamp == stamp:
+                return known, False
+            content = _Content(stamp, status.st_mtime, read_dump(path, rank, single), single.descriptions)
+        except (OSError, ValueError) as error:
+            content = _Content((-1, -1) if isinstance(error, OSError) else stamp, 0.0, None, {}, _reason(error))
+        self._contents[path] = content
+        return content, True
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RefusedPickleError):
+        return f"refused: it would call {plain(str(error), 120)}, and a dump contains only data"
+    if isinstance(error, BrokenPickleError):
+        return f"not readable as a dump: {plain(str(error), 120)}"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}"
+    return plain(str(error), 160)
+
+
+def _looks_like_dump(path: Path, since: float) -> bool:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_mtime < since:
+            return False
+        with path.open("rb") as file:
+            return is_dump_head(path.name, file.read(_HEAD))
+    except OSError:
+        return False
+
+
+def is_dump_name(name: str) -> bool:
+    """Return true for a name that ends with a rank."""
+    return _RANK.search(name) is not None
+
+
+def is_dump_head(name: str, head: bytes) -> bool:
+    """Return true if a file of this name whose first bytes are these is a dump, as far as they show."""
+    if head[:1] == b"\x80":  # data sets and checkpoints are pickles as well, large ones
+        is_pickle = len(head) > 1 and 2 <= head[1] <= 5
+        likely = len(head) < _HEAD or _USUAL.search(name) is not None or any(key in head for key in KEYS)
+        return is_pickle and likely
+    return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in KEYS)
+
+
+def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps: Dumps) -> list[RankState]:
+    """The newest dump of each rank; of several attempts in a folder those of the last one.
+
+    A pickle and a JSON file of the same moment are one dump: the one that lists more is kept.
+    """
+    newest = max((written for some in read.values() for written, _ in some), default=0.0)
+    states, old = [], 0
+    for some in read.values():
+        last = max(written for written, _ in some)
+        together = [state for written, state in some if last - written <= _ONE_DUMP_S]
+        if newest - last <= _OTHER_ATTEMPT_S:
+            states.append(max(together, key=lambda one: (_latest_ns(one), len(one.operations), _sites(one))))
+            old += len(some) - len(together)
+        else:
+            old += len(some)
+    if old:
+        dumps.notes.append(f"{counted(old, 'dump')} of an earlier attempt ignored")
+    return sorted(states, key=lambda one: one.rank)
+
+
+def _latest_ns(state: RankState) -> int:
+    return max((one.created_ns for one in state.operations), default=0)
+
+
+def _sites(state: RankState) -> int:
+    return sum(bool(one.site) for one in state.operations)

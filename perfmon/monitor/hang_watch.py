@@ -1,0 +1,227 @@
+"""The rank that is behind, for a run that hangs while it is watched: looks for dumps in a thread, at a few moments.
+
+Dumps are written within seconds of each other, once a collective has timed out. A stall began long before that: so the
+looks begin again with every line about a time-out. Nothing is looked for between hangs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.core import Fields, counted
+from perfmon.pipeline import TIMEOUT, Session, hang_begin, note_of, timeouts_of, written_since
+from perfmon.sources import LogFile
+
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Diagnosis
+    from perfmon.hangs import Found, HangSearch, Places
+
+    from .feeds import Feed
+    from .ingest import Ingest
+
+_LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+"""Moments after the begin of a hang, and after each line about a time-out."""
+_QUIET_S, _QUIET_MISSING_S = 3.0, 20.0
+"""Dumps that did not change for so long are complete; the longer time where dumps of some ranks are missing."""
+_LEFT_S = 0.5
+_OTHER_HANG_S = 60.0
+_SECONDS, _SHARE = 20.0, 0.5
+"""Longest time of one look for reading, and largest share of a core."""
+_MOST_BYTES, _LARGEST = 256 << 20, 24 << 20
+"""Size of all dumps together, and of one."""
+
+Start = Callable[[Callable[[], None]], None]
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    """A daemon: a file system that does not respond must not keep the program."""
+    threading.Thread(target=work, name="perfmon-hang", daemon=True).start()
+
+
+@dataclass(slots=True)
+class _Look:
+    """One search, of data that no other thread changes."""
+
+    search: HangSearch
+    feed: Feed
+    timeouts: list[tuple[Fields, str]]
+    begin: float
+    """Of the hang, on the run's axis."""
+    logs: list[tuple[Path, float]]
+    """Files of the logs of this machine, and the times of their last lines on the run's axis."""
+    remote: list[tuple[float, float]]
+    """The times of the last lines of logs of hosts, and of the last writes to them by the clock of this machine."""
+    copies: Path | None
+    """The folder for dumps of hosts."""
+    found: Found | None = None
+    stamps: frozenset[object] = frozenset()
+    is_done: bool = False
+
+    def run(self) -> None:
+        """Search; whatever fails, the monitor continues without an answer."""
+        from perfmon.hangs import Found, Limits, usual_places  # for the few runs that hang
+
+        try:
+            written = [(last, path.stat().st_mtime) for path, last in self.logs if path.is_file()] + self.remote
+            since = written_since(self.begin, written)
+            if since is not None:
+                newest = max(at for _, at in written)
+                places, too_large = usual_places(self.feed.specs), 0
+                if self.copies is not None:
+                    places, too_large = self._with_copies(places, self.copies, since)
+                found, limits = Found(too_large=too_large), Limits(_SECONDS, _MOST_BYTES, _LARGEST, _SHARE)
+                if not too_large:
+                    found = self.search.look(places, self.timeouts, since, newest, limits)
+                self.found, self.stamps = found, self.search.stamps
+        except Exception:  # of a thread, it would be printed onto the screen
+            self.found = None
+        finally:
+            self.is_done = True
+
+    def _with_copies(self, places: Places, folder: Path, since: float) -> tuple[Places, int]:
+        """The places and the folders to which the dumps of hosts were copied, and how many dumps are too large."""
+        from perfmon.hangs import REMOTE_PREFIXES, is_dump_head, is_dump_name
+        from perfmon.sources.remote import Selection
+
+        own, shared = folder / "own", folder / "shared"
+        own.mkdir(exist_ok=True)
+        shared.mkdir(exist_ok=True)
+        wanted = Selection(is_dump_name, is_dump_head, since, _MOST_BYTES, _LARGEST, REMOTE_PREFIXES)
+        too_large = self.feed.copy(own, shared, wanted)
+        return replace(places, folders=(*places.folders, own), shared=(*places.shared, shared)), too_large
+
+
+class HangWatch:
+    """Sets and removes the note of the store about the rank that is behind; used by the monitor's thread alone."""
+
+    def __init__(
+        self, session: Session, ingest: Ingest, feed: Feed, clock: Callable[[], float], start: Start = _in_thread
+    ) -> None:
+        self.start = start
+        """Runs a search; replaced where nothing may run at the same time."""
+        self._session, self._ingest, self._feed, self._clock = session, ingest, feed, clock
+        self._begin: float | None = None
+        self._shifts: Mapping[int, float] = {}
+        self._timeouts = 0
+        self._next_at = inf
+        self._left: list[float] = []
+        """Moments of the looks that are still to come, by `clock`."""
+        self._search: HangSearch | None = None
+        self._look: _Look | None = None
+        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        """The folder for dumps of hosts, while a search lasts."""
+        self._stamps: frozenset[object] = frozenset()
+        self._changed_at = 0.0
+        self._reported_size = False
+
+    def watch(self, snapshot: Diagnosis, shifts: Mapping[int, float]) -> list[str]:
+        """Take a new diagnosis: a hang that begins, lasts or ends; return new notices.
+
+        `shifts` are those of the logs to the run's axis.
+        """
+        begin, store = hang_begin(snapshot), self._session.store
+        is_new = begin is not None and (self._begin is None or abs(begin - self._begin) > _OTHER_HANG_S)
+        self._begin, self._shifts = begin, shifts
+        if begin is None or is_new:
+            self._forget()
+        if begin is None:
+            return []
+        timeouts = sum(one.count for one in store.progress.failures if one.cause == TIMEOUT)
+        if is_new or timeouts != self._timeouts:
+            self._timeouts = timeouts
+            now = self._clock()
+            self._left = [now + later for later in _LOOKS_S]
+            self._next_at = min(self._next_at, self._left[0])
+        return self.step()
+
+    def step(self) -> list[str]:
+        """Take the result of a look, begin one that is due; return new notices."""
+        notices: list[str] = []
+        now = self._clock()
+        if self._look is not None and self._look.is_done:
+            notices = self._take(self._look, now)
+        if self._look is None and self._begin is not None and now >= self._next_at:
+            self._begin_look(self._begin, now)
+            if self._look is not None and self._look.is_done:
+                notices += self._take(self._look, now)
+        return notices
+
+    def _begin_look(self, begin: float, now: float) -> None:
+        self._left = [at for at in self._left if at > now]
+        self._next_at = min(self._left, default=inf)
+        logs, remote = [], []
+        for (path, member), held in self._ingest.logs.items():
+            if held.state.polled or held.state.last is None:
+                continue
+            last = held.state.last + self._shifts.get(held.state.index, 0.0)
+            if member is None:
+                logs.append((path, last))
+            elif (changed := self._feed.changed_at(LogFile(held.shown, path, member))) is not None:
+                remote.append((last, changed))
+        if self._feed.hosts and self._copies is None:
+            self._copies = tempfile.TemporaryDirectory(prefix="perfmon-dumps-", ignore_cleanup_errors=True)
+        copies = None if self._copies is None else Path(self._copies.name)
+        if self._search is None:
+            from perfmon.hangs import HangSearch
+
+            self._search = HangSearch()
+        timeouts = [(dict(fields), text) for fields, text in timeouts_of(self._session.store)]
+        self._look = _Look(self._search, self._feed, timeouts, begin, logs, remote, copies)
+        self.start(self._look.run)
+
+    def _take(self, look: _Look, now: float) -> list[str]:
+        self._look = None
+        found = look.found
+        if found is None or look.search is not self._search or self._begin is None:  # of a hang that is over
+            return []
+        if look.stamps != self._stamps:
+            self._stamps, self._changed_at = look.stamps, now
+        quiet_s = _QUIET_MISSING_S if found.missing > 0 or found.is_torn else _QUIET_S
+        if found.left:
+            self._next_at = min(self._next_at, now + _LEFT_S)
+        elif found.why and now - self._changed_at >= quiet_s:
+            self._publish(found)
+        elif found.why:
+            self._next_at = min(self._next_at, self._changed_at + quiet_s)
+        if self._next_at == inf:
+            self._release()
+        if found.too_large and not self._reported_size:
+            self._reported_size = True
+            return [
+                f"{counted(found.too_large, 'dump')} too large for the monitor: run perfmon nccl --hang on their folder"
+            ]
+        return []
+
+    def close(self) -> None:
+        """End the search."""
+        self._forget()
+
+    def _release(self) -> None:
+        """Free the memory and the folder of the dumps."""
+        self._search = None
+        if self._copies is not None:
+            self._copies.cleanup()
+            self._copies = None
+
+    def _publish(self, found: Found) -> None:
+        store = self._session.store
+        note = note_of(store, found)
+        known = store.hang
+        if note is not None and (known is None or (known.ranks, known.why) != (note.ranks, note.why)):
+            store.hang = note
+            store.version += 1
+
+    def _forget(self) -> None:
+        """Remove what is known of the last hang."""
+        self._release()
+        self._stamps, self._left, self._next_at = frozenset(), [], inf
+        self._timeouts = 0
+        if self._session.store.hang is not None:
+            self._session.store.hang = None
+            self._session.store.version += 1
