@@ -97,6 +97,10 @@ _FIELD = re.compile(
     + rf"(?:[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
     + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
 )
+_TIME_OF_DATA = re.compile(
+    rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})\s?(?P<unit>ms|s|sec)?(?![\w:]*[A-Za-z:])"
+)
+"""`data_time: 0.25, time: 0.53`: beside the wait for data, a bare `time` is the duration of the same step."""
 _RATE = re.compile(
     rf"(?i)(?<![\w.])(?P<value>{_NUMBER})(?:\s?(?P<thousands>[km])\s?(?=[a-z]{{3,8}}/s)|\s?)"
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
@@ -154,6 +158,10 @@ def read_step(body: str) -> dict[str, Any]:
         figures["in_epoch"], figures["epochs"] = within["n"], within["of"]
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
         figures["epoch_time"] = f"{took['time']}s"
+    if name != "epoch" and "data_time" in figures and "step_time" not in figures:
+        took = _TIME_OF_DATA.search(body)
+        if took is not None:
+            figures["step_time"] = f"{took['value'].replace(',', '')}{_DURATION_UNITS[(took['unit'] or 's').lower()]}"
     figures[name] = f"{number}"
     if total is not None:
         figures["total"] = f"{total}"
