@@ -198,7 +198,8 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             barren[key] = _barren(name, *key, signature, view)
         if value > floor and not barren[key]:
             item = Item(time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0], None, key, at)
-            item.floor = floors.get(key, -inf)
+            since = floors.get(key, -inf)
+            item.floor = since if since < time else -inf  # without a clock all have one time: none lies behind another
             judged.items.append(item)
     return judged
 

@@ -388,10 +388,14 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
     if late > 0 and not state:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     critical = f"; {state}" if state else ""
+    if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
+        critical += "; the share of the wait for data is unknown, as no line states how long a step takes"
     critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 
+_OF_STEPS = ("data_share", "step_s", "trainer_step_s", "train_s", "data-wait", "train-step")
+"""Metrics and spans that give the wait for data its share."""
 _TRAINERS = ("trainer", "")
 """Components whose steps are training steps."""
 

@@ -288,6 +288,10 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
         if cost >= VERDICT_SHARE * wall:
             return verdict(at)
+    if not view.timed:
+        shown = [at for at, one in enumerate(found) if _shows_its_share(one)]
+        if shown:
+            return verdict(root_of(found, min(shown, key=lambda at: found[at].rank)), with_cost=False)
     for kind in ("fault", "quality"):
         named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
         if named:
@@ -307,6 +311,13 @@ def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
             costs = groups.setdefault(found[root].signature.id, {})
             costs[root] = costs.get(root, 0.0) + shares.lost[at]
     return {max(costs, key=lambda at: (costs[at], -at)): sum(costs.values()) for costs in groups.values()}
+
+
+def _shows_its_share(finding: Found) -> bool:
+    """True for a bottleneck whose share of each step the lines themselves state: it needs no clock."""
+    costing = finding.signature.lost
+    by_share = costing is not None and finding.subject.kind == "metric" and finding.subject.name in costing.share
+    return finding.signature.kind == "bottleneck" and by_share and _often(finding)
 
 
 def _often(finding: Found) -> bool:
