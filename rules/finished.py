@@ -93,6 +93,10 @@ _AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation"))
 """Progress of a run whose work is done: it saves, and evaluates once more."""
 _OFTEN = 2
 """Times that work followed the words of an end: the next ones are none."""
+_BARS, _BAR_OF_RUN_S = ("step", "items", "epochs", "episodes"), 60.0
+"""Kinds of bars that a run may consist of, and how long one lasts at least: those of a start are over sooner."""
+_CUT_SHORT = "cut_short"
+"""The field of an end in the middle of an epoch."""
 _EPOCH = re.compile(r"(?i)(?<![\"'])\bepoch\W{0,3}(\d+)(?![.\d])(?:\s?/\s?(\d+))?")
 
 
@@ -126,6 +130,8 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
     ):
         return ends[-1].time + shift
     begun = sum(one.source == state.index for one in view.fact(boundaries))
+    if ends and _CUT_SHORT in ends[-1].fields and _is_one_line_behind(state, ends[-1].line, view):
+        return ends[-1].time + shift
     counters = view.counters(state.index)
     full = [counter for counter in counters if counter.kind == "step" and counter.total and counter.line >= since]
     if full:
@@ -137,7 +143,8 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
         )
         if done and biggest.line >= last - _LAST_LINES:
             return biggest.time + shift
-    return _last_epoch_at(state, (since, last), begun, view)
+    found = _last_epoch_at(state, (since, last), begun, view)
+    return _full_bar_at(state, since, begun, view) if found is None else found
 
 
 def _usual_words(state: SourceState, view: RunView) -> bool:
@@ -152,6 +159,34 @@ def _usual_words(state: SourceState, view: RunView) -> bool:
         and any(bisect_right(track.lines, before) < bisect_left(track.lines, after) for track in tracks)
     ]
     return len(followed) >= _OFTEN
+
+
+def _is_one_line_behind(state: SourceState, end: int, view: RunView) -> bool:
+    """True where one line of results at most follows the end of an epoch that was cut short."""
+    behind = {line for track in work_of(state.index, view) for line in track.all_lines() if line > end}
+    return len(behind) <= 1
+
+
+def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> float | None:
+    """The time at which the bar that took longest was full, in a log that is not watched and had no other work since.
+
+    Somebody who looks on may see an evaluation, or another epoch, begin behind it. One that is followed by bars that
+    are not full, or counts within a plan of several epochs, is none of a run's.
+    """
+    counters = view.counters(state.index)
+    bars = [one for one in counters if one.kind in _BARS and one.elapsed_s and one.total and one.line >= since]
+    if view.present is not None or not bars:
+        return None
+    longest = max(bars, key=lambda one: one.elapsed_s or 0.0)
+    is_brief = (longest.elapsed_s or 0.0) < _BAR_OF_RUN_S
+    if is_brief or not is_full(longest, begun) or id(longest) in view.fact(inner_of):
+        return None
+    epochs = [one for one in counters if one.kind == "epochs" and one.total and one.amount < one.total - 1]
+    if epochs or (view.store.progress.planned.get((state.index, "epochs")) or 1) > 1 and longest.kind != "epochs":
+        return None
+    last = _last_work(state, view)
+    through = last <= longest.line or _only_full_bars(state, longest.line, view)
+    return longest.time + view.shift(state.index) if through and state.lines - longest.line <= _LAST_LINES else None
 
 
 def _last_work(state: SourceState, view: RunView) -> int:
