@@ -21,7 +21,7 @@ from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .lifecycle import Found, Lifecycle, Occurrence, track_lifecycle
+from .lifecycle import FIRING, Found, Lifecycle, Occurrence, track_lifecycle
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item
@@ -106,6 +106,8 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
         occurrences.sort(key=lambda occurrence: (occurrence.item.start, occurrence.item.end))
         life = track_lifecycle(occurrences, judged.streams, signature, count, view.window[1])
         if life is not None:
+            if subject.kind == "failure":
+                life.state = FIRING  # time alone ends no death: work after it would have refuted it
             found.append(_finding(signature, subject, dict(identity), life, judged.total))
     for finding in found:
         finding.claims = claims(finding, view)

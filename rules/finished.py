@@ -182,7 +182,7 @@ def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> f
     if is_brief or not is_full(longest, begun) or id(longest) in view.fact(inner_of):
         return None
     epochs = [one for one in counters if one.kind == "epochs" and one.total and one.amount < one.total - 1]
-    if epochs or (view.store.progress.planned.get((state.index, "epochs")) or 1) > 1 and longest.kind != "epochs":
+    if epochs or ((view.store.progress.planned.get((state.index, "epochs")) or 1) > 1 and longest.kind != "epochs"):
         return None
     last = _last_work(state, view)
     through = last <= longest.line or _only_full_bars(state, longest.line, view)

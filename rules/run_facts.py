@@ -5,7 +5,7 @@ Live and offline evaluation are the same; in a monitored run (`present`) a span 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -21,7 +21,16 @@ from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
 from .run_boundaries import apart, restarts_of
 from .run_view import BY_START, RunView
-from .runs import boundaries, downtime_of, refused_launches, run_began, wasted_of, work_of
+from .runs import (
+    READY,
+    boundaries,
+    downtime_of,
+    last_run_line,
+    refused_launches,
+    run_began,
+    wasted_of,
+    work_of,
+)
 from .silence import source_gaps
 from .stalls import START_BOUND_S, phase_limit, stalls_of
 from .tracks import UPDATE, Item, Track
@@ -37,6 +46,8 @@ _QUIET_FROM_S = 600.0
 _QUIET_TIMES = 5.0
 _RANKS_WAIT, _WARNED = ("ranks-missing", "ranks-waiting"), 3
 """Marks of warnings that some ranks wait for others, and how many of them without progress prove a stall."""
+_GONE = "process-gone"
+"""The mark of what is printed when a process has exited, in whatever way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +81,7 @@ def state_of(view: RunView) -> RunState:
     if silent is not None:
         return RunState(Progress.SILENT, silent)
     if not events:
-        return RunState(
-            Progress.STARTING if any(one.lines for one in view.logs) else Progress.SILENT, low if view.timed else None
-        )
+        return RunState(_before_work(view.logs, view), low if view.timed else None)
     return RunState(Progress.RUNNING, events[0])
 
 
@@ -87,6 +96,28 @@ def _ranks_wait_since(view: RunView, activity: Activity) -> float | None:
         if len(times) >= _WARNED and max(others, default=times[0]) <= times[0] + 1.0:
             return times[0]
     return None
+
+
+def _before_work(states: Sequence[SourceState], view: RunView) -> Progress:
+    """The state of logs without progress: a server that is ready has started, whether requests come or not."""
+    if not any(one.lines for one in states):
+        return Progress.SILENT
+    ready, gone = (_last_marks(name, states, view) for name in (READY, _GONE))
+    if not ready:
+        return Progress.STARTING
+    is_gone = all(gone.get(source, 0) > line for source, line in ready.items())
+    return Progress.UNKNOWN if is_gone else Progress.RUNNING
+
+
+def _last_marks(name: str, states: Sequence[SourceState], view: RunView) -> dict[int, int]:
+    """The last line with a mark in each of the logs, in its last run."""
+    found: dict[int, int] = {}
+    since = {one.index: last_run_line(one.index, view) for one in states}
+    for series in view.marked(name):
+        for source, line in zip(series.sources, series.lines, strict=True):
+            if source in since and line >= since[source]:
+                found[source] = max(line, found.get(source, 0))
+    return found
 
 
 def _silent_since(view: RunView, activity: Activity) -> float | None:
@@ -125,7 +156,7 @@ def _component(states: list[SourceState], whole: RunState, view: RunView) -> Pro
     if any(log_finished_at(state, view) is not None for state in states):
         return Progress.FINISHED
     if not any(track.source in indices for track in view.fact(activity_of).work):
-        return Progress.STARTING
+        return _before_work(states, view)
     if whole.state is Progress.STALLED and not all(state.idle_silence for state in states):
         return Progress.STALLED
     return whole.state if whole.state is Progress.SILENT else Progress.RUNNING

@@ -55,7 +55,7 @@ _WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
 _LAUNCHED_S = 10.0
 """The processes of one launch print its banner within so many seconds."""
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
-_REFUSED = "startup-refused"
+_REFUSED, _OF_SHELL = "startup-refused", "missing-command"
 _LINE = attrgetter("line")
 READY = "server-ready"
 """The mark of a server that has started."""
@@ -118,6 +118,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     ends.sort(key=itemgetter(0))
     openings = sorted(view.run_marks(state.index, "begin"), key=_LINE)
     begins = [(mark.line, mark.time) for mark in openings]
+    of_machine = {mark.line for mark in openings if "driver" in mark.fields}  # scripts print it now and then
     only_with_falls = {mark.line for mark in openings if "settings" in mark.fields}
     steps = _steps(state.index, view)
     found: list[Boundary] = []
@@ -146,9 +147,11 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         if not over and not falls:
             continue
         goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
-        if goes_on and not any(begin == line for begin, _ in begins):
+        if goes_on and (line in of_machine or not any(begin == line for begin, _ in begins)):
             continue  # a failure that the run survived
-        failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
+        weighty = [row[2] for row in over if row[2] is not None and row[2].role != "record"]
+        weighty = [one for one in weighty if one.cause != _OF_SHELL] or weighty  # a shell goes on to the next command
+        failure = weighty[-1] if weighty else None
         failure = failure or next((row[2] for row in over if row[2] is not None), None)
         ended = failure.time if failure is not None else _last_words(state, line, over, work)
         again = (line, time) in starts and before is None

@@ -42,6 +42,8 @@ class Progress(StrEnum):
     """It logged its end, or its last step was the last."""
     SILENT = "silent"
     """No line for long, and nothing proves an end."""
+    UNKNOWN = "unknown"
+    """Its lines cannot be read, or its process is gone without a word of how it ended."""
 
 
 class TimeBase(StrEnum):

@@ -111,7 +111,7 @@ def judge(
     assessment = _assessment(view, verdict, found, unscored)
     return Diagnosis(
         version=__version__,
-        run=_run_info(view, alignment, infos),
+        run=_run_info(view, alignment, infos, assessment),
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
         ledger=_ledger(found, shares, view.observed_s),
@@ -141,9 +141,13 @@ _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 
 
-def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]) -> RunInfo:
+def _run_info(
+    view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment
+) -> RunInfo:
     start, end = view.window
-    state = view.state
+    state = view.state.state
+    if assessment is Assessment.UNREADABLE and state is Progress.STARTING:
+        state = Progress.UNKNOWN
     components = {one.component: one.state for one in component_states(view)}
     of_one = Counter(one.source for one in view.boundaries)  # without a clock all may have one time
     runs = 1 + max(len({round(one.time) for one in view.boundaries}), *of_one.values(), 0)
@@ -153,8 +157,8 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         view.observed_s,
         alignment.base,
         infos,
-        state.state,
-        state.since,
+        state,
+        view.state.since,
         components,
         goal_of(view),
         runs,

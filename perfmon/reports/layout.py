@@ -10,7 +10,16 @@ from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from perfmon.core import counted, format_bytes, format_seconds, format_share, format_value, plain, plural_of
+from perfmon.core import (
+    Progress,
+    counted,
+    format_bytes,
+    format_seconds,
+    format_share,
+    format_value,
+    plain,
+    plural_of,
+)
 from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
 
 T = TypeVar("T")
@@ -169,7 +178,8 @@ def finding_line(finding: Finding) -> str:
 def run_line(run: RunInfo) -> str:
     """Summary of the input in one line."""
     count = len(run.sources)
-    state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
+    is_shown = run.state is not Progress.UNKNOWN and any(source.events for source in run.sources)
+    state = f"{run.state.value} · " if is_shown else ""
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"

@@ -61,7 +61,9 @@ class DiedOf(Single):
         if not item.values.get("known"):
             return "only its echo stands in these logs"
         echoes = str(item.fields.get("echoes", ""))
-        return f"{echoes} later failure lines echo it" if echoes else "no other failure in these logs"
+        if echoes:
+            return f"{echoes} later failure lines echo it"
+        return "no other failure in this run" if view.boundaries else "no other failure in these logs"
 
     def explain(self) -> str:
         return "the run does not continue after it" if self.what == "ended" else "it is the first cause"
