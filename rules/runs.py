@@ -149,10 +149,8 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
         if goes_on and (line in of_machine or not any(begin == line for begin, _ in begins)):
             continue  # a failure that the run survived
-        weighty = [row[2] for row in over if row[2] is not None and row[2].role != "record"]
-        weighty = [one for one in weighty if one.cause != _OF_SHELL] or weighty  # a shell goes on to the next command
-        failure = weighty[-1] if weighty else None
-        failure = failure or next((row[2] for row in over if row[2] is not None), None)
+        failures = [row[2] for row in reversed(over) if row[2] is not None]  # a shell goes on to its next command
+        failure = max(failures, key=lambda one: (one.role != "record", one.cause != _OF_SHELL), default=None)
         ended = failure.time if failure is not None else _last_words(state, line, over, work)
         again = (line, time) in starts and before is None
         again |= failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)

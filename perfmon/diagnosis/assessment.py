@@ -141,9 +141,7 @@ _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 
 
-def _run_info(
-    view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment
-) -> RunInfo:
+def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment) -> RunInfo:
     start, end = view.window
     state = view.state.state
     if assessment is Assessment.UNREADABLE and state is Progress.STARTING:

@@ -98,7 +98,8 @@ _FIELD = re.compile(
     + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
 )
 _TIME_OF_DATA = re.compile(
-    rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})\s?(?P<unit>ms|s|sec)?(?![\w:]*[A-Za-z:])"
+    rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
+    r"\s?(?P<unit>ms|s|sec)?(?![\w:]*[A-Za-z:])"
 )
 """`data_time: 0.25, time: 0.53`: beside the wait for data, a bare `time` is the duration of the same step."""
 _RATE = re.compile(
