@@ -159,7 +159,6 @@ class _Clocked:
     specs: tuple[str, ...] = ()
     behind = 0
     of_past = False
-    collectives = None
     caught_up = True
 
     def __init__(self, case: Case) -> None:
