@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from sshd import Sshd, below
 
 from perfmon.core.model import Block
-from perfmon.sources.pollers.reading import DEFAULT
+from perfmon.sources.pollers.request import DEFAULT
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.model import Address, RemoteSpec
 

@@ -23,7 +23,7 @@ from sshd import Sshd, below, cpu_s
 from terminals import PERFMON, Server
 
 from perfmon.core.model import Block
-from perfmon.sources.pollers.reading import DEFAULT
+from perfmon.sources.pollers.request import DEFAULT
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.model import Address, RemoteSpec
 

@@ -180,7 +180,7 @@ def _kind_by_name(path: str) -> Kind:
 def _refuse_other_kinds(text: str) -> None:
     if text.lower().startswith("ssh://"):
         raise UsageError(f"{shown(text)}: remote logs are supported by watch, snapshot, record, analyze and ssh")
-    from .pollers.reading import parse_request
+    from .pollers.request import parse_request
 
     if parse_request(text) is not None:
         raise UsageError(f"{shown(text)}: pollers are supported by watch, snapshot --for and record")

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from perfmon._version import __version__
 from perfmon.core import plain
+from perfmon.nccl import RANK_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,7 +33,7 @@ _TYPES = {
         comm.id comm.name comm.type comm.hosts collective host seat findings.id findings.severity""",
     "text": "findings.sentence",
     "long": """comm.ranks comm.nodes comm.peers bytes sn records ops rank peer pid last_rank transfer_us
-        kernel_max_us kernel_min_us first_dump_us last_dump_us job.files job.skipped job.hosts job.missing_ranks
+        kernel_min_us first_dump_us last_dump_us job.files job.skipped job.hosts job.missing_ranks
         job.dropped""",
     "double": """busbw_gbs busbw_p05_gbs busbw_p50_gbs busbw_p95_gbs busbw_min_gbs busbw_max_gbs kernel_us
         kernel_mean_us wait_us wait_share transfer_p50_us caused_wait_us caused_wait_share last_share own_lateness
@@ -194,15 +195,15 @@ class JobDocuments:
     def _ranks(self) -> Iterator[Document]:
         """A document of each rank of each communicator, by collective and size; for Send and Recv, by peer, too."""
         rows = self._query(
-            """
+            f"""
             SELECT id, comm_type, coll, bytes, n_ranks, nnodes, "rank", host, pid, peer, records,
-                micro_bw / nullif(with_bw, 0) / 1e6, exec_us / records, longest_us, first_us, last_us, name
+                micro_bw / records / 1e6, exec_us / records, shortest >> {RANK_BITS}, first_us, last_us, name
             FROM members WHERE coll IS NOT NULL
-            """
+            """  # noqa: S608 - a constant
         )
         names = (
             "comm.id", "comm.type", "collective", "bytes", "comm.ranks", "comm.nodes", "rank", "host", "pid", "peer",
-            "records", "busbw_gbs", "kernel_mean_us", "kernel_max_us", "first_dump_us", "last_dump_us", "comm.name",
+            "records", "busbw_gbs", "kernel_mean_us", "kernel_min_us", "first_dump_us", "last_dump_us", "comm.name",
         )  # fmt: skip
         for row in _fetched(rows):
             values = dict(zip(names, row, strict=True))
@@ -213,7 +214,7 @@ class JobDocuments:
         """A document of each operation; who came last, and the wait, only where all ranks recorded it."""
         rows = self._query(
             """
-            SELECT id, comm_type, coll, sn, bytes, n_ranks, nnodes, records, busbw, transfer_us, longest_us,
+            SELECT id, comm_type, coll, sn, bytes, n_ranks, nnodes, records, busbw, transfer_us,
                 exec_us / records, CASE WHEN is_complete THEN caused_us END, CASE WHEN is_complete THEN last_rank END,
                 is_complete, first_us, last_us
             FROM ops
@@ -221,7 +222,7 @@ class JobDocuments:
         )
         names = (
             "comm.id", "comm.type", "collective", "sn", "bytes", "comm.ranks", "comm.nodes", "records", "busbw_gbs",
-            "transfer_us", "kernel_max_us", "kernel_mean_us", "wait_us", "last_rank", "complete", "first_dump_us",
+            "transfer_us", "kernel_mean_us", "wait_us", "last_rank", "complete", "first_dump_us",
             "last_dump_us",
         )  # fmt: skip
         for row in _fetched(rows):

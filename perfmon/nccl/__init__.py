@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, PairRatio, RankWait, Seat
     from .ray_engine import RayEngine
     from .sampling import important_sizes, points, values
-    from .schema import P2P, SINGLE, binary_size, decimal_size
+    from .schema import P2P, RANK_BITS, SINGLE, binary_size, decimal_size
     from .slurm_jobs import job_folder, job_metadata
     from .summaries import file_part, size_folder, write_parquet, write_summaries
 
 __all__ = [
     "P2P",
+    "RANK_BITS",
     "SINGLE",
     "Ceiling",
     "CollectiveStats",
@@ -75,7 +76,7 @@ __getattr__ = lazy_face(
         "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,PairRatio,RankWait,Seat",
         "ray_engine": "RayEngine",
         "sampling": "important_sizes,points,values",
-        "schema": "P2P,SINGLE,binary_size,decimal_size",
+        "schema": "P2P,SINGLE,binary_size,decimal_size,RANK_BITS",
         "slurm_jobs": "job_folder,job_metadata",
         "summaries": "file_part,size_folder,write_parquet,write_summaries",
     },

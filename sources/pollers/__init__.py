@@ -8,29 +8,18 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .base import DiskPaths, LocalMachine, Poller, no_disk_paths
-    from .reading import (
-        DEFAULT,
-        FORMS,
-        Area,
-        PolledBlock,
-        PollRequest,
-        Reading,
-        format_reading,
-        is_poll,
-        parse_request,
-        polled_blocks,
-    )
+    from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
     from .registry import pollers_for
+    from .request import DEFAULT, FORMS, PollRequest, parse_request
     from .scheduler import PollScheduler, poll_log, poll_once
 
 __getattr__ = lazy_face(
     __name__,
     {
         "base": "DiskPaths,LocalMachine,Poller,no_disk_paths",
-        "reading": (
-            "Area,DEFAULT,FORMS,PollRequest,PolledBlock,Reading,format_reading,is_poll,parse_request,polled_blocks"
-        ),
+        "reading": "Area,PolledBlock,Reading,format_reading,is_poll,polled_blocks",
         "registry": "pollers_for",
+        "request": "DEFAULT,FORMS,PollRequest,parse_request",
         "scheduler": "PollScheduler,poll_log,poll_once",
     },
 )

@@ -8,7 +8,8 @@ from perfmon.core import PerfmonError
 
 from .base import DiskPaths, Machine, NotAvailableError, Poller, no_disk_paths
 from .metrics_endpoint import Endpoint, PrometheusPoller, parse_prometheus
-from .reading import PollRequest, Reading
+from .reading import Reading
+from .request import PollRequest
 
 
 def pollers_for(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:

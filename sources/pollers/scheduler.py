@@ -15,8 +15,9 @@ from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
 from .base import DiskPaths, LocalMachine, Machine, NotAvailableError, Poller, no_disk_paths
-from .reading import SCHEME, Area, PollRequest, Reading, polled_block
+from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
+from .request import PollRequest
 
 # --- The virtual logs in which pollers tell what they found out, known by their names ---
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from perfmon.core import evidence_text
 
 from ..http_client import Opener, ReplyError, Url, get, open_here
-from ..pollers.reading import PollRequest
+from ..pollers.request import PollRequest
 from ..shell import LocalRunner, RunnerError, pattern, quoted
 from ..spec import is_log_name
 from .files import Files, State, Wanted, list_logs

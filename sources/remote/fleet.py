@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from perfmon.core import ConnectError
 
 from ..http_client import Url
-from ..pollers.reading import PollRequest
+from ..pollers.request import PollRequest
 from ..shell import RunnerError
 from .connection import HostError, Login
 from .discovery import Discovery, discover, with_metrics, with_names

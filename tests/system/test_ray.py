@@ -13,8 +13,9 @@ import ray_head
 
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, Poller, PollError, Script
 from perfmon.sources.pollers.ray.poller import cluster_on
-from perfmon.sources.pollers.reading import PollRequest, Reading
+from perfmon.sources.pollers.reading import Reading
 from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 pytestmark = [
     pytest.mark.system,

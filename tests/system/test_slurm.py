@@ -9,8 +9,9 @@ import pytest
 import slurm_node
 
 from perfmon.sources.pollers.base import LocalMachine, PollError
-from perfmon.sources.pollers.reading import Area, PollRequest, Reading
+from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.slurm import jobs_of_json, nodes_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]

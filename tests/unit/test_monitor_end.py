@@ -18,7 +18,7 @@ from perfmon.monitor.composite_feeds import MergedStream, PollingFeed
 from perfmon.monitor.feeds import FollowFeed, Item
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.reading import PollRequest
+from perfmon.sources.pollers.request import PollRequest
 
 _PATIENCE_S = 30.0
 

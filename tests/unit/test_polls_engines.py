@@ -14,8 +14,9 @@ from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_mapping
 from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
 from perfmon.sources.pollers.openmetrics import read_samples
-from perfmon.sources.pollers.reading import Area, PollRequest, Reading, format_reading, parse_reading
+from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 from perfmon.sources.pollers.registry import make_pollers
+from perfmon.sources.pollers.request import PollRequest
 
 VLLM, SGLANG = load_mapping("vllm"), load_mapping("sglang")
 

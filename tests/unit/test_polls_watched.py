@@ -19,7 +19,8 @@ from perfmon.monitor.feeds import FollowFeed, PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.pipeline.offline import Options, examine
 from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.reading import Area, PollRequest, parse_request
+from perfmon.sources.pollers.reading import Area
+from perfmon.sources.pollers.request import PollRequest, parse_request
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.sources.replay import Player, timeline_of
 from perfmon.store.latest_readings import Seen
