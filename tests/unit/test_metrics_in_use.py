@@ -59,6 +59,7 @@ MARKS: dict[str, tuple[str, ...]] = {
     "says that a process lives, which a hung one does, too": (
         "heartbeat", "idle-queue", "raylet-chore", "resources-unavailable", "still-waiting",
     ),
+    "a process is gone, and no line says why: the state of the run is unknown": ("process-gone",),
     "which network ranks use, and why": ("nccl-net-ib", "nccl-no-ib-device", "nccl-no-plugin"),
     "who holds up a connection: it says why data are late": (
         "socket-consumer", "socket-network", "socket-producer", "socket-upstream",
