@@ -94,7 +94,7 @@ _FIELD = re.compile(
     r"(?i)(?<![\w/.-])[\"']?(?:(?:train(?:ing|er)?|perf(?:ormance)?|optim(?:izer)?|throughput|timing|stats)[/_.])?(?:"
     + "|".join(f"(?P<{name}>{names})" for name, names in _NAMES.items())
     + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<mark_before>\s?[:=]\s{0,8}|\s{1,8})"
-    + rf"(?:(?!(?:nan|inf)\b)[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
+    + rf"(?:(?!(?:nan|inf(?:inity)?)\b)[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
     + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
 )
 _TIME_OF_DATA = re.compile(
