@@ -51,6 +51,7 @@ class Logs:
 
     player = None
     hosts = ()
+    collectives = None
     specs: tuple[str, ...] = ()
     behind = 0
 

@@ -164,7 +164,7 @@ def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nccl=runs", "-o", "run.pmrec"], "this version reads files only"),
+        (["s3://runs/a", "-o", "run.pmrec"], "no such kind of source"),
         (["a.log", "-o", "there.pmrec"], "there.pmrec: already exists"),
         (["a.log", "-o", "gone/run.pmrec"], "gone/run.pmrec: cannot be written"),
         (["no.tar.gz", "-o", "run.pmrec"], "no.tar.gz"),
