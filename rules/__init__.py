@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from .death import CAUSE_WORDS
     from .describe import explain
     from .engine import find
-    from .lifecycle import Found, Occurrence, share_critical
+    from .lifecycle import Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
-    from .run_view import logs_of, tells_of
+    from .run_view import bands_of, logs_of, tells_of
     from .runs import Boundary
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
@@ -33,12 +33,12 @@ __getattr__ = lazy_face(
         "death": "CAUSE_WORDS",
         "describe": "explain",
         "engine": "find",
-        "lifecycle": "Found,Occurrence,share_critical",
+        "lifecycle": "Found,Hypothesis,Occurrence,share_critical",
         "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
         "open_spans": "Route,left_open,route",
         "run_boundaries": "set_forward",
         "run_facts": "View,component_states",
-        "run_view": "logs_of,tells_of",
+        "run_view": "bands_of,logs_of,tells_of",
         "runs": "Boundary",
         "sentences": "fill",
         "signatures": "Example,Signature,load_signature,load_signatures",

@@ -14,6 +14,7 @@ defines the cost of a finding, and which finding explains another or waits for i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from perfmon.core import Severity, Window, intersection, length, union
 
@@ -21,7 +22,7 @@ from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .lifecycle import FIRING, Found, Lifecycle, Occurrence, track_lifecycle
+from .lifecycle import FIRING, RESOLVING, Found, Hypothesis, Lifecycle, Occurrence, track_lifecycle
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item
@@ -29,16 +30,22 @@ from .tracks import Item
 _LONG_S = 1800.0
 """In a run that was observed for less, the share of time does not show what matters."""
 _MOSTLY = 0.5
-"""Of the time of an item: see `_only_waited`."""
+"""Of the time of an item: see `_only_waited`; of the occurrences of a finding: see `_hypotheses`."""
+_JUDGED, _OFTEN = 500, 3
+"""Occurrences by which hypotheses are judged, and how many of them must hold."""
 Identity = tuple[tuple[str, str], ...]
 
 
 def find(signatures: Iterable[Signature], view: View) -> list[Found]:
     """All findings, strongest cause first."""
-    found: list[Found] = []
-    for signature in signatures:
-        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless):
-            found += _judge(signature, view)
+    fitting = [
+        signature
+        for signature in signatures
+        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless)
+    ]
+    found = [finding for signature in fitting if not signature.explains for finding in _judge(signature, view)]
+    causing = [signature for signature in fitting if signature.explains]
+    found += [cause for finding in tuple(found) for cause in _hypotheses(finding, causing, view)]
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)
     causes.suppress_premature(found, view)
@@ -68,6 +75,45 @@ def _weigh(found: Sequence[Found], view: View) -> None:
         slight = finding.signature.kind == "bottleneck" and 0.0 < lost < least
         if slight and finding.severity is Severity.CRITICAL:
             finding.severity = Severity.WARNING
+
+
+def _hypotheses(finding: Found, signatures: Iterable[Signature], view: View) -> list[Found]:
+    """Judge the occurrences of a finding by the signatures that may explain it; those that do are findings, too.
+
+    Such a finding has the time and the state of the one that it explains. It takes most of the occurrences, or a few in
+    a row: what held up the run once in an hour explains nothing.
+    """
+    causes: list[Found] = []
+    for signature in signatures:
+        if finding.signature.id not in signature.explains:
+            continue
+        newest = finding.occurrences[-_JUDGED:]
+        levels = [tuple(one.judge(occurrence.item, view) for one in signature.conditions) for occurrence in newest]
+        judged = [Hypothesis(signature, o.item, held) for o, held in zip(newest, levels, strict=True)]
+        finding.hypotheses.append(max(reversed(judged), key=lambda one: one.likelihood))
+        kept = [o for o, one in zip(newest, judged, strict=True) if one.proven]
+        if finding.counts and kept and len(kept) >= min(_OFTEN, _MOSTLY * len(newest)):
+            causes.append(_explaining(signature, finding, kept, view))
+    finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
+    return causes
+
+
+def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], view: View) -> Found:
+    subject = next(one for one in signature.subjects if finding.signature.id in one.name.split("|"))
+    over = finding.state == FIRING and kept[-1] is not finding.occurrences[-1]
+    cause = Found(
+        signature=signature,
+        subject=subject,
+        identity=finding.identity,
+        occurrences=kept,
+        total=finding.total,
+        severity=min(finding.severity, signature.severity, key=lambda one: one.rank),
+        state=RESOLVING if over else finding.state,
+        first=min(occurrence.item.start for occurrence in kept),
+        last=max(occurrence.item.end for occurrence in kept),
+    )
+    cause.claims = claims(replace(cause, signature=finding.signature, subject=finding.subject), view)
+    return cause
 
 
 def _has(name: str, view: View) -> bool:

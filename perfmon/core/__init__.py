@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         BEGINS_WITH,
         BETWEEN_RUNS_S,
         CLOSE,
+        COUNTED,
         DAYTIME,
         DETAIL,
         EPOCH,
@@ -150,7 +151,7 @@ __getattr__ = lazy_face(
             "Window,intersection,length,attribute_time,union,without"
         ),
         "model": (
-            "ALL_LEGS,BEGINS_WITH,BETWEEN_RUNS_S,Block,CLOSE,DAYTIME,DETAIL,EPOCH,FAILURE,Fields,Gap,HEAD,"
+            "ALL_LEGS,BEGINS_WITH,BETWEEN_RUNS_S,Block,CLOSE,COUNTED,DAYTIME,DETAIL,EPOCH,FAILURE,Fields,Gap,HEAD,"
             "J_DONE_STAMP,J_LEGS,J_LINES,J_OP,J_PATH,J_QUEUE,J_RPC,J_SEND_STAMP,J_SERVER_LAST_STAMP,J_SERVER_PATH,"
             "J_SERVER_RPC,J_SERVER_STAMP,J_SIZE,J_TIMES,J_URL,J_WALL,Joined,LEG,LEGS,LOCAL,LegStamp,MARK,MARKS,"
             "Notice,NoticeKind,OPEN,Observation,PROGRESS,Progress,ROW,RUN,Record,Ref,SAME,SAMPLE,SILENCE,SPAN,"

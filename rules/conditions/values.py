@@ -35,7 +35,7 @@ _STATS: dict[str, _Stat] = {
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
-_OTHERS = ("of_max", "of_usual", "share_above", "share_below")
+_OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share")
 _NEWEST = 3
 
 
@@ -119,8 +119,9 @@ class Aggregate(_Limited):
 
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
-    of what three quarters of those above 0 are below. `of = "mark"` counts marks instead of reading a metric. The
-    window does not reach behind samples that the signature skips.
+    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
+    time: of each log and group that has two of them in the window, their mean. `of = "mark"` counts marks instead of
+    reading a metric. The window does not reach behind samples that the signature skips.
     """
 
     costly: ClassVar[bool] = True
@@ -137,7 +138,7 @@ class Aggregate(_Limited):
             raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
-        if not (self.window_s > 0 or self.window_n > 0):
+        if not (self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")):
             raise table.wrong("window_s", "expected window_s or window_n, above 0")
 
     @property
@@ -149,6 +150,8 @@ class Aggregate(_Limited):
         """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
         if self.of_marks:
             return self._count(item, view)
+        if self.stat == "time_share":
+            return self._time_share(item, view)
         column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)
         if stop - start < max(1, self.least):
             return None
@@ -164,6 +167,20 @@ class Aggregate(_Limited):
         if self.stat == "share_below":
             return 100.0 * sum(value < self.limit for value in values) / len(values)
         return _STATS[self.stat](times, values)
+
+    def _time_share(self, item: Item, view: View) -> float | None:
+        """What the durations of each log and group take of the time from the first of them to the item, in %."""
+        per_s = 1000.0 if self.metric.endswith("_ms") else 1.0
+        shares = []
+        for column in view.track(self.metric).streams.values():
+            stop = bisect_right(column.times, item.end)
+            start = bisect_right(column.times, item.end - self.window_s, 0, stop)
+            if stop - start < max(2, self.least):
+                continue
+            # The first one began before it was reported: its time and its duration are not of the window.
+            took = sum(column.values[start + 1 : stop]) / per_s
+            shares.append(100.0 * took / max(item.end - column.times[start], 1e-9))
+        return min(100.0, sum(shares) / len(shares)) if shares else None
 
     @staticmethod
     def _usual(values: Sequence[float]) -> float:
@@ -207,6 +224,8 @@ class Aggregate(_Limited):
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
+        if self.stat == "time_share":
+            return f"{self.metric}: share of the time over {over}"
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
         stat = names.get(self.stat, self.stat.replace("_", " "))
         return f"{stat} of {self.metric}{per} over {over}"

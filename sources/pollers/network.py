@@ -117,6 +117,10 @@ class Flow:
         return self.received > self.sent
 
 
+HOLDERS = ("consumer", "network", "producer", "upstream")
+"""Those who may hold up a stream; upstream is the producer or the network, as seen from the receiver alone."""
+
+
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
     """producer, network, consumer, upstream, healthy or idle: of the last periods, what most of them say."""
     flows = [flow for period in periods for flow in period]
@@ -185,7 +189,10 @@ class SocketPoller(ScriptPoller):
             self._periods.append(flows)
             values.update(_rates(flows))
             values["retrans_per_s"] = sum(max(0, after.retrans - before.retrans) for before, after in known) / since
-            words = {"verdict": verdict(self._periods)}
+            found = verdict(self._periods)
+            words = {"verdict": found}
+            if found != "idle":
+                values |= {f"{who}_pct": 100.0 * (found == who) for who in HOLDERS}
         return [Reading(Area.SOCKET, str(self._port), values, words)]
 
 
