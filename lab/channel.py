@@ -8,15 +8,12 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.managers import BaseManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from perfmon import emit
 
-from .clocks import true_monotonic
 from .plan import Plan
 from .process import until_stopped
 from .words import speak_like_ray
@@ -24,7 +21,7 @@ from .words import speak_like_ray
 NAME = "peaknet_q1"
 """Of the actor, in the namespace `NAMESPACE`."""
 NAMESPACE = "lab"
-RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 """A token that lies in the home of who runs the lab is not that of its cluster."""
 _KEY = b"of this run alone"
 _STORE_BYTES = 200_000_000
@@ -85,25 +82,22 @@ class _Queue:
         self._one = threading.Lock()
 
     def put(self, stored: object) -> None:
-        with self._busy():
-            pass
-        self._items.put(stored)
-        self._monitor.produced()
+        self._take_time()
+        with self._monitor.putting():
+            self._items.put(stored)
 
     def get(self, timeout_s: float) -> object:
         try:
-            stored = self._items.get(timeout=timeout_s)
+            with self._monitor.getting():
+                stored = self._items.get(timeout=timeout_s)
         except queue.Empty:
             return None
-        self._monitor.consumed()
-        with self._busy():
-            return stored
+        self._take_time()
+        return stored
 
-    @contextmanager
-    def _busy(self) -> Iterator[None]:
+    def _take_time(self) -> None:
         with self._one:
             time.sleep(self._plan.knobs().queue_s)
-            yield
 
 
 class _Manager(BaseManager):
@@ -179,20 +173,22 @@ class _RayChannel:
         self._ray, self._empty = ray, Empty
         self._queue: Any = Queue.__new__(Queue)  # that one which is there; the class can only make new ones
         self._queue.maxsize, self._queue.actor = plan.knobs().queue_items, ray.get_actor(NAME)
+        self._monitor = emit.QueueMonitor(self._queue, "Q1")
+        """Of this process: it counts what is put, or got, in here."""
+        self._monitor.start()
 
     def store(self, batch: Batch) -> object:
         return self._ray.put(batch)
 
     def put(self, stored: object) -> None:
-        self._queue.put([stored])
+        with self._monitor.putting():
+            self._queue.put([stored])
 
     def get(self, timeout_s: float) -> Batch | None:
-        began = true_monotonic()
-        while true_monotonic() < began + timeout_s:
-            try:
+        try:
+            with self._monitor.getting():
                 [stored] = self._queue.get(timeout=timeout_s)
-            except self._empty:
-                continue
-            batch: Batch = self._ray.get(stored)
-            return batch
-        return None
+        except self._empty:
+            return None
+        batch: Batch = self._ray.get(stored)
+        return batch
