@@ -250,6 +250,9 @@ FAULTS: dict[str, Fault] = {
     )
 }
 
+HEALTHY_RUNS = [fault.name for fault in FAULTS.values() if fault.signature is None]
+"""Faults that are none: what a run is like."""
+
 
 def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None, planned: Iterable[str] = ()) -> Knobs:
     """The knobs with these faults on, and over them `turns`; those that are `planned` have their setting already."""
