@@ -8,6 +8,7 @@ import queue
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from multiprocessing.managers import BaseManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,13 +17,13 @@ from perfmon import emit
 
 from .plan import Plan
 from .process import until_stopped
-from .words import speak_like_ray
 
 NAME = "peaknet_q1"
 """Of the actor, in the namespace `NAMESPACE`."""
 NAMESPACE = "lab"
 RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 """A token that lies in the home of who runs the lab is not that of its cluster."""
+_METHODS = ("put", "get", "qsize")
 _KEY = b"of this run alone"
 _STORE_BYTES = 200_000_000
 
@@ -77,23 +78,25 @@ def serve(plan: Plan) -> None:
 class _Queue:
     """One queue in this process; every put and get takes its time, one at a time."""
 
-    def __init__(self, plan: Plan, monitor: emit.QueueMonitor, items: queue.Queue[object]) -> None:
-        self._plan, self._monitor, self._items = plan, monitor, items
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._items: queue.Queue[object] = queue.Queue(plan.knobs().queue_items)
         self._one = threading.Lock()
 
     def put(self, stored: object) -> None:
         self._take_time()
-        with self._monitor.putting():
-            self._items.put(stored)
+        self._items.put(stored)
 
     def get(self, timeout_s: float) -> object:
         try:
-            with self._monitor.getting():
-                stored = self._items.get(timeout=timeout_s)
+            stored = self._items.get(timeout=timeout_s)
         except queue.Empty:
             return None
         self._take_time()
         return stored
+
+    def qsize(self) -> int:
+        return self._items.qsize()
 
     def _take_time(self) -> None:
         with self._one:
@@ -105,15 +108,12 @@ class _Manager(BaseManager):
 
 
 def _serve_own(plan: Plan) -> None:
-    speak_like_ray("QueueActor", plan.emit)
-    items: queue.Queue[object] = queue.Queue(plan.knobs().queue_items)
-    with emit.QueueMonitor(items, "Q1") as monitor:
-        served = _Queue(plan, monitor, items)
-        _Manager.register("queue", callable=lambda: served, exposed=("put", "get"))
-        server = _Manager(_address(plan), _KEY).get_server()
-        address_file(plan).write_text(_address(plan)[1:], "utf-8")
-        with until_stopped():
-            server.serve_forever()
+    served = _Queue(plan)
+    _Manager.register("queue", callable=lambda: served, exposed=_METHODS)
+    server = _Manager(_address(plan), _KEY).get_server()
+    address_file(plan).write_text(_address(plan)[1:], "utf-8")
+    with until_stopped():
+        server.serve_forever()
 
 
 def _address(plan: Plan) -> str:
@@ -144,23 +144,36 @@ def connect(plan: Plan) -> Channel:
     return _RayChannel(plan) if plan.knobs().ray_queue else _OwnChannel(plan)
 
 
+def _monitored(calls: Any, plan: Plan) -> emit.QueueMonitor:
+    """Of this process: it counts what is put, or got, in here, and how long that waits."""
+    monitor = emit.QueueMonitor(calls.qsize, "Q1", plan.knobs().queue_items)
+    monitor.start()
+    return monitor
+
+
 class _OwnChannel:
     def __init__(self, plan: Plan) -> None:
-        _Manager.register("queue", exposed=("put", "get"))
+        _Manager.register("queue", exposed=_METHODS)
         manager = _Manager(_address(plan), _KEY)
         manager.connect()
         self._queue = manager.queue()  # type: ignore[attr-defined]  # registered above
+        self._monitor = _monitored(self._queue, plan)
 
     def store(self, batch: Batch) -> object:
         return pickle.dumps(batch)
 
     def put(self, stored: object) -> None:
-        self._queue.put(stored)
+        with self._monitor.putting():
+            self._queue.put(stored)
 
     def get(self, timeout_s: float) -> Batch | None:
-        stored = self._queue.get(timeout_s)
-        batch: Batch | None = stored and pickle.loads(stored)  # noqa: S301 - of this run
-        return batch
+        with suppress(queue.Empty), self._monitor.getting():
+            stored = self._queue.get(timeout_s)
+            if stored is None:
+                raise queue.Empty
+            batch: Batch = pickle.loads(stored)  # noqa: S301 - of this run
+            return batch
+        return None
 
 
 class _RayChannel:
@@ -173,9 +186,7 @@ class _RayChannel:
         self._ray, self._empty = ray, Empty
         self._queue: Any = Queue.__new__(Queue)  # that one which is there; the class can only make new ones
         self._queue.maxsize, self._queue.actor = plan.knobs().queue_items, ray.get_actor(NAME)
-        self._monitor = emit.QueueMonitor(self._queue, "Q1")
-        """Of this process: it counts what is put, or got, in here."""
-        self._monitor.start()
+        self._monitor = _monitored(self._queue, plan)
 
     def store(self, batch: Batch) -> object:
         return self._ray.put(batch)
@@ -185,10 +196,8 @@ class _RayChannel:
             self._queue.put([stored])
 
     def get(self, timeout_s: float) -> Batch | None:
-        try:
-            with self._monitor.getting():
-                [stored] = self._queue.get(timeout=timeout_s)
-        except self._empty:
-            return None
-        batch: Batch = self._ray.get(stored)
-        return batch
+        with suppress(self._empty), self._monitor.getting():
+            [stored] = self._queue.get(timeout=timeout_s)
+            batch: Batch = self._ray.get(stored)
+            return batch
+        return None

@@ -56,7 +56,8 @@ def test_logs_agree_with_the_journal(tmp_path: Path) -> None:
     for load, conversion, whole in zip(loads, converted, parsed, strict=False):
         assert load + conversion == pytest.approx(whole, abs=0.02)
     assert logs["producer"].count("Successfully pushed") in (len(journal["push"]), len(journal["push"]) - 1)
-    assert "Q1 utilization" in logs["queue"]
+    assert "Q1 utilization" in logs["producer"]
+    assert "Q1 utilization" in logs["consumer"]
     assert "[poll] gpu host=node-0" in logs["polls"]
     assert "[poll] socket host=node-0" in logs["polls"]
     sizes = [int(size) for size in re.findall(r"'size': (\d+)", logs["streamer"])]
