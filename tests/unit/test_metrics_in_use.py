@@ -29,7 +29,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     ),
     "a host, a disk, a network: bands colour it, and it explains findings; alone it costs the run nothing": (
         "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_pct",
-        "iowait_pct", "nic_drops_per_s", "nic_errors_per_s", "nic_rx_mb_s", "nic_tx_mb_s",
+        "iowait_pct", "nic_drops_per_s", "nic_errors_per_s", "nic_rx_mb_s", "nic_rx_share", "nic_tx_mb_s",
         "nic_tx_share", "psi_cpu_pct", "psi_io_pct", "psi_mem_pct",
         "socket_recv_q_share", "socket_rwnd_limited_pct", "socket_send_q_bytes",
     ),
