@@ -565,7 +565,7 @@ def _with_rpc_header(send: _Send, request: _Request) -> _Send:
 class _Side:
     """One side of a queue: the calls that put items in, or that take them out, and how long they wait."""
 
-    __slots__ = ("calls", "callers", "count", "counts", "measured", "since", "waited")
+    __slots__ = ("callers", "calls", "count", "counts", "measured", "since", "waited")
     _KEPT_S = 60.0
 
     def __init__(self, counts: bool) -> None:
@@ -782,7 +782,7 @@ class QueueMonitor:
             produced, consumed, waits = self._puts.count, self._gets.count, (self._puts.share(), self._gets.share())
         figures.update(produced=produced, consumed=consumed)
         text = f"{text} empty={empty_pct:.1f}% produced={produced} consumed={consumed}"
-        for name, share in zip(("put_wait", "get_wait"), waits):
+        for name, share in {"put_wait": waits[0], "get_wait": waits[1]}.items():
             if share is not None:
                 figures[f"{name}_pct"] = round(share, 1)
                 text = f"{text} {name}={share:.1f}%"

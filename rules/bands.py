@@ -36,7 +36,7 @@ class Band:
     unless: tuple[str, ...] = ()
     """Spans, metrics and marks: these limits do not apply to a run with one of them."""
     plausible_from: float = 0.0
-    """If set, the limits apply to runs in which some value is at least this: else what it is a share of is never used."""
+    """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -98,8 +98,7 @@ class Bands:
         gone = {
             metric
             for metric, band in self.table.items()
-            if (band.unless and has_any(band.unless))
-            or (band.plausible_from and largest(metric) < band.plausible_from)
+            if (band.unless and has_any(band.unless)) or (band.plausible_from and largest(metric) < band.plausible_from)
         }
         if not gone:
             return self

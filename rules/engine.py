@@ -13,7 +13,7 @@ defines the cost of a finding, and which finding explains another or waits for i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from perfmon.core import Severity, Window, intersection, length, union
@@ -43,9 +43,10 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
         for signature in signatures
         if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless)
     ]
-    found = [finding for signature in fitting if not signature.explains for finding in _judge(signature, view)]
+    found = [finding for signature in fitting for finding in _judge(signature, view)]
     causing = [signature for signature in fitting if signature.explains]
-    found += [cause for finding in tuple(found) for cause in _hypotheses(finding, causing, view)]
+    for finding in sorted(found, key=lambda one: one.rank):  # what explains the cause of a symptom explains both
+        found += _hypotheses(finding, causing, {one.signature.id for one in found}, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)
     causes.suppress_premature(found, view)
@@ -77,11 +78,11 @@ def _weigh(found: Sequence[Found], view: View) -> None:
             finding.severity = Severity.WARNING
 
 
-def _hypotheses(finding: Found, signatures: Iterable[Signature], view: View) -> list[Found]:
+def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Container[str], view: View) -> list[Found]:
     """Judge the occurrences of a finding by the signatures that may explain it; those that do are findings, too.
 
-    Such a finding has the time and the state of the one that it explains. It takes most of the occurrences, or a few in
-    a row: what held up the run once in an hour explains nothing.
+    Those whose id is `known` are findings already. A new one has the time and the state of the one that it explains,
+    and most of its occurrences, or a few: what held up the run once in an hour explains nothing.
     """
     causes: list[Found] = []
     for signature in signatures:
@@ -92,14 +93,16 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], view: View) -> 
         judged = [Hypothesis(signature, o.item, held) for o, held in zip(newest, levels, strict=True)]
         finding.hypotheses.append(max(reversed(judged), key=lambda one: one.likelihood))
         kept = [o for o, one in zip(newest, judged, strict=True) if one.proven]
-        if finding.counts and kept and len(kept) >= min(_OFTEN, _MOSTLY * len(newest)):
+        often = len(kept) >= max(1, min(_OFTEN, _MOSTLY * len(newest)))
+        if finding.counts and often and signature.id not in known:
             causes.append(_explaining(signature, finding, kept, view))
     finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
     return causes
 
 
 def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], view: View) -> Found:
-    subject = next(one for one in signature.subjects if finding.signature.id in one.name.split("|"))
+    of = finding.signature.id
+    subject = next(one for one in signature.subjects if one.kind == "finding" and of in one.name.split("|"))
     over = finding.state == FIRING and kept[-1] is not finding.occurrences[-1]
     cause = Found(
         signature=signature,
@@ -124,7 +127,7 @@ def _judge(signature: Signature, view: View) -> list[Found]:
     """Findings by the first subject that the run has data for, else by those that are evaluated too."""
     has_data, found = False, list[Found]()
     for subject in signature.subjects:
-        if found or (has_data and not subject.also):
+        if found or (has_data and not subject.also) or subject.kind == "finding":
             continue
         judged = items_of(subject, signature, view)
         has_data = has_data or judged.total > 0

@@ -272,7 +272,9 @@ def bands_of(store: Store, bands: Bands) -> Bands:
     """The bands that apply to the run in a store."""
 
     def largest(metric: str) -> float:
-        peaks = (peak for (name, _), series in store.series.items() if name == metric for _, peak in series.peaks.values())
+        peaks = (
+            peak for (name, _), series in store.series.items() if name == metric for _, peak in series.peaks.values()
+        )
         return max(peaks, default=-inf)
 
     return bands.holding(lambda names: tells_of(store, names), largest)

@@ -118,7 +118,9 @@ class Flow:
 
 
 HOLDERS = ("consumer", "network", "producer", "upstream")
-"""Those who may hold up a stream; upstream is the producer or the network, as seen from the receiver alone."""
+"""Those who may hold up a stream; upstream is the producer or the network, seen from the receiver alone: then which of
+the two it is remains open.
+"""
 
 
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
@@ -191,9 +193,16 @@ class SocketPoller(ScriptPoller):
             values["retrans_per_s"] = sum(max(0, after.retrans - before.retrans) for before, after in known) / since
             found = verdict(self._periods)
             words = {"verdict": found}
-            if found != "idle":
-                values |= {f"{who}_pct": 100.0 * (found == who) for who in HOLDERS}
+            values.update(_holders(found))
         return [Reading(Area.SOCKET, str(self._port), values, words)]
+
+
+def _holders(found: str) -> dict[str, float]:
+    """100 for the one that holds up the data, 0 for those that do not."""
+    if found == "idle":
+        return {}
+    decided = ("consumer", "upstream") if found == "upstream" else HOLDERS
+    return {f"{who}_pct": 100.0 * (who == found) for who in decided}
 
 
 def _levels(held: Sequence[TcpSocket]) -> dict[str, float]:

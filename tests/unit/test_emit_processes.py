@@ -154,7 +154,6 @@ if __name__ == "__main__":
         child = begun.Process(target=count, args=(monitor,))
         child.start()
         child.join()
-    monitor.look()
     print(child.exitcode)
 """
 
