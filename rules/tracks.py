@@ -176,7 +176,7 @@ class Track:
     _firsts: dict[float, float | None] = field(default_factory=dict)
 
     def first_above(self, limit: float) -> float | None:
-        """Time of the first sample above a limit; None where there is none, -inf where it may be of before the window."""
+        """Time of the first sample above a limit; -inf where the window holds not all of them, None where none is."""
         if limit not in self._firsts:
             first = next((time for time, value in zip(self.times, self.values, strict=True) if value > limit), None)
             self._firsts[limit] = -inf if first is not None and any(self.earlier.values()) else first
