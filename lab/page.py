@@ -38,7 +38,8 @@ perfmon's pollers run in both: `net:PORT`, `host`, and `ray` where there is one.
 Each run is healthy for {BEGINS_S:.0f} s, or {RHYTHM_S:.0f} s before a stall, a pipeline for {PIPELINE_BEGINS_S:.0f} s
 or more; then a fault is active until the end. A request cap is set when the engine starts.
 `python -m lab.matrix --record` repeats all runs ({len(CASES)} runs of 75 s or more, two in parallel),
-and `python -m lab.matrix` evaluates the recorded ones again, as the tests do (`tests/lab`). The logs are replayed in real time, and the diagnosis is read every second.
+and `python -m lab.matrix` evaluates the recorded ones again, as the tests do (`tests/lab`). The logs
+are replayed in real time, and the diagnosis is read every second.
 """
 
 _NOTES = f"""\
