@@ -134,11 +134,13 @@ def _judge(signature: Signature, view: View) -> list[Found]:
     """Findings by the first subject that the run has data for, else by those that are evaluated too."""
     has_data, found = False, list[Found]()
     for subject in signature.subjects:
-        if found or (has_data and not subject.also) or subject.kind == "finding":
+        proven = any(finding.counts for finding in found)
+        if proven or (has_data and not subject.also) or subject.kind == "finding":
             continue
         judged = items_of(subject, signature, view)
         has_data = has_data or judged.total > 0
-        found = _findings(signature, subject, judged, view)
+        more = _findings(signature, subject, judged, view)
+        found = more if not found or any(finding.counts for finding in more) else found
     established = any(not occurrence.unsure for finding in found for occurrence in finding.occurrences)
     for finding in found:
         finding.established = established
