@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perfmon.core import counted
+from perfmon.core import counted, slope
 from perfmon.store import Seen
 from perfmon.textgraphics import compact
 from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
@@ -17,6 +17,8 @@ _IN_COLUMNS = frozenset({
     "consumers_waiting", "producers_waiting",
 })  # fmt: skip
 """Columns of queues between stages."""
+_COURSE, _LEAST_COURSE = 60, 10
+"""Values of a depth by which its course is described."""
 _WAITS_PCT, _WAITING = 20.0, 0.5
 """Percent of their time, or how many on average, from which one side of a queue waits for the other."""
 
@@ -83,6 +85,7 @@ def depth_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[T
         texts(10, 2, number("get_per_s", _pace, "get")),
         Column(19, 1.5, lambda thing, _: _who_waits(thing[1])),
         texts(10, 4, number("empty_pct", percent, "empty")),
+        texts(17, 4.5, _course),
         Column(14, 2, lambda thing, n: (_rest(thing[1], n), "muted"), grow=60),
     ]
 
@@ -103,6 +106,19 @@ def _strip(look: RenderContext, things: Sequence[Thing]) -> Column[Thing]:
         8, 3, lambda thing, n: (look.spark(thing[1], "fill_pct", n, 100.0), "queue"), grow=40,
         strip=lambda thing, n: look.strip(thing[1], "fill_pct", "queue_fill", n),
     )  # fmt: skip
+
+
+def _course(seen: Seen) -> str:
+    """How its depth changes, by a straight line through its last values, and by how much it swings around that."""
+    depths = seen.history.get("depth", ())[-_COURSE:]
+    if seen.every_s is None or len(depths) < _LEAST_COURSE:
+        return ""
+    points = [(seen.every_s * at, depth) for at, depth in enumerate(depths)]
+    per_s = slope(points)
+    middle = sum(depths) / len(depths)
+    center = points[-1][0] / 2
+    off = [depth - middle - per_s * (time - center) for time, depth in points]
+    return f"{compact(60 * per_s, 5)}/min ±{compact((max(off) - min(off)) / 2, 4)}"
 
 
 def _who_waits(seen: Seen) -> Cell:
