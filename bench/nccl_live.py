@@ -1,6 +1,6 @@
 """Cost of following logs of NCCL Inspector: lines a second of one core, beside `json.loads` of the same lines; memory
-with as many open operations as there may be; seconds of the job from the first dump of a fault to its finding; and a job
-that writes 50,000 lines a second for some time, with the screen open on the same core.
+with as many open operations as there may be; seconds of the job from the first dump of a fault to its finding; and a
+job that writes 50,000 lines a second for some time, with the screen open on the same core.
 
 python bench/nccl_live.py
 """
@@ -18,6 +18,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -152,7 +153,7 @@ def with_screen(folder: Path, seconds: float) -> None:
     while time.monotonic() - end < 3.0:
         watch()
     lines = sum(path.read_bytes().count(b"\n") for path in logs.iterdir())
-    pauses = [after - before for before, after in zip(changes, changes[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(changes)]
     # The rate is shown once a second, with three digits.
     counted = sum(rate * pause for rate, pause in zip(rates, pauses, strict=False))
     print(
