@@ -139,9 +139,8 @@ def main() -> None:
             pickle.loads(path.read_bytes())  # noqa: S301 - of files that were written here
         floor = time.process_time() - cpu
         print(f"{args.ranks} dumps, {size / 1e6:.0f} MB: rank {found.ranks}, {found.why}")
-        print(
-            f"{took:.1f} s with half a core, {ours:.1f} s of processor; pickle alone {floor:.1f} s: {ours / floor:.1f} times"
-        )
+        cost = f"{ours:.1f} s of processor; pickle alone {floor:.1f} s: {ours / floor:.1f} times"
+        print(f"{took:.1f} s with half a core, {cost}")
 
 
 if __name__ == "__main__":
