@@ -17,7 +17,14 @@ from ._remote import (
     requested_pollers,
     sort_specs,
 )
-from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
+from ._screen import (
+    add_hang_source_arguments,
+    add_screen_arguments,
+    hang_sources,
+    need_terminal,
+    open_screen,
+    own_keyboard,
+)
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
@@ -46,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--polling", action="store_true", help="check the files every 0.25 s instead of using inotify")
     add_polls_argument(parser)
     add_baseline_argument(parser)
+    add_hang_source_arguments(parser)
     add_reach_arguments(parser)
     add_data_arguments(parser)
 
@@ -54,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args)
     wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
     pollers = requested_pollers(wanted, args.no_polls)
+    hang = hang_sources(args)
     title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
     own_keyboard(args.spec)
     fleet = _connected(args, wanted) if wanted.remote else None
@@ -65,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             inspector=wanted.collectives,
         )  # fmt: skip
 
-    return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
+    return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang)
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:

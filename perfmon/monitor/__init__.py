@@ -9,6 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .composite_feeds import HistoryTaggedFeed, PollingFeed, RemoteFeed
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
+    from .hang_sources import HangSources
     from .headless import TAIL, Observed, glance, observe
     from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed
     from .monitor import Monitor
@@ -20,6 +21,7 @@ __getattr__ = lazy_face(
     {
         "composite_feeds": "HistoryTaggedFeed,PollingFeed,RemoteFeed",
         "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
+        "hang_sources": "HangSources",
         "headless": "Observed,TAIL,glance,observe",
         "inspector_feed": "INSPECTOR_HISTORY,InspectorFeed",
         "monitor": "Monitor",
