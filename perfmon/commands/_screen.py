@@ -71,7 +71,8 @@ def open_screen(
 ) -> int:
     """Run the monitor until the user leaves it.
 
-    `hang` is what may be used of a run that hangs, beyond its files. `announce`: write the state file and send notifications. `note` returns a problem of the source, shown once.
+    `hang` is what may be used of a run that hangs, beyond its files. `announce`:
+    write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
     need_terminal()
     from perfmon.textgraphics import glyphs_for

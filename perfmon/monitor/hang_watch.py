@@ -1,7 +1,7 @@
 """The rank that is behind, for a run that hangs while it is watched: looks for dumps in a thread, at a few moments.
 
-Where dumps name no rank soon, NCCL RAS is queried once, if the user gave its address; of ranks that are named, the stack
-is taken, if the user agreed.
+Where dumps name no rank soon, NCCL RAS is queried once, if the user gave its address; of ranks that are named, the
+stack is taken, if the user agreed.
 
 Dumps are written within seconds of each other, once a collective has timed out. A stall began long before that: so the
 looks begin again with every line about a time-out. Nothing is looked for between hangs.
@@ -209,10 +209,9 @@ class HangWatch:
     def _step_stacks(self) -> list[str]:
         """Take the stacks of the ranks that are behind, once; return new notices."""
         note, stacks = self._session.store.hang, self._stacks
-        if stacks is None:
-            if note is not None and note.ranks and self._sources.stacks and self._is_alive:
-                self._stacks = stacks = _Stacks(note.ranks)
-                self.start(stacks.run)
+        if stacks is None and note is not None and note.ranks and self._sources.stacks and self._is_alive:
+            self._stacks = stacks = _Stacks(note.ranks)
+            self.start(stacks.run)
         if stacks is None or not stacks.is_done or note is None:
             return []
         self._set(note)

@@ -155,8 +155,9 @@ def test_the_stack_of_a_real_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_main_thread_is_found_by_name_by_number_or_by_its_first_frame() -> None:
-    other = ["Thread 7 (idle): \"worker\"", "    wait (threading.py:320)", "    run (threading.py:1)"]
-    frames = ["    get (a/b/queue.py:171)", "    load (/x/data.py:9)", "    step (train.py:4)", "    <module> (train.py:9)"]
+    other = ['Thread 7 (idle): "worker"', "    wait (threading.py:320)", "    run (threading.py:1)"]
+    called = ("get (a/b/queue.py:171)", "load (/x/data.py:9)", "step (train.py:4)", "<module> (train.py:9)")
+    frames = [f"    {one}" for one in called]
     for head in ('Thread 9 (idle): "MainThread"', "Thread 5 (active)", "Thread 0x7F (idle)"):
         text = main_frames(["Process 5: python train.py", "Python v3.11.7", *other, head, *frames])
         assert text == "get (queue.py:171) < load (data.py:9) < step (train.py:4)"

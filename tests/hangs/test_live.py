@@ -21,7 +21,8 @@ from perfmon.viewmodel.state import MonitorState
 
 from .test_analyze import STEP, finding
 from .test_lines import timeout
-from .test_ras import answer, rank, serving
+from .test_ras import answer, serving
+from .test_ras import rank as ras_rank
 
 GLOO = Path(__file__).parent / "gloo"
 BEGIN = datetime(2026, 10, 3, 10, tzinfo=UTC)
@@ -173,7 +174,7 @@ def test_dumps_that_are_too_large_are_a_notice(tmp_path: Path) -> None:
     assert state.notices == ("3 dumps too large for the monitor: run perfmon nccl --hang on their folder",)
 
 
-BEHIND = answer([rank(at, 6 if at == 2 else 7) for at in range(4)])
+BEHIND = answer([ras_rank(at, 6 if at == 2 else 7) for at in range(4)])
 
 
 def test_ras_is_queried_once_where_no_dump_names_a_rank(tmp_path: Path) -> None:
