@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow the logs of a running job in the monitor (without DuckDB); with --json: one line of JSON whenever"
         " the findings change, until Ctrl+C",
     )
-    add_login_arguments(parser.add_argument_group("hosts, with --live"))
+    add_login_arguments(parser)
     add_upload_arguments(parser)
     add_hang_arguments(parser)
 
