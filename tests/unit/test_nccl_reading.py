@@ -185,10 +185,33 @@ CASES: dict[str, tuple[bytes, int, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_damaged_lines_are_counted_and_the_others_kept(name: str, tmp_path: Path) -> None:
+def test_damaged_lines_are_counted_and_the_others_kept(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, records, skipped = CASES[name]
-    found = analyzed(folder_of(tmp_path, ("x.log", data)))
-    assert (found.records, found.skipped) == (records, skipped)
+    assert main(["nccl", str(folder_of(tmp_path, ("x.log", data))), "--json"]) == 0
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert (document["records"], document["skipped"], err) == (records, skipped, "")
+    assert sum(document["lost"].values()) == skipped
+
+
+UNREADABLE: dict[str, tuple[str, bytes]] = {
+    "an empty file": ("x.log", b""),
+    "other text": ("x.log", b"Epoch 1: loss 0.5\n"),
+    "bytes of any kind": ("x.log", bytes(range(256)) * 400),
+    "a gzip without its content": ("x.log.gz", gzip.compress(text_of(CUT))[:12]),
+    "no file of a log": ("notes.txt", text_of(CUT)),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_nothing_readable_has_an_exit_code_of_its_own(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nccl", str(folder_of(tmp_path, UNREADABLE[name]))]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_bandwidth_that_is_missing_follows_from_size_and_time(tmp_path: Path) -> None:
