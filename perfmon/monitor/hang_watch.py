@@ -37,8 +37,8 @@ _QUIET_S, _QUIET_MISSING_S = 3.0, 20.0
 """Dumps that did not change for so long are complete; the longer time where dumps of some ranks are missing."""
 _LEFT_S = 0.5
 _OTHER_HANG_S = 60.0
-_SECONDS, _SHARE = 20.0, 0.5
-"""Longest time of one look for reading, and largest share of a core."""
+_SECONDS, _SHARE = 20.0, 0.8
+"""Longest time of one look for reading, and largest share of a core: a run that hangs computes nothing."""
 _MOST_BYTES, _LARGEST = 256 << 20, 24 << 20
 """Size of all dumps together, and of one."""
 
