@@ -144,11 +144,9 @@ _SAID = 120
 class Stream:
     """The newest rows of all GPUs."""
 
-    def __init__(
-        self, machine: Machine, tool: str, command: str, read: Callable[[str], Reading | None], gpus: int
-    ) -> None:
+    def __init__(self, machine: Machine, command: str, read: Callable[[str], Reading | None], gpus: int) -> None:
         """`gpus` is how many rows make up a round; `read` gives None for lines that are no rows."""
-        self._machine, self._tool, self._command, self._read, self._gpus = machine, tool, command, read, gpus
+        self._machine, self._command, self._read, self._gpus = machine, command, read, gpus
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._rows: dict[str, Reading] = {}
@@ -178,7 +176,7 @@ class Stream:
         wait_s = 1.0
         while True:
             self._rows, self._last_line, rounds = {}, "", 0
-            why = f"{self._tool} ended"
+            why = "nvidia-smi ended"
             try:
                 async with aclosing(self._machine.lines(self._command)) as lines:  # type: ignore[type-var]
                     async for line in lines:
@@ -275,13 +273,11 @@ class NvidiaSmiBackend:
             rows = [row for line in output.text.splitlines() if (row := gpu_row(line, columns)) is not None]
             if rows:
                 command = f"{PATHS}exec {self._buffered}nvidia-smi --query-gpu={fields} {_FORM} -lms 1000 2>&1"
-                return Stream(self._machine, "nvidia-smi", command, partial(gpu_row, columns=columns), len(rows))
+                return Stream(self._machine, command, partial(gpu_row, columns=columns), len(rows))
             refused = REFUSED.search(output.text)
             if refused is None or refused[1] == columns[0].field:
-                line = plain(
-                    without_secrets(next(filter(None, map(str.strip, output.text.splitlines())), "nothing")), 120
-                )
-                raise NotAvailableError(f"nvidia-smi: {line}")
+                line = next(filter(None, map(str.strip, output.text.splitlines())), "nothing")
+                raise NotAvailableError(f"nvidia-smi: {plain(without_secrets(line), 120)}")
             columns = without(columns, refused[1])
         raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
 
