@@ -31,7 +31,7 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
     yield f"{'last':<9}{metric.last:.10g}"
     if metric.band is None:
         return
-    yield f"band     {metric.band}" + (
+    yield f"level    {metric.band}" + (
         f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
     )
     for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):

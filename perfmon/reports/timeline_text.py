@@ -34,7 +34,7 @@ def slowest_text(snapshot: Diagnosis) -> Iterator[str]:
     if not snapshot.slowest:
         yield "no weight update was observed"
         return
-    head = ("", "trace", "at", *(name.removesuffix("_ms") for name in BREAKDOWN), "queue share")
+    head = ("", "update", "at", *(name.removesuffix("_ms") for name in BREAKDOWN), "queue share")
     rows = [head, *(_update_row(at, row) for at, row in enumerate(snapshot.slowest, 1))]
     yield from table(rows, frozenset({1}), (3, 40, 12, 10, 10, 10, 12))
     for at, row in enumerate(snapshot.slowest, 1):
@@ -113,7 +113,7 @@ def _drawn(bars: Sequence[Bar], origin: float) -> list[str]:
     longest = max(bar.end - bar.start for bar in bars)
     scale = axis(ticks(0.0, longest, _WIDTH, origin=0.0, zero="0", plus=""), _WIDTH)
     names = "".join(fit(name, _FIGURE + 1, right=True) for name in ("wall", "queue", "rpc"))
-    lines = [f"{fit('trace', _KEY)} {fit('at', _AT, right=True)}  {scale} {names}"]
+    lines = [f"{fit('update', _KEY)} {fit('at', _AT, right=True)}  {scale} {names}"]
     for bar in bars:
         wall = bar.end - bar.start
         legs = [Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs if leg.end > leg.start]

@@ -693,10 +693,10 @@ async def filter_trace(hands: Hands, key: str) -> None:
     line = hands.app.log_pane.view.current
     assert line is not None
     await hands.press(key)
-    assert f"trace {line.trace}" in hands.text
+    assert f"update {line.trace}" in hands.text
     assert {shown.trace for shown in hands.app.log_pane.view.lines} == {line.trace}
     await hands.press(key)
-    assert f"trace {line.trace}" not in hands.text
+    assert f"update {line.trace}" not in hands.text
 
 
 @check
