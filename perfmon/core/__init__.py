@@ -18,7 +18,10 @@ if TYPE_CHECKING:
         Detail,
         NotifyConfig,
         load_config,
+        load_state,
         moment,
+        remember,
+        replacing,
         user_folder,
     )
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
@@ -104,7 +107,6 @@ if TYPE_CHECKING:
         Update,
         says_only_that,
     )
-    from .redaction import masked
     from .stats import (
         CELLS,
         FEWEST_BLOCKS,
@@ -120,7 +122,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, may_contain_secret, plain, without_secrets
+    from .text import ESCAPES, evidence_text, masked, may_contain_secret, plain, without_secrets
     from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,
@@ -136,13 +138,13 @@ if TYPE_CHECKING:
         plural_of,
         read_value,
     )
-    from .user_state import load_state, remember, replacing
 
 __getattr__ = lazy_face(
     __name__,
     {
         "config": (
-            "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder"
+            "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,load_state,moment,"
+            "remember,replacing,user_folder"
         ),
         "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
         "intervals": (
@@ -156,17 +158,15 @@ __getattr__ = lazy_face(
             "Notice,NoticeKind,OPEN,Observation,PROGRESS,Progress,ROW,RUN,Record,Ref,SAME,SAMPLE,SILENCE,SPAN,"
             "STEP,Severity,Span,Stamp,TABLE,TAIL,TOLD_PROBLEMS,TimeBase,UNDER_WAY,Update,YEARLESS,says_only_that"
         ),
-        "redaction": "masked",
         "stats": (
             "CELLS,FEWEST_BLOCKS,Interval,RESAMPLES,Resampled,Summary,mean_change,median,percentile,"
             "quantile_change,resample,slope,summarise"
         ),
-        "text": "ESCAPES,evidence_text,plain,may_contain_secret,without_secrets",
+        "text": "ESCAPES,evidence_text,masked,plain,may_contain_secret,without_secrets",
         "toml_tables": "Table,read_toml,with_user_files",
         "units": (
             "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
             "parse_duration,parse_number,plural_of,read_value"
         ),
-        "user_state": "load_state,remember,replacing",
     },
 )

@@ -1,9 +1,14 @@
-"""Sanitises text from logs, which is hostile, for display."""
+"""Sanitises text from logs, which is hostile, for display, and hides credentials in it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
 
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -126,3 +131,98 @@ def evidence_text(text: str) -> str:
     if len(text) < _LEAST_SECRET and text.isalnum() and text.isascii():
         return text  # ids of traces, by the thousand
     return without_secrets(plain(text))
+
+
+# --- Hides credentials in blocks of log bytes without moving a byte: each becomes stars ---
+
+_DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"" + b"[;m0123456789"
+_LOWER = bytes(range(256)).lower()
+_ERASE = "k"
+"""Rest of "erase line", ESC [ K, with which `grep` ends its colours."""
+_SHAPES = tuple(re.compile(shape.encode()) for _, shape in SECRET_SHAPES)
+_FRAMES = re.compile(r"(\r)")
+_UNDECODED = re.compile(r"[\udc80-\udcff]")
+_UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
+
+
+def masked(data: bytes) -> bytes:
+    """`data` of the same length, with every byte of a credential as a star; line ends stay where they are."""
+    numbers = set(_lines_with_words(data)) | set(_lines_with_shapes(data))
+    if not numbers:
+        return data
+    lines = data.split(b"\n")
+    for number in numbers:
+        lines[number] = _masked_line(lines[number])
+    return b"\n".join(lines)
+
+
+def _lines_with_words(data: bytes) -> Iterator[int]:
+    folded = data.translate(_LOWER, _DROPPED)
+    hits = _words().find_matches_as_indexes(folded)
+    return _line_numbers(folded, [hit[1] for hit in hits])
+
+
+@cache
+def _words() -> BytesAhoCorasick:
+    from ahocorasick_rs import BytesAhoCorasick
+
+    erased = [f"{word[:-1]}{_ERASE}{word[-1]}" for word in SECRET_WORDS if word[-1] in ":="]
+    words = (*SECRET_WORDS, *erased)
+    return BytesAhoCorasick(sorted({word.encode().translate(_LOWER, _DROPPED) for word in words}))
+
+
+def _lines_with_shapes(data: bytes) -> Iterator[int]:
+    for number in {hit[0] for hit in _signs().find_matches_as_indexes(data)}:
+        yield from _line_numbers(data, [match.start() for match in _SHAPES[number].finditer(data)])
+
+
+@cache
+def _signs() -> BytesAhoCorasick:
+    from ahocorasick_rs import BytesAhoCorasick
+
+    return BytesAhoCorasick([sign.encode() for sign, _ in SECRET_SHAPES])
+
+
+def _line_numbers(data: bytes, positions: Sequence[int]) -> Iterator[int]:
+    """Numbers, from 0, of the lines in which these positions are, each once."""
+    number, at, end = 0, 0, -1
+    for position in positions:
+        if position >= end:
+            number += data.count(b"\n", at, position)
+            at, end = position, data.find(b"\n", position) + 1 or len(data) + 1
+            yield number
+
+
+def _masked_line(line: bytes) -> bytes:
+    # surrogateescape: whatever the bytes are, they come back as they were.
+    text = line.decode("utf-8", "surrogateescape")
+    seen = _UNDECODED.sub("\ufffd", text)
+    hidden = mask(seen) if seen.isprintable() else "".join(map(_masked_frame, _FRAMES.split(seen)))
+    if hidden == seen:
+        return line
+    return b"".join(map(_encoded, text, seen, hidden))
+
+
+def _encoded(char: str, before: str, after: str) -> bytes:
+    """A character as it was, or as many stars as it has bytes."""
+    data = char.encode("utf-8", "surrogateescape")
+    return data if before == after else b"*" * len(data)
+
+
+def _masked_frame(frame: str) -> str:
+    """Mask a frame by its visible text; invisible characters stay as they are."""
+    chars = list(frame)
+    shown = [at for begin, end in _between(_UNSEEN.finditer(frame), len(frame)) for at in range(begin, end)]
+    hidden = mask("".join([chars[at] for at in shown]))
+    for at, char in zip(shown, hidden, strict=True):
+        chars[at] = char
+    return "".join(chars)
+
+
+def _between(matches: Iterator[re.Match[str]], size: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the text between the matches."""
+    at = 0
+    for match in matches:
+        yield at, match.start()
+        at = match.end()
+    yield at, size

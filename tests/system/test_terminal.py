@@ -19,7 +19,7 @@ from perfmon.core.model import Block
 from perfmon.core.units import format_seconds
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.reports.json_report import document
 from perfmon.sources.pollers.reading import is_poll
 

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import EvidenceLine
-from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.lines import Filter
 from perfmon.logbuffer.reader import View
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.cells import ASCII

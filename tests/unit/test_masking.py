@@ -9,8 +9,7 @@ from credentials import CREDENTIALS, MEASUREMENTS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfmon.core.redaction import masked
-from perfmon.core.text import mask, plain, without_secrets
+from perfmon.core.text import mask, masked, plain, without_secrets
 
 COLOURS = ("\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m\x1b[K", "\x1b[22m")
 KEYS = ("token", "HF_TOKEN", "password", "api_key", "client_secret", "Authorization", "SIGNING_KEY", "key", "--api-key")
