@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
+
+_IMPORT = re.compile(r"^    from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
-def lazy_face(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package: `modules` has the names that each of its modules offers.
+def lazy_face(package: str) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package; the imports under `TYPE_CHECKING` in its source list its names.
 
-    A module is imported when the first of its names is used. Type checkers read the imports under `TYPE_CHECKING`, of
-    the same names: a test compares the two. `__all__` is set here.
+    So names are listed once, for type checkers and at run time. A module is imported when the first of its names is
+    used.
     """
-    homes = {name: module for module, names in modules.items() for name in names.split(",")}
-    sys.modules[package].__all__ = sorted(homes)  # type: ignore[attr-defined]
+
+    @cache
+    def homes() -> dict[str, str]:
+        """Return the module of every name."""
+        source = sys.modules[package].__loader__.get_source(package) or ""  # type: ignore[union-attr]
+        block = source.partition("if TYPE_CHECKING:\n")[2]
+        return {
+            name.split()[0]: module
+            for module, several, one in _IMPORT.findall(block)
+            for name in (several or one).split(",")
+            if name.strip()
+        }
 
     def load(name: str) -> object:
-        if name not in homes:
+        if name == "__all__":
+            value: object = sorted(homes())
+        elif name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        else:
+            value = getattr(importlib.import_module(homes()[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

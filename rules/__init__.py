@@ -25,25 +25,4 @@ if TYPE_CHECKING:
     from .stalls import overdue_s
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "activity": "is_past_clock,parallel_counters,steps_covered",
-        "bands": "Band,Bands,CALIBRATED,DEFAULT_ASYNC_LEVEL,HIGHER,LEARNED,LOWER,load_bands",
-        "death": "CAUSE_WORDS",
-        "describe": "explain",
-        "engine": "find",
-        "lifecycle": "Found,Occurrence,share_critical",
-        "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
-        "open_spans": "Route,left_open,route",
-        "run_boundaries": "set_forward",
-        "run_facts": "View,component_states",
-        "run_view": "logs_of,tells_of",
-        "runs": "Boundary",
-        "sentences": "fill",
-        "signatures": "Example,Signature,load_signature,load_signatures",
-        "silence": "announced_shutdown,usual_gap",
-        "stalls": "overdue_s",
-        "tracks": "EMPTY,Item,SPAN_METRICS,START_SPANS,Track,UPDATE,UPDATE_METRICS,update_values",
-    },
-)
+__getattr__ = lazy_face(__name__)

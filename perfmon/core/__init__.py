@@ -139,34 +139,4 @@ if TYPE_CHECKING:
         read_value,
     )
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "config": (
-            "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,load_state,moment,"
-            "remember,replacing,user_folder"
-        ),
-        "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
-        "intervals": (
-            "CHECKPOINT,LostInterval,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"
-            "Window,intersection,length,attribute_time,union,without"
-        ),
-        "model": (
-            "ALL_LEGS,BEGINS_WITH,BETWEEN_RUNS_S,Block,CLOSE,DAYTIME,DETAIL,EPOCH,FAILURE,Fields,Gap,HEAD,"
-            "J_DONE_STAMP,J_LEGS,J_LINES,J_OP,J_PATH,J_QUEUE,J_RPC,J_SEND_STAMP,J_SERVER_LAST_STAMP,J_SERVER_PATH,"
-            "J_SERVER_RPC,J_SERVER_STAMP,J_SIZE,J_TIMES,J_URL,J_WALL,Joined,LEG,LEGS,LOCAL,LegStamp,MARK,MARKS,"
-            "Notice,NoticeKind,OPEN,Observation,PROGRESS,Progress,ROW,RUN,Record,Ref,SAME,SAMPLE,SILENCE,SPAN,"
-            "STEP,Severity,Span,Stamp,TABLE,TAIL,TOLD_PROBLEMS,TimeBase,UNDER_WAY,Update,YEARLESS,says_only_that"
-        ),
-        "stats": (
-            "CELLS,FEWEST_BLOCKS,Interval,RESAMPLES,Resampled,Summary,mean_change,median,percentile,"
-            "quantile_change,resample,slope,summarise"
-        ),
-        "text": "ESCAPES,evidence_text,masked,plain,may_contain_secret,without_secrets",
-        "toml_tables": "Table,read_toml,with_user_files",
-        "units": (
-            "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
-            "parse_duration,parse_number,plural_of,read_value"
-        ),
-    },
-)
+__getattr__ = lazy_face(__name__)

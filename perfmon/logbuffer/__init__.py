@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from .lines import EVERYTHING, Filter, Line, LogLevel, Place, Query
     from .reader import Page, View, read_back
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "buffer": "LogBuffer",
-        "lines": "EVERYTHING,Filter,Line,LogLevel,Place,Query",
-        "reader": "Page,View,read_back",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from .job import Cause, Profile, Straggler, read_profile
     from .trace import TraceError
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "analysis": "Gap,GpuUse,NamedRange",
-        "job": "Cause,Profile,Straggler,read_profile",
-        "trace": "TraceError",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -10,10 +10,4 @@ if TYPE_CHECKING:
     from .format import MAGIC, SUFFIX, Recording, open_recording
     from .writer import MAX_BYTES, RecordingWriter
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "format": "MAGIC,Recording,SUFFIX,open_recording",
-        "writer": "MAX_BYTES,RecordingWriter",
-    },
-)
+__getattr__ = lazy_face(__name__)

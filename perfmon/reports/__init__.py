@@ -15,15 +15,4 @@ if TYPE_CHECKING:
     from .profile_summary import profile_document, profile_markdown, profile_text
     from .snapshot_page import cleaned, render_page
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "files": "keep_what_was_read,save,write_analysis",
-        "json_report": "document,finding_document,json_object,json_text",
-        "nccl_comparison": "nccl_comparison_document,nccl_comparison_markdown,nccl_comparison_text",
-        "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
-        "nccl_summary": "nccl_document,nccl_markdown,nccl_text",
-        "profile_summary": "profile_document,profile_markdown,profile_text",
-        "snapshot_page": "cleaned,render_page",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .fleet import FOUND_S, Fleet, FleetOptions
     from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "copies": "HostCopy,Selection,copy_selected,manifest",
-        "discovery": "Discovery,describe,discover,discover_here,find_logs,requests_for,with_metrics",
-        "files": "Files",
-        "fleet": "FOUND_S,Fleet,FleetOptions",
-        "model": "HostState,Phase,RemoteSpec,at_home,parse_host,parse_remote",
-    },
-)
+__getattr__ = lazy_face(__name__)
