@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Callable
 from functools import cache
-
-_IMPORT = re.compile(r"^    from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
 def lazy_face(package: str) -> Callable[[str], object]:
@@ -21,14 +18,16 @@ def lazy_face(package: str) -> Callable[[str], object]:
     @cache
     def homes() -> dict[str, str]:
         """Return the module of every name."""
-        source = sys.modules[package].__loader__.get_source(package) or ""  # type: ignore[union-attr]
-        block = source.partition("if TYPE_CHECKING:\n")[2]
-        return {
-            name.split()[0]: module
-            for module, several, one in _IMPORT.findall(block)
-            for name in (several or one).split(",")
-            if name.strip()
-        }
+        found: dict[str, str] = {}
+        module = ""
+        with open(sys.modules[package].__file__ or "", encoding="utf-8") as source:
+            lines = source.read().partition("if TYPE_CHECKING:\n")[2].partition("\n__getattr__")[0].splitlines()
+        for line in lines:
+            names = line.partition("#")[0].strip()
+            if names.startswith("from "):
+                module, _, names = names.removeprefix("from ").partition(" import ")
+            found.update((name.split()[0], module) for name in names.strip("()").split(",") if name.strip())
+        return found
 
     def load(name: str) -> object:
         if name == "__all__":
