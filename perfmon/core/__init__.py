@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         moment,
         user_folder,
     )
+    from .credentials import mask, may_contain_secret, without_secrets
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
     from .intervals import (
         CHECKPOINT,
@@ -120,7 +121,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, may_contain_secret, plain, without_secrets
+    from .text import ESCAPES, evidence_text, plain
     from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,
@@ -144,6 +145,7 @@ __getattr__ = lazy_face(
         "config": (
             "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder"
         ),
+        "credentials": "mask,may_contain_secret,without_secrets",
         "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
         "intervals": (
             "CHECKPOINT,LostInterval,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"
@@ -161,7 +163,7 @@ __getattr__ = lazy_face(
             "CELLS,FEWEST_BLOCKS,Interval,RESAMPLES,Resampled,Summary,mean_change,median,percentile,"
             "quantile_change,resample,slope,summarise"
         ),
-        "text": "ESCAPES,evidence_text,plain,may_contain_secret,without_secrets",
+        "text": "ESCAPES,evidence_text,plain",
         "toml_tables": "Table,read_toml,with_user_files",
         "units": (
             "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"

@@ -1,4 +1,4 @@
-"""Hides credentials in blocks of log bytes without moving a byte: what `perfmon.core.text` calls a secret becomes
+"""Hides credentials in blocks of log bytes without moving a byte: what `perfmon.core.credentials` finds becomes
 stars.
 
 Looking at every line by itself would cost more than reading it, so a block is first searched for what no credential
@@ -15,13 +15,14 @@ from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from .text import CONTROLS, ESCAPES, SECRET_SHAPES, SECRET_WORDS, mask
+from .credentials import KEY_LINE_SIZES, SHAPE_RULES, WORD_RULES, mask
+from .text import CONTROLS, ESCAPES
 
-_DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"" + b"[;m0123456789"
+_DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"\\" + b"[;m0123456789"
 _LOWER = bytes(range(256)).lower()
 _ERASE = "k"
 """Rest of "erase line", ESC [ K, with which `grep` ends its colours."""
-_SHAPES = tuple(re.compile(shape.encode()) for _, shape in SECRET_SHAPES)
+_KEY_END = b"-----END "
 _FRAMES = re.compile(r"(\r)")
 _UNDECODED = re.compile(r"[\udc80-\udcff]")
 _UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
@@ -29,36 +30,36 @@ _UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
 
 def masked(data: bytes) -> bytes:
     """`data` of the same length, with every byte of a credential as a star; line ends stay where they are."""
-    numbers = set(_lines_with_words(data)) | set(_lines_with_shapes(data))
-    if not numbers:
-        return data
     lines = data.split(b"\n")
+    numbers = {*_lines_of_keys(lines), *_lines_with_words(data)}
     for number in numbers:
         lines[number] = _masked_line(lines[number])
-    return b"\n".join(lines)
+    return b"\n".join(lines) if numbers else data
 
 
 def _lines_with_words(data: bytes) -> Iterator[int]:
     folded = data.translate(_LOWER, _DROPPED)
-    hits = _words().find_matches_as_indexes(folded)
-    return _line_numbers(folded, [hit[1] for hit in hits])
+    words, signs = _search()
+    yield from _line_numbers(folded, [hit[1] for hit in words.find_matches_as_indexes(folded)])
+    yield from _line_numbers(data, [hit[1] for hit in signs.find_matches_as_indexes(data)])
+
+
+def _lines_of_keys(lines: list[bytes]) -> Iterator[int]:
+    """Yield the numbers of lines that may be of a key in PEM, and star the last one of a key, which is shorter."""
+    for number, line in enumerate(lines):
+        if len(line) in KEY_LINE_SIZES and b" " not in line.strip():
+            yield number
+        elif line.startswith(_KEY_END) and number and b" " not in (last := lines[number - 1].rstrip()):
+            lines[number - 1] = b"*" * len(last) + lines[number - 1][len(last) :]
+            yield number - 1
 
 
 @cache
-def _words() -> BytesAhoCorasick:
-    erased = [f"{word[:-1]}{_ERASE}{word[-1]}" for word in SECRET_WORDS if word[-1] in ":="]
-    words = (*SECRET_WORDS, *erased)
-    return BytesAhoCorasick(sorted({word.encode().translate(_LOWER, _DROPPED) for word in words}))
-
-
-def _lines_with_shapes(data: bytes) -> Iterator[int]:
-    for number in {hit[0] for hit in _signs().find_matches_as_indexes(data)}:
-        yield from _line_numbers(data, [match.start() for match in _SHAPES[number].finditer(data)])
-
-
-@cache
-def _signs() -> BytesAhoCorasick:
-    return BytesAhoCorasick([sign.encode() for sign, _ in SECRET_SHAPES])
+def _search() -> tuple[BytesAhoCorasick, BytesAhoCorasick]:
+    words = {word for group, _ in WORD_RULES for word in group}
+    erased = [f"{word[:-1]}{_ERASE}{word[-1]}" for word in words if word[-1] in ":="]
+    folded = sorted({word.encode().translate(_LOWER, _DROPPED) for word in (*words, *erased)})
+    return BytesAhoCorasick(folded), BytesAhoCorasick([sign.encode() for sign, _ in SHAPE_RULES])
 
 
 def _line_numbers(data: bytes, positions: Sequence[int]) -> Iterator[int]:
