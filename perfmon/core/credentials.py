@@ -32,7 +32,7 @@ _ACCESS = (
 )
 _LOGIN = (
     r"(?:pass(?:word|wd|phrase|code)|secret|credential)"
-    r"(?![\w-]{0,40}(?:path|file|dir|name|type|count|length|manager|policy)s?\b)[\w-]{0,40}"
+    r"(?![\w-]{0,24}(?:path|file|dir|name|type|count|length|manager|policy)s?\b)[\w-]{0,24}"
 )
 
 
@@ -80,18 +80,14 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     ),
     (("cookies",), r"(\bcookies['\"]?\s*[:=]\s*\{)[^}\n]{6,8000}"),
     (("bearer",), r"(\bbearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{12,}=*"),
-    (("curl",), r"(\bcurl(?:\s[^\n|]{0,2000}?)?\s(?:-u|--(?:proxy-)?user)[\s=]*['\"]?[^\s:'\"]{1,200}:)[^\s'\"]+"),
+    (("curl",), r"(\s(?:-u|--(?:proxy-)?user)[\s=]*['\"]?[^\s:'\"]{1,200}:)[^\s'\"]+"),
     (("wandblogin",), r"(\bwandb\s+login\s(?:\s*--?[\w-]{1,40}(?:=\S+)?\s){0,4}\s*['\"]?)[\w-]{16,}"),
     (("sshpass",), r"(\bsshpass\s+-p\s*['\"]?)(?!-)[^\s'\"]+"),
-    (("dockerlogin",), r"(\bdocker\s+login\s[^\n|]{0,400}?-p\s*['\"]?)[^\s'\"]+"),
-    (("redis-cli",), r"(\bredis-cli\s[^\n|]{0,400}?-a\s+['\"]?)[^\s'\"]+"),
-    (("mysql",), r"(\bmysql\w{0,10}(?:\s+-{1,2}\w\S{0,100}(?:\s+[^\s-]\S{0,100})?){0,8}\s+-p['\"]?)[^\s'\"]+"),
+    (("dockerlogin",), r"(\s(?-i:-p)\s*['\"]?)[^\s'\"]+"),
+    (("redis-cli",), r"(\s(?-i:-a)\s+['\"]?)[^\s'\"]+"),
+    (("mysql-", "mysqldump-", "mysqladmin-"), r"(\s(?-i:-p)['\"]?)(?!assword)[^\s'\"]+"),
     (_QUERY_WORDS, rf"([?&](?:{_QUERY})=)[^\s'\"&#;]{{6,}}"),
     (("machine",), r"(\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+)\S+"),
-    (
-        ("tokenis", "passwordis", "keyis"),
-        rf"(\b(?:token|password|api[ _-]?key)\s+is:?\s+['\"]?){_DIGIT}[^\s'\",;&]{{6,}}",
-    ),
 )
 """Words that a line has in lower case and without blanks and quotes; a regex, in which case does not matter."""
 
@@ -100,6 +96,10 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
     ("--", rf"(?i)({_FLAG}(?:passw(?:or)?d|passphrase|secret|pwd){_FLAG_SIGN}){_NO_VALUE}{_value(3)}"),
     ("--", rf"(?i)({_FLAG}(?:{_KEY}|token){_FLAG_SIGN}){_NO_VALUE}{_NO_NUMBER}{_value(6)}"),
     ("--", rf"(?i)({_FLAG}key{_FLAG_SIGN}){_NO_PATH}{_DIGIT}{_NO_NUMBER}[\w+/=-]{{8,}}"),
+    *(
+        (sign, rf"(?i)(\b(?:token|password|api[ _-]?key)\s+is:?\s+['\"]?){_DIGIT}[^\s'\",;&]{{6,}}")
+        for sign in ("oken is", "assword is", "ey is")
+    ),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://[^\s/:@'\"]{0,200}:)[^\s/'\"]+(?=@[\w\[.-])"),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://)[^\s/:@'\"]{16,}(?=@)"),
     ("hooks.slack.com/", r"(hooks\.slack\.com/[a-z]{1,20}/)[\w/-]{16,}"),
@@ -159,6 +159,8 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
 )
 """A literal that every match contains, as it is; a regex."""
 
+COMMON = {"--": r"--(?!-)[\w-]{0,40}(?i:token|key|secret|passw|passp|pwd)", "://": r"://[^\s/@]*@"}
+"""Literals that many ordinary lines contain, each with a regex that fewer of them match."""
 _WORDS = [(word, number) for number, (words, _) in enumerate(WORD_RULES) for word in words]
 """Each word, and the number of its rule."""
 _BLANKS_AND_QUOTES = str.maketrans("", "", "'\"\\")
@@ -182,8 +184,6 @@ def credential_spans(text: str) -> list[tuple[int, int]]:
 
 def may_contain_secret(text: str) -> bool:
     """Return False if no line of `text` can contain a credential: nearly always, and much cheaper than the rules."""
-    if not text.isascii():  # upper and lower case are not that simple there
-        return True
     words, signs = _search()
     return (
         bool(signs.find_matches_as_indexes(text))
@@ -205,7 +205,8 @@ def mask(text: str) -> str:
 
 
 def _replaced(text: str, stars: Callable[[int], str]) -> str:
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for begin, end in credential_spans(text):
         parts += text[at:begin], stars(end - begin)
         at = end
@@ -223,8 +224,6 @@ def _folded(text: str) -> str:
 
 def _rules_for(text: str) -> Iterable[int]:
     """Yield the numbers of the rules whose words or literals are in a line."""
-    if not text.isascii():
-        return range(len(WORD_RULES) + len(SHAPE_RULES))
     words, signs = _search()
     by_words = {_WORDS[hit[0]][1] for hit in words.find_matches_as_indexes(_folded(text), overlapping=True)}
     by_signs = {len(WORD_RULES) + hit[0] for hit in signs.find_matches_as_indexes(text, overlapping=True)}
@@ -240,5 +239,5 @@ def _search() -> tuple[AhoCorasick, AhoCorasick]:
 def _compiled(number: int) -> re.Pattern[str]:
     """Compile a rule for the first line that may need it."""
     if number < len(WORD_RULES):
-        return re.compile(WORD_RULES[number][1], re.IGNORECASE)
-    return re.compile(SHAPE_RULES[number - len(WORD_RULES)][1])
+        return re.compile(WORD_RULES[number][1], re.IGNORECASE | re.ASCII)
+    return re.compile(SHAPE_RULES[number - len(WORD_RULES)][1], re.ASCII)

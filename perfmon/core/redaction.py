@@ -15,7 +15,7 @@ from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from .credentials import KEY_LINE_SIZES, SHAPE_RULES, WORD_RULES, mask
+from .credentials import COMMON, KEY_LINE_SIZES, SHAPE_RULES, WORD_RULES, mask
 from .text import CONTROLS, ESCAPES
 
 _DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"\\" + b"[;m0123456789"
@@ -23,6 +23,7 @@ _LOWER = bytes(range(256)).lower()
 _ERASE = "k"
 """Rest of "erase line", ESC [ K, with which `grep` ends its colours."""
 _KEY_END = b"-----END "
+_COMMON = {sign.encode(): re.compile(regex.encode()) for sign, regex in COMMON.items()}
 _FRAMES = re.compile(r"(\r)")
 _UNDECODED = re.compile(r"[\udc80-\udcff]")
 _UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
@@ -42,6 +43,9 @@ def _lines_with_words(data: bytes) -> Iterator[int]:
     words, signs = _search()
     yield from _line_numbers(folded, [hit[1] for hit in words.find_matches_as_indexes(folded)])
     yield from _line_numbers(data, [hit[1] for hit in signs.find_matches_as_indexes(data)])
+    for literal, regex in _COMMON.items():
+        if literal in data:
+            yield from _line_numbers(data, [match.start() for match in regex.finditer(data)])
 
 
 def _lines_of_keys(lines: list[bytes]) -> Iterator[int]:
@@ -59,7 +63,7 @@ def _search() -> tuple[BytesAhoCorasick, BytesAhoCorasick]:
     words = {word for group, _ in WORD_RULES for word in group}
     erased = [f"{word[:-1]}{_ERASE}{word[-1]}" for word in words if word[-1] in ":="]
     folded = sorted({word.encode().translate(_LOWER, _DROPPED) for word in (*words, *erased)})
-    return BytesAhoCorasick(folded), BytesAhoCorasick([sign.encode() for sign, _ in SHAPE_RULES])
+    return BytesAhoCorasick(folded), BytesAhoCorasick([sign.encode() for sign, _ in SHAPE_RULES if sign not in COMMON])
 
 
 def _line_numbers(data: bytes, positions: Sequence[int]) -> Iterator[int]:

@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .discovery import Discovery, describe, discover, discover_here, find_logs, requests_for, with_metrics
-    from .fetch import HostCopy, manifest
+    from .fetch import HostCopy, manifest, redact
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions
     from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
@@ -18,7 +18,7 @@ __getattr__ = lazy_face(
     __name__,
     {
         "discovery": "Discovery,describe,discover,discover_here,find_logs,requests_for,with_metrics",
-        "fetch": "HostCopy,manifest",
+        "fetch": "HostCopy,manifest,redact",
         "files": "Files",
         "fleet": "FOUND_S,Fleet,FleetOptions",
         "model": "HostState,Phase,RemoteSpec,at_home,parse_host,parse_remote",
