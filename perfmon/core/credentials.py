@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
-from ahocorasick_rs import AhoCorasick
+if TYPE_CHECKING:
+    from ahocorasick_rs import AhoCorasick
 
 _END = r"(?=[\s'\",;&)\]}\\]|$)"
 _NO_VALUE = (
@@ -232,6 +234,8 @@ def _rules_for(text: str) -> Iterable[int]:
 
 @cache
 def _search() -> tuple[AhoCorasick, AhoCorasick]:
+    from ahocorasick_rs import AhoCorasick
+
     return AhoCorasick([word for word, _ in _WORDS]), AhoCorasick([sign for sign, _ in SHAPE_RULES])
 
 
