@@ -67,7 +67,7 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     (("token:", "token="), rf"({_ACCESS}{_SIGN}){_NO_VALUE}{_NO_NUMBER}{_value(6)}"),
     (
         ("token:", "token="),
-        rf"((?<![\w-])(?![\w-]{{0,40}}{_SPECIAL}[_-]token)(?:[\w-]{{0,40}}[_-])?token{_SIGN})"
+        rf"((?<![\w-])(?![\w-]{{0,40}}{_SPECIAL}[_-]token)[\w-]{{0,40}}token{_SIGN})"
         rf"{_NO_VALUE}{_NO_NUMBER}(?:{_DIGIT}|(?=[^\s'\",;&]{{20}})){_value(6)}",
     ),
     (
