@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         replacing,
         user_folder,
     )
+    from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
     from .intervals import (
         CHECKPOINT,
@@ -122,7 +123,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, masked, may_contain_secret, plain, without_secrets
+    from .text import ESCAPES, plain
     from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,
