@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
     from .run_view import logs_of, tells_of
-    from .runs import Boundary
+    from .runs import Boundary, last_run_line
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap
@@ -39,7 +39,7 @@ __getattr__ = lazy_face(
         "run_boundaries": "set_forward",
         "run_facts": "View,component_states",
         "run_view": "logs_of,tells_of",
-        "runs": "Boundary",
+        "runs": "Boundary,last_run_line",
         "sentences": "fill",
         "signatures": "Example,Signature,load_signature,load_signatures",
         "silence": "announced_shutdown,usual_gap",
