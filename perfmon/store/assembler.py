@@ -127,6 +127,7 @@ class Assembler:
                 self._end_table(self._tables.end(source))  # before time advances
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
+                self._paces.move(source, clock.rebased)
                 shift_source(self.store, state, clock)
             if time is None:
                 time, state.undated = state.pseudo, True
@@ -136,6 +137,8 @@ class Assembler:
                 self._undated = held is not None and held[0] == (stamp, mono)
                 ahead = held[1] if held is not None and self._undated else 0.0
                 self._by_bars[source] = ((stamp, mono), ahead)
+                if state.last is None and state.undated:  # its first clock also dates the bars before it
+                    self._paces.move(source, time + ahead - state.pseudo)
                 time = extend_extent(self.store, state, time + ahead, early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:

@@ -164,7 +164,8 @@ def _read_bar(body: str) -> Values:
 
 _SETTINGS = re.compile(
     r"(?:[^\w\s]{1,4} ?)?(?:(?:args?|arguments|config|parameters|opts?|options|settings|hparams)\s?[:=]{0,2}\s{0,4})?"
-    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device)",
+    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device"
+    r"|Py(?:Torch|thon)(?: version)? ?[:=]|(?:Global |Random )?seeds? (?:is |was )?set to\b|CUDA available\b)",
     re.IGNORECASE,
 )
 _PLANNED = re.compile(
@@ -314,7 +315,9 @@ PREFIX = {
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s{0,4}\d{1,5}: ",
     "ray, vLLM": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\))?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
-    "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
+    "docker-compose, torchx": (
+        r"(?!(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL)\b)[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s"
+    ),
     "container-time": (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
         r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
@@ -342,9 +345,12 @@ _PLACE_IN_SOURCE = (
     r"|[\w.<>]{1,80}:[\w.<>]{1,80}:\d+(?= - ))"
 )
 _LEVELS = r"\[?\s{0,8}(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL)\s{0,8}\]?(?=[\s:|\-\]])"
+_NAME_IN_BRACKETS = r"\[[A-Za-z_][\w.]{0,80}+\]"
+_NAME_BEHIND = rf"{_NAME_IN_BRACKETS}\s-\s|(?:__main__|[a-z_]\w{{0,40}}+(?:\.\w{{1,40}}+){{1,6}})\s(?:\||-)\s"
 LEVEL = re.compile(
     r"(?:\s?std(?:out|err) [FP](?=\s))?"  # of a container's own stamp
-    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s))?{_LEVELS}(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*))?"
+    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
+    rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"
 )
 """Between a header and the message: the logger's name, level and place in the source."""
