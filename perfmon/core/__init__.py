@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         TAIL,
         TOLD_PROBLEMS,
         UNDER_WAY,
+        UPTIME,
         YEARLESS,
         Block,
         Fields,
@@ -154,7 +155,7 @@ __getattr__ = lazy_face(
             "J_DONE_STAMP,J_LEGS,J_LINES,J_OP,J_PATH,J_QUEUE,J_RPC,J_SEND_STAMP,J_SERVER_LAST_STAMP,J_SERVER_PATH,"
             "J_SERVER_RPC,J_SERVER_STAMP,J_SIZE,J_TIMES,J_URL,J_WALL,Joined,LEG,LEGS,LOCAL,LegStamp,MARK,MARKS,"
             "Notice,NoticeKind,OPEN,Observation,PROGRESS,Progress,ROW,RUN,Record,Ref,SAME,SAMPLE,SILENCE,SPAN,"
-            "STEP,Severity,Span,Stamp,TABLE,TAIL,TOLD_PROBLEMS,TimeBase,UNDER_WAY,Update,YEARLESS,says_only_that"
+            "STEP,Severity,Span,Stamp,TABLE,TAIL,TOLD_PROBLEMS,TimeBase,UNDER_WAY,UPTIME,Update,YEARLESS,says_only_that"
         ),
         "redaction": "masked",
         "stats": (

@@ -313,12 +313,15 @@ PREFIX = {
     "raylet": r"\((?:raylet|gcs_server|autoscaler [+\dhms]++)\)\s",
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s{0,4}\d{1,5}: ",
-    "ray, vLLM": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
+    "ray, vLLM": (
+        r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
+    ),
     "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
     "container-time": (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
         r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
     ),
+    "llama.cpp router": r"\[\d{4,5}\]\s(?=\d{1,6}\.[0-5]\d\.\d{3}\.\d{3} |/)",
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
