@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap
-    from .stalls import overdue_s
+    from .stalls import overdue_s, waiting_lines
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
 
 __getattr__ = lazy_face(
@@ -43,7 +43,7 @@ __getattr__ = lazy_face(
         "sentences": "fill",
         "signatures": "Example,Signature,load_signature,load_signatures",
         "silence": "announced_shutdown,usual_gap",
-        "stalls": "overdue_s",
+        "stalls": "overdue_s,waiting_lines",
         "tracks": "EMPTY,Item,SPAN_METRICS,START_SPANS,Track,UPDATE,UPDATE_METRICS,update_values",
     },
 )

@@ -42,6 +42,7 @@ from perfmon.rules import (
     find,
     is_past_clock,
     overdue_s,
+    waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store
 
@@ -181,7 +182,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state
-    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
     return Assessment.HEALTHY
 
