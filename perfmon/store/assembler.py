@@ -408,6 +408,8 @@ class Assembler:
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
         elif cause == "chained":
             self.store.progress.chained(state.index, place_of(fields), ref.line)
+        elif cause == "backtrace":
+            self.store.progress.backtrace(state.index, ref.line, fields)
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 
