@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap
-    from .stalls import overdue_s
+    from .stalls import overdue_s, waiting_lines
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
 
 __getattr__ = lazy_face(__name__)

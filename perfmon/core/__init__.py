@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         TAIL,
         TOLD_PROBLEMS,
         UNDER_WAY,
+        UPTIME,
         YEARLESS,
         Block,
         Fields,

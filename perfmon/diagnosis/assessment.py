@@ -43,6 +43,7 @@ from perfmon.rules import (
     is_past_clock,
     last_run_line,
     overdue_s,
+    waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store
 
@@ -182,7 +183,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state
-    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
     return Assessment.HEALTHY
 

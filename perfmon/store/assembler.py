@@ -30,6 +30,7 @@ from perfmon.core import (
     STEP,
     TABLE,
     UNDER_WAY,
+    UPTIME,
     Fields,
     Observation,
     Record,
@@ -125,6 +126,8 @@ class Assembler:
                 continue
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
+            if stamp is not None and stamp[0] == UPTIME:
+                stamp, mono = None, stamp[1]  # noqa: PLW2901 - a clock that tells no time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._paces.move(source, clock.rebased)
@@ -408,6 +411,8 @@ class Assembler:
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
         elif cause == "chained":
             self.store.progress.chained(state.index, place_of(fields), ref.line)
+        elif cause == "backtrace":
+            self.store.progress.backtrace(state.index, ref.line, fields)
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 

@@ -314,7 +314,9 @@ PREFIX = {
     "raylet": r"\((?:raylet|gcs_server|autoscaler [+\dhms]++)\)\s",
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s{0,4}\d{1,5}: ",
-    "ray, vLLM": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\))?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
+    "ray, vLLM": (
+        r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
+    ),
     "docker-compose, torchx": (
         r"(?!(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL)\b)[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s"
     ),
@@ -322,6 +324,7 @@ PREFIX = {
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
         r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
     ),
+    "llama.cpp router": r"\[\d{4,5}\]\s(?=\d{1,6}\.[0-5]\d\.\d{3}\.\d{3} |/)",
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
@@ -335,7 +338,7 @@ PREFIX = {
 NAMED = re.compile(
     r"\[(?:rank|RANK|Rank) ?(?P<rank>\d+)\]|\[(?:[\w.-]+@)?\d+,(?P<mpi_rank>\d+)\]<std|^\s{0,4}(?P<task>\d{1,5}): |"
     r"\[[A-Za-z_]+(?P<local_rank>\d+)\]:|\brank=(?P<named_rank>\d+)|\bpid=(?P<pid>\d+)|\bip=(?P<ip>[\d.a-fA-F:]+)|"
-    r"\((?P<actor>[A-Za-z_][\w.:<>-]*)(?=[ (])|^(?P<host>[A-Za-z][\w.-]*\d[\w.-]*):\s|"
+    r"\((?P<actor>[A-Za-z_][\w.:<>-]*)(?=[ (\[])|^(?P<host>[A-Za-z][\w.-]*\d[\w.-]*):\s|"
     r"\d(?P<engine>(?: [A-Z]{2}\d+)+)\]|\d\d:\d\d\S* (?P<unit_host>[A-Za-z0-9][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): "
 )
 """Names in prefixes and headers: the place of a failure. The first one of a kind counts, but for processes:
