@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         BEGINS_WITH,
         BETWEEN_RUNS_S,
         CLOSE,
+        COUNTED,
         DAYTIME,
         DETAIL,
         EPOCH,

@@ -125,6 +125,10 @@ SAME = 13
 """(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, say
 the same in the same second; no line between them says anything else. The last observation of its record."""
 
+COUNTED = 14
+"""(COUNTED, metric: str, total: float, group: str, key: str): of what counts from a start, the rate a second is a
+sample of the group; counters of several keys grow independently."""
+
 Observation = tuple[Any, ...]
 
 

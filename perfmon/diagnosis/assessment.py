@@ -38,6 +38,7 @@ from perfmon.rules import (
     Found,
     Signature,
     View,
+    bands_of,
     component_states,
     find,
     is_past_clock,
@@ -204,7 +205,7 @@ def view_of(
     shifts = {index: shift for index, shift in alignment.shifts.items() if shift}
     view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE, alignment.guessed)
     view.present, view.recent = present, recent
-    view.bands = knowledge.bands.holding(view.has_any).with_async_level(_async_level(view, knowledge))
+    view.bands = bands_of(store, knowledge.bands).with_async_level(_async_level(view, knowledge))
     return view
 
 

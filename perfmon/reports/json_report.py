@@ -155,6 +155,10 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "evidence": [_fields(line, "source", "line", "text") for line in finding.evidence],
         "confidence": finding.confidence,
         "conditions": [_fields(condition, "text", "held") for condition in finding.conditions],
+        "hypotheses": [
+            _fields(one, "signature", "title", "standing", "supporting", "contradicting", "unseen")
+            for one in finding.hypotheses
+        ],
         **_fields(finding, "confused_with", "explained_by", "unseen"),
     }
 

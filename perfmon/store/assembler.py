@@ -15,6 +15,7 @@ from perfmon.core import (
     BEGINS_WITH,
     BETWEEN_RUNS_S,
     CLOSE,
+    COUNTED,
     DETAIL,
     FAILURE,
     LEG,
@@ -41,7 +42,7 @@ from perfmon.core import (
 from perfmon.sources import SourceClock
 
 from .axis import extend_extent, record_gap, shift_source
-from .counters import Paces, StepSources, of_total
+from .counters import Paces, StepSources, Totals, of_total
 from .progress import Failure, RunMark, place_of
 from .source_state import SourceState
 from .store import Store
@@ -80,7 +81,7 @@ class Assembler:
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
-        self._paces, self._step_sources = Paces(), StepSources()
+        self._paces, self._step_sources, self._totals = Paces(), StepSources(), Totals()
         self._pattern = 0
         """The pattern of the current line."""
         self._bars: dict[int, Observation] = {}
@@ -106,12 +107,13 @@ class Assembler:
             CLOSE: self._closed,
             STEP: self._step,
             MARK: self._mark,
-            TABLE: self._table,
+            TABLE: self._tables.begin,
             ROW: self._row,
             PROGRESS: self._progress,
             FAILURE: self._failure,
             DETAIL: self._detail,
             RUN: self._run,
+            COUNTED: self._counted,
         }
 
     def ingest(self, state: SourceState, clock: SourceClock, records: Sequence[Record], line_base: int = 0) -> None:
@@ -257,9 +259,10 @@ class Assembler:
             span = self._open.pop(slot) if slot is not None else None
         duration = fields.pop("duration_s", None)
         metric = fields.pop("metric", None)
-        if span is None and duration is None:
-            return
+        time -= float(fields.pop("before_s", 0.0))
         if span is None:
+            if duration is None:
+                return
             took = float(duration or 0.0)
             adds = state.clockless and not self.store.progress.has_shown(state.index, time, ref.line, took)
             start = time if adds else time - took
@@ -423,8 +426,11 @@ class Assembler:
     def _mark(self, _state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
         self.store.mark(observation[1], observation[3], time, observation[2], ref, text)
 
-    def _table(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
-        self._tables.begin(state, time, ref, observation, text)
+    def _counted(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, metric, total, group, key = observation
+        rate = None if state.clockless else self._totals.rate((state.index, metric, group, key), time, total)
+        if rate is not None:
+            self.store.sample(metric, group, time, rate, ref, text)
 
     def _row(self, _state: SourceState, _time: float, ref: Ref, observation: Observation, text: str) -> None:
         self._tables.row(ref, observation[1], text)
