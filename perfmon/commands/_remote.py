@@ -200,12 +200,6 @@ def connect(
     return fleet
 
 
-def connect_quietly(remote: Sequence[RemoteSpec]) -> Fleet:
-    """Connects with the default options. Raises ConnectError when no host answers."""
-    options = argparse.Namespace(ssh_config=None, accept_new=False)
-    return connect(options, remote, history=HISTORY)
-
-
 def print_missing(fleet: Fleet) -> None:
     """Names what was wanted of hosts that were connected, and never was there."""
     for host in fleet.hosts:
