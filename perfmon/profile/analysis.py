@@ -94,11 +94,9 @@ class GpuUse:
 
 def evaluate(trace: Trace, long_gap: int = LONG_GAP_NS) -> list[GpuUse]:
     """The use of every GPU of a trace."""
-    last_step = max(trace.steps, default=None) if len(trace.steps) > 1 else None
-    cut = trace.steps[last_step][0] if last_step is not None else None
     found = []
     for device, work in sorted(trace.gpus.items()):
-        rows = _complete(work, trace, cut)
+        rows = _complete(work, trace)
         if rows:
             found.append(_evaluate(trace, device, work, rows, long_gap))
     return found
@@ -115,15 +113,24 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     return sorted(found, key=lambda one: one.total, reverse=True)
 
 
-def _complete(work: GpuWork, trace: Trace, cut: int | None) -> list[int]:
+def _complete(work: GpuWork, trace: Trace) -> list[int]:
     """The rows of a GPU by start, of several steps without the work of the last one: the profiler cuts that off.
 
-    Work without a launch in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis does.
+    Work whose launch is not in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis
+    does; work that names no launch belongs to the step in which it runs.
     """
-    rows = list(range(len(work.start)))
-    if cut is not None:
+    rows: Iterable[int] = range(len(work.start))
+    if (cut := trace.last_step) is not None:
         launches = trace.launches
-        rows = [row for row in rows if (call := launches.get(work.correlation[row])) is not None and call[0] < cut]
+        rows = [
+            row
+            for row in rows
+            if (
+                work.start[row] < cut
+                if (number := work.correlation[row]) < 0
+                else (call := launches.get(number)) is not None and call[0] < cut
+            )
+        ]
     return sorted(rows, key=lambda row: (work.start[row], work.end[row]))
 
 

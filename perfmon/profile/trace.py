@@ -96,6 +96,10 @@ class Trace:
     events: int = 0
     notes: list[str] = field(default_factory=list)
     """What was lost, in sentences."""
+    last_step: int | None = None
+    """Start of the last step of several."""
+    _steps: dict[str, int] = field(default_factory=dict)
+    _streamless: dict[int, GpuWork] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _threads: dict[object, int] = field(default_factory=dict)
 
@@ -119,6 +123,23 @@ class Trace:
     def work(self, device: int) -> GpuWork:
         """The work of a device."""
         return self.gpus.setdefault(device, GpuWork())
+
+    def streamless(self, device: int) -> GpuWork:
+        """The work of a device that has no stream."""
+        return self._streamless.setdefault(device, GpuWork())
+
+    def step(self, name: str, start: int) -> None:
+        """A step of the profiler: of the host, or what the GPU did of it."""
+        self._steps[name] = max(start, self._steps.get(name, start))
+
+    def settle(self) -> None:
+        """Complete the trace after its last event.
+
+        Work without a stream counts only where none has one: else it is work of another engine, that others contain.
+        """
+        self.gpus = self.gpus or self._streamless
+        if len(self._steps) > 1:
+            self.last_step = max(self._steps.values())
 
     def copy(self, device: int, interval: Interval, size: int, *, pageable: bool) -> None:
         """A copy from the host to a device."""
