@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, total, union
+from .shares import Shares, periods, shares_of
+from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, minus, total, union
 
 LONG_GAP_NS = 1_000_000
 """Gaps from one millisecond on are listed: shorter ones are between launches."""
@@ -83,8 +84,12 @@ class GpuUse:
     long_gaps_ns: int = 0
     during_gaps: list[tuple[str, int]] = field(default_factory=list)
     """Operations of the host in all long gaps, the longest first."""
-    collectives: list[tuple[str, int]] = field(default_factory=list)
-    """Name and duration of each kernel that communicates, by start."""
+    collectives: list[tuple[str, int, int]] = field(default_factory=list)
+    """Name, start and duration of each kernel that communicates, by start."""
+    parts: list[Shares] = field(default_factory=list)
+    """The steps, or other parts of the time, in order."""
+    lanes: dict[str, list[Interval]] = field(default_factory=dict)
+    """The time of each kind of work, for a picture: disjoint, ascending."""
 
     @property
     def idle(self) -> int:
@@ -145,23 +150,71 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     idle = gaps(busy)
     streams = _breakdown(trace, work, rows)
     mean, most = _queue(trace, work, rows)
-    loader, stepped = _loader(trace, busy, max(work.end))
+    waits, stepped = _loader(trace, busy, max(work.end))
     host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
+    stalls = common(union(trace.syncs), idle)
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
         total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
-        host, kernel, other,
-        total(common(union(trace.syncs), idle)), loader, stepped,
-        trace.pageable_bytes.get(device, 0), trace.copied_bytes.get(device, 0),
-        total(union(trace.pageable.get(device, []))), mean, most, streams,
+        host, kernel, other, total(stalls), None if waits is None else total(waits), stepped,
+        sum(one[2] for one in trace.copies.get(device, []) if one[4]), sum(one[2] for one in trace.copies.get(device, [])),
+        total(union((one[0], one[1]) for one in trace.copies.get(device, []) if one[4])), mean, most, streams,
     )  # fmt: skip
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
     names = trace.names
     use.collectives = [
-        (names[work.name[row]], work.end[row] - work.start[row]) for row in rows if work.kind[row] == COMMUNICATION
+        (names[work.name[row]], work.start[row], work.end[row] - work.start[row])
+        for row in rows
+        if work.kind[row] == COMMUNICATION
     ]
+    late = _late(trace, work, rows, idle)
+    fed = _fed(trace, device, by_kind[COMPUTE])
+    use.lanes = {
+        "compute": by_kind[COMPUTE], "communication": by_kind[COMMUNICATION],
+        "copies": union([*by_kind[COPY], *by_kind[MEMSET]]), "idle": idle,
+        "launched late": late, "sync stall": stalls, "data loading": waits or [],
+    }  # fmt: skip
+    use.parts = shares_of(
+        periods(trace, start, start + span),
+        {
+            "idle": idle,
+            "late": late,
+            "launch": minus(minus(late, waits or []), fed),
+            "data": waits,
+            "communication": by_kind[COMMUNICATION],
+            "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
+            "fed": fed,
+            "sync": stalls,
+        },
+        trace.copies.get(device, []),
+    )
     return use
+
+
+def _late(trace: Trace, work: GpuWork, rows: Sequence[int], idle: Sequence[Interval]) -> list[Interval]:
+    """The gaps of a GPU whose next work was launched after they began."""
+    first: dict[int, int] = {}
+    for row in rows:
+        first.setdefault(work.start[row], row)
+    found = []
+    for gap in idle:
+        call = trace.launches.get(work.correlation[first[gap[1]]])
+        if call is not None and call[0] > gap[0]:
+            found.append(gap)
+    return found
+
+
+def _fed(trace: Trace, device: int, compute: Sequence[Interval]) -> list[Interval]:
+    """The time in which data go from the host to the GPU and nothing computes.
+
+    A copy from pageable memory includes its call, in which the host first moves the data to a buffer.
+    """
+    held = []
+    for start, end, _, correlation, pageable in trace.copies.get(device, []):
+        call = trace.launches.get(correlation) if pageable else None
+        held.append((start if call is None else min(start, call[0]), end))
+    return minus(union(held), compute)
 
 
 def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tuple[int, int, int]]:
@@ -204,7 +257,7 @@ def _queue(trace: Trace, work: GpuWork, rows: Sequence[int]) -> tuple[float, int
     return (summed / count if count else 0.0), most
 
 
-def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | None, int]:
+def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Interval] | None, int]:
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
@@ -212,8 +265,7 @@ def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | Non
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
     waits = common(union(trace.loads), steps)
     calls = union((start, end) for start, end, _ in trace.launches.values())
-    hidden = union([*common(waits, busy), *common(waits, calls)])
-    return total(waits) - total(hidden), total(steps)
+    return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
 
 
 def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:

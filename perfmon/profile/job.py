@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perfmon.core import UsageError, plain
+from perfmon.core import UsageError
 
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
 from .kineto import read_kineto
 from .nsys import read_nsys
-from .trace import BLOCKING, LOADER, TraceError
+from .shares import PARTS
+from .trace import TraceError
+
+if TYPE_CHECKING:
+    from perfmon.core import Config
+    from perfmon.diagnosis import Finding
 
 _KINETO, _NSYS = (".json", ".json.gz"), (".sqlite",)
-_LEAST = 0.02
-"""Share of the time from which on a reason for idle time is worth a line."""
-_PAGEABLE_LEAST = 0.5
-"""Share of the copied bytes from which on the memory that they come from is a reason."""
 _TOGETHER = 8
 """Collectives that ranks must have in common before one of them can be the last."""
-_LAST_LEAST = 0.5
-"""Share of the caused wait of the rank that is named; what the others cause must be far less."""
-_FAR = 3.0
-_EXPLAINED = re.compile(rf"outside of operations|{LOADER.pattern}|{BLOCKING.pattern}")
-"""Names of host work that other causes are about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A reason why GPUs do not compute, with its share of their time."""
-
-    name: str
-    share: float
-    """Of the time of all GPUs that were traced."""
-    evidence: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Straggler:
-    """The rank that is the last to arrive in collectives: its kernels are the shortest, the others wait in theirs."""
-
-    rank: int
-    share: float
-    """Of the wait in all collectives that the ranks have in common."""
-    wait_ns: int
-    collectives: int
+_LEAST_OF_PART = 4
 
 
 @dataclass(slots=True)
@@ -59,10 +34,8 @@ class Profile:
     """The evaluation of all traces."""
 
     gpus: list[GpuUse] = field(default_factory=list)
-    causes: list[Cause] = field(default_factory=list)
-    """The largest first."""
+    findings: tuple[Finding, ...] = ()
     ranges: list[NamedRange] = field(default_factory=list)
-    straggler: Straggler | None = None
     notes: list[str] = field(default_factory=list)
     """What was not evaluated, in sentences."""
     events: int = 0
@@ -79,7 +52,10 @@ class _File:
 
 
 def read_profile(
-    paths: Iterable[Path], long_gap: int = LONG_GAP_NS, progress: Callable[[int, int], None] = lambda done, size: None
+    paths: Iterable[Path],
+    long_gap: int = LONG_GAP_NS,
+    progress: Callable[[int, int], None] = lambda done, size: None,
+    config: Config | None = None,
 ) -> Profile:
     """Evaluate trace files; folders are searched for them. Progress is in bytes: those done, and all.
 
@@ -127,8 +103,9 @@ def read_profile(
     seats = Counter((use.rank, use.device) for use in found.gpus if use.rank is not None)
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
         found.notes.append(f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone")
-    found.straggler = _straggler(found.gpus)
-    found.causes = _causes(found.gpus, found.straggler)
+    from .signals import find  # loads the rule engine
+
+    found.findings = find(found, config)
     return found
 
 
@@ -180,99 +157,38 @@ def _evaluate(path: Path, long_gap: int) -> _File:
     return found
 
 
-def _straggler(uses: Sequence[GpuUse]) -> Straggler | None:
-    """The rank whose kernels are the shortest in nearly all waiting; clocks of hosts do not matter for that."""
-    of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
+def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
+    """Of each part of the collectives that all ranks have in common, the rank that is the last to arrive.
+
+    The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that. Its speed
+    is a percentage: the part of the time that would be left if it came with the others.
+    """
+    of_rank = {use.rank: use for use in uses if use.rank is not None}
     if len(of_rank) < 2 or len(of_rank) != len(uses):
-        return None
-    series: dict[int, dict[str, list[int]]] = {}
-    for rank, held in of_rank.items():
-        series[rank] = defaultdict(list)
-        for name, duration in held:
-            series[rank][name].append(duration)
-    counts = [{name: len(durations) for name, durations in named.items()} for named in series.values()]
+        return []
+    named = {rank: _by_name(use) for rank, use in of_rank.items()}
+    counts = [{name: len(held) for name, held in one.items()} for one in named.values()]
     if any(one != counts[0] for one in counts) or sum(counts[0].values()) < _TOGETHER:
-        return None
-    caused = Counter[int]()
-    for name, count in counts[0].items():
-        for at in range(count):
-            durations = {rank: series[rank][name][at] for rank in series}
+        return []
+    first = next(iter(of_rank))
+    order = sorted((at[0], name, number) for name, held in named[first].items() for number, at in enumerate(held))
+    parts = min(PARTS, len(order) // _LEAST_OF_PART)
+    span = max(use.span for use in uses) / parts
+    found = []
+    for part in range(parts):
+        caused = Counter[int]()
+        for _, name, number in order[part * len(order) // parts : (part + 1) * len(order) // parts]:
+            durations = {rank: named[rank][name][number][1] for rank in named}
             last = min(durations, key=lambda rank: durations[rank])
-            caused[last] += sum(durations.values()) - len(durations) * durations[last]
-    ranked = caused.most_common(2)
-    whole = caused.total()
-    if not whole or ranked[0][1] < _LAST_LEAST * whole or (len(ranked) > 1 and ranked[0][1] < _FAR * ranked[1][1]):
-        return None
-    return Straggler(ranked[0][0], ranked[0][1] / whole, ranked[0][1], sum(counts[0].values()))
+            caused[last] += (sum(durations.values()) - len(durations) * durations[last]) // (len(durations) - 1)
+        rank, wait = caused.most_common(1)[0]
+        found.append((rank, 100.0 * (1.0 - min(1.0, wait / span))))
+    return found
 
 
-def _causes(uses: Sequence[GpuUse], straggler: Straggler | None) -> list[Cause]:
-    """The reasons by their cost, as shares of the time of all GPUs; they may overlap."""
-    span = sum(use.span for use in uses)
-    idle = sum(use.idle for use in uses)
-    loader = sum(min(use.loader or 0, use.idle) for use in uses)
-    host = sum(use.host_wait for use in uses)
-    streams = sum(use.host_wait + use.kernel_wait + use.other for use in uses)
-    late = max(0, round(idle * host / streams) - loader) if streams else 0
-    pageable_bytes, copied = sum(use.pageable_bytes for use in uses), sum(use.copied_bytes for use in uses)
-    exposed = sum(use.communication - use.overlapped for use in uses)
-    sync = sum(use.sync_stall for use in uses)
-    most = max(use.queue_most for use in uses)
-    busy_host = Counter[str]()
-    for use in uses:
-        busy_host.update({name: length for name, length in use.during_gaps if not _EXPLAINED.match(name)})
-    found = [
-        Cause(
-            "data loading", loader / span,
-            "the host waits for the next batch while the GPU has nothing to do",
-            "Use more DataLoader workers, persistent_workers and a larger prefetch_factor; check that the host's CPUs"
-            " and the data source keep up.",
-        ),
-        Cause(
-            "launches come late", late / span,
-            f"kernels are launched after the one before them has ended; at most {most:,} launches wait",
-            "Give the GPU longer kernels or fewer of them: CUDA graphs or torch.compile, a larger batch, fused"
-            " operators; look at what the host does in the long gaps.",
-        ),
-        Cause(
-            "exposed communication", exposed / span,
-            "collectives run while no kernel computes",
-            "Overlap it with the computation (bucket sizes, prefetch of FSDP, async tensor parallelism), or send less.",
-        ),
-        Cause(
-            "synchronisation on an idle GPU", sync / span,
-            "the host waits for a GPU that has nothing to do",
-            "Avoid .item(), .cpu(), print and torch.cuda.synchronize() within a step.",
-        ),
-    ]  # fmt: skip
-    for name, length in busy_host.most_common(1):
-        found.append(
-            Cause(
-                "host work in the gaps",
-                length / span,
-                f"while the GPU is idle, the host thread that launches is mostly in {plain(name, 80)}",
-                "Move this work out of the step, into another thread or onto the GPU, or overlap it with a prefetch.",
-            )
-        )
-    pageable = sum(use.pageable for use in uses)
-    if copied and pageable_bytes >= _PAGEABLE_LEAST * copied:
-        found.append(
-            Cause(
-                "copies from pageable memory",
-                pageable / span,
-                f"{pageable_bytes / 1e9:.2f} of {copied / 1e9:.2f} GB come from memory that is not pinned: such copies"
-                " are synchronous and slower",
-                "Pin the memory (pin_memory=True, tensor.pin_memory()) and copy with non_blocking=True.",
-            )
-        )
-    if straggler is not None:
-        found.append(
-            Cause(
-                "a late rank",
-                straggler.wait_ns / span,
-                f"rank {straggler.rank} is the last to arrive and causes {100 * straggler.share:.0f} % of the wait in"
-                f" {straggler.collectives:,} collectives",
-                "Compare that rank's host work and GPU with the others (clocks, data, other processes).",
-            )
-        )
-    return sorted((one for one in found if one.share >= _LEAST), key=lambda one: one.share, reverse=True)
+def _by_name(use: GpuUse) -> dict[str, list[tuple[int, int]]]:
+    """Start and duration of collectives by name: the order of streams may differ between ranks."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for name, start, duration in use.collectives:
+        found[name].append((start, duration))
+    return found

@@ -255,9 +255,10 @@ def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: 
     if kind == COMPUTE:
         kind = COMMUNICATION if COLLECTIVE.match(event.name) else COPY if _MEMORY.match(event.name) else COMPUTE
     correlation = _whole(args.correlation)
+    correlation = -1 if correlation is None else correlation
     work = trace.work(device) if stream is not None else trace.streamless(device)
     stream = stream if stream is not None else _whole(event.tid) or 0
-    work.add(*interval, stream, -1 if correlation is None else correlation, kind, trace.name(event.name))
+    work.add(*interval, stream, correlation, kind, trace.name(event.name))
     if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
         size = args.bytes if isinstance(args.bytes, int) else 0
-        trace.copy(device, interval, size, pageable="Pageable" in event.name)
+        trace.copy(device, interval, size, correlation, pageable="Pageable" in event.name)

@@ -78,7 +78,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
         trace.events += 1
         if way == _HOST_TO_DEVICE:
-            trace.copy(device, (start, end), size or 0, pageable=source in sources)
+            trace.copy(device, (start, end), size or 0, correlation, pageable=source in sources)
     for start, end, device, stream, correlation, process in _rows(
         database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
     ):

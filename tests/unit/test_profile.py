@@ -75,8 +75,9 @@ def test_a_starved_gpu_waits_for_the_loader(tmp_path: Path, name: str) -> None:
     assert use.stepped == 600_000_000
     assert use.long_gaps == 4 + 10
     assert use.gaps[0].end - use.gaps[0].start == 68_000_000
-    assert found.causes[0].name == "data loading"
-    assert found.causes[0].share == pytest.approx(282 / 432, rel=0.3)
+    finding = next(one for one in found.findings if one.signature == "data-starved")
+    assert finding.lost_share == pytest.approx(240 / 432, rel=0.02)
+    assert finding.lost_s == pytest.approx(0.24, rel=0.02)
 
 
 def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_copies_from_pageable_memory_are_a_cause(tmp_path: Path) -> None:
         )
     found = read_profile([_write(tmp_path / "t.json", events)])
     assert (_use(found).pageable_bytes, _use(found).copied_bytes) == (4_000_000, 5_000_000)
-    assert "copies from pageable memory" in [cause.name for cause in found.causes]
+    assert "pageable-transfer" in [finding.signature for finding in found.findings]
 
 
 @pytest.mark.parametrize("late", [None, 1])
@@ -127,7 +128,9 @@ def test_the_last_rank_to_arrive_is_named_whatever_the_clocks(tmp_path: Path, la
         _write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
     found = read_profile([tmp_path])
     assert [use.rank for use in found.gpus] == [0, 1, 2, 3]
-    assert (found.straggler.rank if found.straggler else None) == late
+    assert [finding.identity["rank"] for finding in found.findings if finding.signature == "straggler-rank"] == (
+        [] if late is None else [str(late)]
+    )
 
 
 def _nsys(path: Path, tables: bool = True) -> Path:
