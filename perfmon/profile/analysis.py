@@ -153,13 +153,14 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     waits, stepped = _loader(trace, busy, max(work.end))
     host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
     stalls = common(union(trace.syncs), idle)
+    copies = trace.copies.get(device, [])
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
         total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
         host, kernel, other, total(stalls), None if waits is None else total(waits), stepped,
-        sum(one[2] for one in trace.copies.get(device, []) if one[4]), sum(one[2] for one in trace.copies.get(device, [])),
-        total(union((one[0], one[1]) for one in trace.copies.get(device, []) if one[4])), mean, most, streams,
+        sum(copy[2] for copy in copies if copy[4]), sum(copy[2] for copy in copies),
+        total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
     )  # fmt: skip
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
     names = trace.names
@@ -187,7 +188,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
             "fed": fed,
             "sync": stalls,
         },
-        trace.copies.get(device, []),
+        copies,
     )
     return use
 

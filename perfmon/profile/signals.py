@@ -84,8 +84,8 @@ def signal_lines(found: Profile, *, once: bool = False) -> list[str]:
             for again in range(1, times + 1):
                 end = part.start + (part.end - part.start) * again / times - use.start
                 lines += [(length * end / use.span, text) for text in _part_lines(use, number)]
-    for part, (rank, speed) in enumerate(late := late_ranks(found.gpus)):
-        lines.append((length * (part + 1) / len(late), f"rank={rank} speed_pct={speed:.2f}"))
+    for at, (rank, speed) in enumerate(late := late_ranks(found.gpus), 1):
+        lines.append((length * at / len(late), f"rank={rank} speed_pct={speed:.2f}"))
     lines += [(_STEP_S * (at + 1), f"part={at + 1}") for at in range(most * times)]
     lines.sort(key=lambda line: line[0])
     return [f"{_stamp(at)} [profile] {text}" for at, text in lines]
@@ -115,7 +115,7 @@ def _whole_line(use: GpuUse) -> str:
     length = sum(part.end - part.start for part in use.parts) or 1
 
     def mean(name: str) -> float:
-        return 100 * sum(getattr(part, name) * (part.end - part.start) for part in use.parts) / length
+        return 100.0 * sum(float(getattr(part, name)) * (part.end - part.start) for part in use.parts) / length
 
     line = (
         f'whole gpu="{label(use)}" launch_pct={mean("launch"):.2f} comm_pct={mean("communication"):.2f} '

@@ -180,17 +180,17 @@ def minus(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
     """The time in one of two ascending lists of disjoint intervals, and not in the other."""
     found: list[Interval] = []
     at = 0
-    for low, high in one:
-        while at < len(other) and other[at][1] <= low:
+    for start, end in one:
+        while at < len(other) and other[at][1] <= start:
             at += 1
-        here = at
-        while here < len(other) and other[here][0] < high:
+        low, here = start, at
+        while here < len(other) and other[here][0] < end:
             if other[here][0] > low:
                 found.append((low, other[here][0]))
             low = max(low, other[here][1])
             here += 1
-        if low < high:
-            found.append((low, high))
+        if low < end:
+            found.append((low, end))
     return found
 
 

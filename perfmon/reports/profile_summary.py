@@ -110,7 +110,8 @@ def profile_markdown(found: Profile) -> str:
     """The report as Markdown."""
     lines = ["# Profile", "", inline(_head(found)) + "."]
     for finding, count in _shown_findings(found):
-        lines += ["", f"**{inline(finding.title)}** ({finding.severity.value}): {inline(_sentence(finding, count))}", ""]
+        title = f"**{inline(finding.title)}** ({finding.severity.value})"
+        lines += ["", f"{title}: {inline(_sentence(finding, count))}", ""]
         lines += [f"- {inline(advice)}" for advice in finding.advice]
     for head, rows, _ in _tables(found):
         lines += ["", *markdown_table(head, [[inline(cell) for cell in row] for row in rows])]
