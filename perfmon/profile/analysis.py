@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,8 @@ KERNEL_WAIT_NS = 30_000
 QUEUE_FULL = 1024
 """Launches that a stream of CUDA holds; the next one waits."""
 _SHOWN = 5
+_MOST_COLLECTIVES = 1000
+"""Of one name: the same ones of each rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,17 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+
+
+@dataclass(slots=True)
+class Collectives:
+    """Kernels of one name that communicate, in order; of many every nth one."""
+
+    count: int
+    """All of them."""
+    start: array[int]
+    duration: array[int]
+    """Nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -84,8 +98,8 @@ class GpuUse:
     long_gaps_ns: int = 0
     during_gaps: list[tuple[str, int]] = field(default_factory=list)
     """Operations of the host in all long gaps, the longest first."""
-    collectives: list[tuple[str, int, int]] = field(default_factory=list)
-    """Name, start and duration of each kernel that communicates, by start."""
+    collectives: dict[str, Collectives] = field(default_factory=dict)
+    """The kernels that communicate, by name."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
     lanes: dict[str, list[Interval]] = field(default_factory=dict)
@@ -163,12 +177,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
     )  # fmt: skip
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
-    names = trace.names
-    use.collectives = [
-        (names[work.name[row]], work.start[row], work.end[row] - work.start[row])
-        for row in rows
-        if work.kind[row] == COMMUNICATION
-    ]
+    use.collectives = _collectives(trace, work, rows)
     late = _late(trace, work, rows, idle)
     fed = _fed(trace, device, by_kind[COMPUTE])
     use.lanes = {
@@ -191,6 +200,20 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         copies,
     )
     return use
+
+
+def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, Collectives]:
+    names, found = trace.names, dict[str, list[int]]()
+    for row in rows:
+        if work.kind[row] == COMMUNICATION:
+            found.setdefault(names[work.name[row]], []).append(row)
+    made = {}
+    for name, held in found.items():
+        made[name] = Collectives(len(held), array("q"), array("q"))
+        for row in held[:: -(-len(held) // _MOST_COLLECTIVES)]:
+            made[name].start.append(work.start[row])
+            made[name].duration.append(work.end[row] - work.start[row])
+    return made
 
 
 def _late(trace: Trace, work: GpuWork, rows: Sequence[int], idle: Sequence[Interval]) -> list[Interval]:

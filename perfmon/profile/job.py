@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfmon.cluster import RayCluster, check_visible
 from perfmon.core import UsageError
 
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Finding
 
 _KINETO, _NSYS = (".json", ".json.gz"), (".sqlite",)
+_PACKED, _MEMORY = 12, 0.6
+"""Bytes of text by byte of a gzip file, and bytes of memory by byte of text, at most."""
+_Progress = Callable[[int, int], None]
 _TOGETHER = 8
 """Collectives that ranks must have in common before one of them can be the last."""
 _LEAST_OF_PART = 4
@@ -51,24 +58,31 @@ class _File:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    long_gap: int
+    pictures: bool
+
+
 def read_profile(
     paths: Iterable[Path],
     long_gap: int = LONG_GAP_NS,
-    progress: Callable[[int, int], None] = lambda done, size: None,
+    progress: _Progress = lambda done, size: None,
     config: Config | None = None,
+    cluster: RayCluster | None = None,
+    *,
+    pictures: bool = False,
 ) -> Profile:
-    """Evaluate trace files; folders are searched for them. Progress is in bytes: those done, and all.
+    """Evaluate trace files, here or on a cluster; folders are searched for them. `pictures`: keep all intervals.
+
+    Progress is in bytes: those done, and all.
 
     Raises:
         UsageError: There is no trace, or none of them can be evaluated.
     """
     files = _files(paths)
     found = Profile()
-    read: list[_File] = []
-    sizes = [path.stat().st_size for path in files]
-    for one in _evaluated(files, long_gap):
-        read.append(one)
-        progress(sum(sizes[: len(read)]), sum(sizes))
+    read = list(_evaluated(files, _Options(long_gap, pictures), cluster, progress))
     seen: dict[tuple[object, ...], str] = {}
     ranges: dict[str, list[NamedRange]] = defaultdict(list)
     for one in read:
@@ -126,34 +140,94 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-def _evaluated(files: Sequence[Path], long_gap: int) -> Iterable[_File]:
-    """Files in processes of their own: their memory goes back with them."""
-    workers = min(len(files), os.cpu_count() or 1)
+def _evaluated(
+    files: Sequence[Path], options: _Options, cluster: RayCluster | None, done: _Progress
+) -> Iterable[_File]:
+    """The files in their order: in processes of their own, whose memory goes back with them, or on a cluster."""
+    sizes = [path.stat().st_size for path in files]
+    if cluster is not None:
+        yield from _on_cluster(cluster, files, sizes, options, done)
+        return
+    workers, read = _workers(files, sizes), 0
     if workers == 1:
-        yield from (_evaluate(path, long_gap) for path in files)
+        for path, size in zip(files, sizes, strict=True):
+            yield _evaluate(path, options)
+            done(read := read + size, sum(sizes))
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
-        yield from pool.map(_evaluate, files, [long_gap] * len(files))
+        started = [pool.submit(_evaluate, path, options) for path in files]
+        for path, size, future in zip(files, sizes, started, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield _File(str(path), error=f"{path}: not evaluated: a process was killed, probably for its memory")
+            done(read := read + size, sum(sizes))
 
 
-def _evaluate(path: Path, long_gap: int) -> _File:
-    """The pure function of one file."""
-    found = _File(str(path))
+def _workers(files: Sequence[Path], sizes: Sequence[int]) -> int:
+    """So many processes that the largest traces have room at the same time."""
+    needs = sorted(
+        (size * (_PACKED if path.suffix == ".gz" else 1) * _MEMORY for path, size in zip(files, sizes, strict=True)),
+        reverse=True,
+    )
+    room = _free_memory() / 2
+    fits = next((count for count, need in enumerate(accumulate(needs)) if need > room), len(needs))
+    return max(1, min(len(files), os.cpu_count() or 1, fits))
+
+
+def _free_memory() -> float:
+    """Bytes that are available on this host; infinity where that is not known."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return float("inf")
+    found = re.search(r"MemAvailable:\s*(\d+) kB", text)
+    return float(found[1]) * 1024 if found else float("inf")
+
+
+def _on_cluster(
+    cluster: RayCluster, files: Sequence[Path], sizes: Sequence[int], options: _Options, done: _Progress
+) -> Iterable[_File]:
+    seen = [path.absolute() for path in files]
+    with cluster.workers(list(zip(seen, sizes, strict=True)), {}) as workers:
+        workers.free()
+        with workers.failures():
+            tasks = [(there, options, str(path)) for there, path in zip(seen, files, strict=True)]
+            started = workers.start(_evaluate_there, tasks)
+            workers.wait(dict(zip(started, sizes, strict=True)), done)
+            for one in started:
+                yield workers.ray.get(one)
+
+
+def _evaluate_there(path: Path, options: _Options, name: str) -> _File:
+    """Run by a worker."""
+    check_visible(path)
+    return _evaluate(path, options, name)
+
+
+def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
+    """The pure function of one file; `name` is that of reports."""
+    name = name or str(path)
+    found = _File(name)
     try:
         traces = read_nsys(path) if path.name.endswith(_NSYS) else [read_kineto(path)]
     except TraceError as error:
-        found.error = str(error)
+        found.error = str(error).replace(str(path), name, 1)
         return found
     except OSError as error:
-        found.error = f"{path}: {error.strerror or error}"
+        found.error = f"{name}: {error.strerror or error}"
         return found
     for trace in traces:
+        trace.file = name
         found.events += trace.events
         found.notes += trace.notes
-        found.uses += evaluate(trace, long_gap)
+        found.uses += evaluate(trace, options.long_gap)
         found.ranges += named_ranges(trace)
         if not trace.gpus:
             found.notes.append("no GPU events: it was recorded without ProfilerActivity.CUDA, or without a GPU")
+    if not options.pictures:
+        for use in found.uses:
+            use.lanes = {}
     return found
 
 
@@ -163,32 +237,24 @@ def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
     The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that. Its speed
     is a percentage: the part of the time that would be left if it came with the others.
     """
-    of_rank = {use.rank: use for use in uses if use.rank is not None}
+    of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
     if len(of_rank) < 2 or len(of_rank) != len(uses):
         return []
-    named = {rank: _by_name(use) for rank, use in of_rank.items()}
-    counts = [{name: len(held) for name, held in one.items()} for one in named.values()]
+    counts = [{name: held.count for name, held in one.items()} for one in of_rank.values()]
     if any(one != counts[0] for one in counts) or sum(counts[0].values()) < _TOGETHER:
         return []
-    first = next(iter(of_rank))
-    order = sorted((at[0], name, number) for name, held in named[first].items() for number, at in enumerate(held))
+    first = next(iter(of_rank.values()))
+    order = sorted((at, name, number) for name, held in first.items() for number, at in enumerate(held.start))
     parts = min(PARTS, len(order) // _LEAST_OF_PART)
     span = max(use.span for use in uses) / parts
     found = []
     for part in range(parts):
         caused = Counter[int]()
         for _, name, number in order[part * len(order) // parts : (part + 1) * len(order) // parts]:
-            durations = {rank: named[rank][name][number][1] for rank in named}
-            last = min(durations, key=lambda rank: durations[rank])
-            caused[last] += (sum(durations.values()) - len(durations) * durations[last]) // (len(durations) - 1)
+            durations = {rank: held[name].duration[number] for rank, held in of_rank.items()}
+            last = min(durations, key=durations.__getitem__)
+            mean = (sum(durations.values()) - durations[last]) / (len(durations) - 1)
+            caused[last] += round((mean - durations[last]) * first[name].count / len(first[name].start))
         rank, wait = caused.most_common(1)[0]
         found.append((rank, 100.0 * (1.0 - min(1.0, wait / span))))
-    return found
-
-
-def _by_name(use: GpuUse) -> dict[str, list[tuple[int, int]]]:
-    """Start and duration of collectives by name: the order of streams may differ between ranks."""
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for name, start, duration in use.collectives:
-        found[name].append((start, duration))
     return found
