@@ -23,16 +23,18 @@ def kernel(number: int, launched: float, start: float, length: float, name: str 
     ]
 
 
-def starved(steps: int = 6) -> list[Any]:
-    """Steps of 100 ms: 60 ms for the next batch, 30 ms of kernels in three, 10 ms between them and the host."""
+def starved(steps: int = 6, wait: float = 60) -> list[Any]:
+    """Steps: 60 ms for the next batch, 30 ms of kernels in three, 10 ms between them and the host."""
     events: list[Any] = []
+    length = wait + 40
     for step in range(steps):
-        at = step * 100 * MS
-        events.append(event("user_annotation", f"ProfilerStep#{step + 3}", at, 100 * MS))
-        events.append(event("cpu_op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 60 * MS))
-        events.append(event("cpu_op", "aten::linear", at + 60 * MS, 30 * MS))
+        at = step * length * MS
+        events.append(event("user_annotation", f"ProfilerStep#{step + 3}", at, length * MS))
+        loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        events.append(event("cpu_op", loading, at, wait * MS))
+        events.append(event("cpu_op", "aten::linear", at + wait * MS, 30 * MS))
         for part in range(3):
-            begin = at + (60 + 11 * part) * MS
+            begin = at + (wait + 11 * part) * MS
             events += kernel(step * 10 + part, begin, begin + 10, 10 * MS)
     return events
 

@@ -7,8 +7,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from .shares import Shares, periods, shares_of
+from .shares import CELLS, Shares, equal_parts, periods, shares_of
 from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, minus, total, union
 
 LONG_GAP_NS = 1_000_000
@@ -18,6 +19,7 @@ KERNEL_WAIT_NS = 30_000
 QUEUE_FULL = 1024
 """Launches that a stream of CUDA holds; the next one waits."""
 _SHOWN = 5
+_MOST_SAMPLES = 40
 _MOST_COLLECTIVES = 1000
 """Of one name: the same ones of each rank."""
 
@@ -42,6 +44,8 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+    samples: tuple[tuple[float, float], ...] = ()
+    """Mean length, and mean time to the one before, of successive groups of them."""
 
 
 @dataclass(slots=True)
@@ -102,6 +106,8 @@ class GpuUse:
     """The kernels that communicate, by name."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
+    cells: list[Shares] = field(default_factory=list)
+    """Equal short parts, as samples."""
     lanes: dict[str, list[Interval]] = field(default_factory=dict)
     """The time of each kind of work, for a picture: disjoint, ascending."""
 
@@ -126,10 +132,19 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     found = []
     for name, held in trace.ranges.items():
         apart = gaps(union(held))
-        found.append(
-            NamedRange(name, len(held), total(held), total(apart), max((end - low for low, end in apart), default=0))
-        )
+        longest = max((end - low for low, end in apart), default=0)
+        found.append(NamedRange(name, len(held), total(held), total(apart), longest, _samples(sorted(held))))
     return sorted(found, key=lambda one: one.total, reverse=True)
+
+
+def _samples(held: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+    each = -(-len(held) // _MOST_SAMPLES)
+    between = [max(0, after[0] - before[1]) for before, after in pairwise(held)]
+    found = []
+    for low in range(0, len(held) - 1, each):
+        lengths, apart = held[low + 1 : low + 1 + each], between[low : low + each]
+        found.append((total(lengths) / len(lengths), sum(apart) / len(apart)))
+    return tuple(found)
 
 
 def _complete(work: GpuWork, trace: Trace) -> list[int]:
@@ -185,20 +200,18 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "copies": union([*by_kind[COPY], *by_kind[MEMSET]]), "idle": idle,
         "launched late": late, "sync stall": stalls, "data loading": waits or [],
     }  # fmt: skip
-    use.parts = shares_of(
-        periods(trace, start, start + span),
-        {
-            "idle": idle,
-            "late": late,
-            "launch": minus(minus(late, waits or []), fed),
-            "data": waits,
-            "communication": by_kind[COMMUNICATION],
-            "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
-            "fed": fed,
-            "sync": stalls,
-        },
-        copies,
-    )
+    held = {
+        "idle": idle,
+        "late": late,
+        "launch": minus(minus(late, waits or []), fed),
+        "data": waits,
+        "communication": by_kind[COMMUNICATION],
+        "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
+        "fed": fed,
+        "sync": stalls,
+    }
+    use.parts = shares_of(*periods(trace, start, start + span), held, copies)
+    use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
     return use
 
 

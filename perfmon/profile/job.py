@@ -18,8 +18,8 @@ from perfmon.cluster import RayCluster, check_visible
 from perfmon.core import UsageError
 
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
-from .kineto import read_kineto
-from .nsys import read_nsys
+from .kineto import is_kineto, read_kineto
+from .nsys import is_nsys, read_nsys
 from .shares import PARTS
 from .trace import TraceError
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Finding
 
 _KINETO, _NSYS = (".json", ".json.gz"), (".sqlite",)
+_LOGS = (".log", ".out", ".err", ".txt", ".jsonl", ".pmrec")
+_LOOKED = 20
 _PACKED, _MEMORY = 12, 0.6
 """Bytes of text by byte of a gzip file, and bytes of memory by byte of text, at most."""
 _Progress = Callable[[int, int], None]
@@ -46,6 +48,8 @@ class Profile:
     notes: list[str] = field(default_factory=list)
     """What was not evaluated, in sentences."""
     events: int = 0
+    size: int = 0
+    """Bytes of all files."""
 
 
 @dataclass(slots=True)
@@ -81,7 +85,7 @@ def read_profile(
         UsageError: There is no trace, or none of them can be evaluated.
     """
     files = _files(paths)
-    found = Profile()
+    found = Profile(size=sum(path.stat().st_size for path in files))
     read = list(_evaluated(files, _Options(long_gap, pictures), cluster, progress))
     seen: dict[tuple[object, ...], str] = {}
     ranges: dict[str, list[NamedRange]] = defaultdict(list)
@@ -109,6 +113,7 @@ def read_profile(
             NamedRange(
                 name, sum(one.count for one in held), sum(one.total for one in held),
                 sum(one.between for one in held), max(one.longest_between for one in held),
+                tuple(sample for one in held for sample in one.samples),
             )
             for name, held in ranges.items()
         ),
@@ -121,6 +126,20 @@ def read_profile(
 
     found.findings = find(found, config)
     return found
+
+
+def holds_traces(path: Path) -> bool:
+    """Return true for a trace, or a folder with traces and no logs; false for what is none, or cannot be read."""
+    if path.is_dir():
+        files = [one for one in sorted(path.rglob("*")) if one.is_file()]
+        if any(one.suffix in _LOGS for one in files):
+            return False
+        return any(
+            holds_traces(one) for one in [one for one in files if one.name.endswith((*_KINETO, *_NSYS))][:_LOOKED]
+        )
+    if not path.name.endswith((*_KINETO, *_NSYS)):
+        return False
+    return is_nsys(path) if path.name.endswith(_NSYS) else is_kineto(path)
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

@@ -106,6 +106,19 @@ def read_kineto(path: Path) -> Trace:
     return trace
 
 
+def is_kineto(path: Path) -> bool:
+    """Return true if a file begins like a trace in Chrome's format."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            head = next(_unpacked(raw, Trace("")), b"") if packed else raw.read(_PIECE)
+    except OSError:
+        return False
+    found = _BEGIN.search(head)
+    return found is not None and re.search(rb'"ph"\s*:', head[found.end() :]) is not None
+
+
 def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
     """The text of a gzip file, up to where it is damaged."""
     unpack, is_whole = zlib.decompressobj(_GZIP), False

@@ -11,6 +11,8 @@ from .trace import Interval, Trace, union
 
 PARTS = 20
 """Parts of a trace without steps and without a DataLoader."""
+CELLS = 40
+"""Samples of a trace, by which two are compared."""
 MOST_PARTS = 60
 """Of more steps several are a part."""
 _LEAST = 2
@@ -39,20 +41,27 @@ class Shares:
     """The host waits for a GPU that has nothing to do."""
     pageable: float | None
     """Share of the bytes from the host that come from pageable memory; None without such copies."""
+    steps: int = 0
+    """The whole steps or batches that it is; 0 for other parts."""
 
 
-def periods(trace: Trace, start: int, end: int) -> list[Interval]:
-    """The parts of a time: steps of the profiler, batches of the DataLoader, or equal ones."""
+def periods(trace: Trace, start: int, end: int) -> tuple[list[Interval], int]:
+    """The parts of a time, and the steps of each: steps of the profiler, batches of the DataLoader, or equal parts."""
     steps = sorted(one[0] for one in trace.steps.values())
     loads = [one[0] for one in union(trace.loads)]
     bounds = next((held for held in (steps, loads) if len(_within(held, start, end)) > _LEAST), None)
     if bounds is None:
-        marks = [start + (end - start) * at // PARTS for at in range(PARTS + 1)]
-        return [part for part in pairwise(marks) if part[1] > part[0]]
+        return equal_parts(start, end, PARTS), 0
     inside = _within(bounds, start, end)
-    inside = inside[:: -(-len(inside) // MOST_PARTS)]
+    each = -(-len(inside) // MOST_PARTS)
     # What comes before the first whole step belongs to it, and to the last what comes behind.
-    return list(pairwise([start, *inside[1:-1], end]))
+    return list(pairwise([start, *inside[::each][1:-1], end])), each
+
+
+def equal_parts(start: int, end: int, count: int) -> list[Interval]:
+    """So many parts of a time, or fewer of a very short one."""
+    marks = [start + (end - start) * at // count for at in range(count + 1)]
+    return [part for part in pairwise(marks) if part[1] > part[0]]
 
 
 def _within(bounds: Sequence[int], start: int, end: int) -> list[int]:
@@ -63,6 +72,7 @@ def _within(bounds: Sequence[int], start: int, end: int) -> list[int]:
 
 def shares_of(
     parts: Sequence[Interval],
+    steps: int,
     held: Mapping[str, Sequence[Interval] | None],
     copies: Sequence[tuple[int, int, int, int, bool]],
 ) -> list[Shares]:
@@ -72,14 +82,15 @@ def shares_of(
     order = sorted(range(len(copies)), key=starts.__getitem__)
     ordered = [starts[at] for at in order]
     found = []
-    for low, high in parts:
+    for number, (low, high) in enumerate(parts):
         shares = {
             name: None if cover is None else cover.length(low, high) / (high - low) for name, cover in covers.items()
         }
         here = [copies[at] for at in order[bisect_left(ordered, low) : bisect_left(ordered, high)]]
         size = sum(copy[2] for copy in here)
         pageable = sum(copy[2] for copy in here if copy[4]) / size if size else None
-        found.append(Shares(low, high, **shares, pageable=pageable))  # type: ignore[arg-type]
+        whole = steps if 0 < number < len(parts) - 1 else 0  # the first and the last one are cut off
+        found.append(Shares(low, high, **shares, pageable=pageable, steps=whole))  # type: ignore[arg-type]
     return found
 
 

@@ -40,7 +40,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "sent_wait_s", "spilled_bytes", "spilled_objects", "upstream_wait_s",
     ),
     "a part of the idle time of a GPU in a trace: the findings about it judge what it waits for": (
-        "gpu_idle_share", "host_wait_share", "sync_stall_share",
+        "gpu_idle_share", "host_wait_share", "profiled_step_ms", "range_gap_ms", "range_ms", "sync_stall_share",
     ),
     "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",

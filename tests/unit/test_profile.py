@@ -229,3 +229,39 @@ def test_names_in_traces_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[
             assert "<img" not in out
         if form == ["--json"]:
             assert json.loads(out)["gpus"][0]["idle_pct"] > 90
+
+
+def test_two_traces_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow, fast = write(tmp_path / "slow.json", starved()), write(tmp_path / "fast.json", starved(wait=3))
+    assert main(["compare", str(slow), str(fast), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "loader_share mean 55." in document["sentence"]
+    change = document["metrics"]["loader_share"]
+    assert change["verdict"] == "better"
+    assert change["ci95"][0] < change["ci95"][1] < 0
+    assert [finding["signature"] for finding in document["findings"]["gone"]][:1] == ["data-starved"]
+    assert "launch_gap_share" not in document["sentence"]  # a larger share of a shorter step
+    assert main(["compare", str(fast), str(slow), "--fail-on", "regression"]) == 1
+    capsys.readouterr()
+    assert main(["compare", str(fast), str(fast), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unchanged"
+
+
+def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write(tmp_path / "trace.json", starved())
+    (tmp_path / "run.log").write_text("2026-03-02 08:15:10 step 1 loss 2.0\n")
+    assert main(["compare", str(trace), str(tmp_path / "run.log")]) == 2
+    assert "the other has none" in capsys.readouterr().err
+
+
+def test_the_time_between_named_ranges_is_compared(tmp_path: Path) -> None:
+    from perfmon.profile import as_runs
+
+    events = kernel(1, 0, 10, 400 * MS)
+    for at in range(20):
+        events.append(event("user_annotation", f"stream_process_batch_{at}", at * 20 * MS, 8 * MS))
+    found = read_profile([write(tmp_path / "t.json", events)])
+    (_, _, samples, _), _ = as_runs(found, found)
+    gaps = samples.metrics["range_gap_ms"]
+    assert set(gaps.values) == {12.0}
+    assert gaps.group(0) == "stream_process_batch_#"
