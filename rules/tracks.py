@@ -223,6 +223,8 @@ EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 
 def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], clip: tuple[float, float] | None) -> Track:
     """All series of a metric on the run's axis, `shifts` added to those of each log; only what lies within `clip`."""
     low, high = clip or (-inf, inf)
+    if len(held) == 1 and len(held[0]) and held[0].steady() and not shifts.get(held[0].sources[0]):  # nearly all
+        return _as_it_is(metric, held[0], low, high)
     earlier: Counter[object] = Counter()
     rows: list[tuple[float, int, int, str, int, int]] = []
     for place, series in enumerate(held):
@@ -250,4 +252,19 @@ def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], cli
         lambda i: rows[i][3],
         lambda i: rows[i][1],
         earlier,
+    )
+
+
+def _as_it_is(metric: str, series: Series, low: float, high: float) -> Track:
+    """The samples of one log, which are in order and on the run's axis."""
+    first, stop = bisect_left(series.times, low), bisect_right(series.times, high)
+    source, group = series.sources[0], series.group
+    return Track(
+        metric,
+        series.times[first:stop].tolist(),
+        series.values[first:stop].tolist(),
+        lambda i: (series.ref(first + i), series.text(first + i)),
+        lambda _: group,
+        lambda _: source,
+        {(source, group): first},
     )
