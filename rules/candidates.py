@@ -181,8 +181,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     skip, every_s = signature.skip_first, signature.every_s
     floor, _ = _floors(signature, view).get(name, (-inf, inf))
     beats: dict[object, float] = {}
-    for index, (time, value) in enumerate(zip(track.times, track.values, strict=True)):
-        key = (track.source(index), track.group(index))
+    for index, (key, time, value) in enumerate(zip(track.keys, track.times, track.values, strict=True)):
         if every_s:
             beat = time // every_s
             if beats.get(key) == beat:

@@ -260,8 +260,7 @@ def _update_track(metric: str, items: Sequence[Item], values: Sequence[float]) -
         [item.end for item in items],
         values,
         lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
-        lambda _: "",
-        lambda at: items[at].source,
+        [(item.source, "") for item in items],
     )
 
 

@@ -168,14 +168,22 @@ class Track:
     times: Sequence[float]
     values: Sequence[float]
     ref: Callable[[int], tuple[Ref, str]]
-    group: Callable[[int], str]
-    source: Callable[[int], int]
+    keys: Sequence[tuple[int, str]]
+    """The log and the group of each."""
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is evaluated."""
     _columns: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def source(self, at: int) -> int:
+        """The log of a sample."""
+        return self.keys[at][0]
+
+    def group(self, at: int) -> str:
+        """The group of a sample."""
+        return self.keys[at][1]
 
     def between(self, start: float, end: float) -> tuple[int, int]:
         """Index range of the samples in start..end, both included."""
@@ -198,8 +206,8 @@ class Track:
     def streams(self) -> dict[tuple[int, str], Column]:
         """The samples of each log and group."""
         rows: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
-        for at, (time, value) in enumerate(zip(self.times, self.values, strict=True)):
-            times, values = rows.setdefault((self.source(at), self.group(at)), ([], []))
+        for key, time, value in zip(self.keys, self.times, self.values, strict=True):
+            times, values = rows.setdefault(key, ([], []))
             times.append(time)
             values.append(value)
         return {key: Column(*row) for key, row in rows.items()}
@@ -211,13 +219,13 @@ class Track:
     def column(self, group: str) -> Column:
         """Samples of a group and of none; those of all for "". Derived once: rules need it at every sample."""
         if group not in self._columns:
-            places = [at for at in range(len(self)) if not group or self.group(at) in ("", group)]
+            places = [at for at, (_, of) in enumerate(self.keys) if not group or of in ("", group)]
             self._columns[group] = Column([self.times[at] for at in places], [self.values[at] for at in places])
         return self._columns[group]
 
 
 _NOTHING = Column((), ())
-EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
+EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), ())
 
 
 def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], clip: tuple[float, float] | None) -> Track:
@@ -249,8 +257,7 @@ def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], cli
         [row[0] for row in rows],
         [held[place].values[at] for _, _, _, _, place, at in rows],
         lambda i: (held[rows[i][4]].ref(rows[i][5]), held[rows[i][4]].text(rows[i][5])),
-        lambda i: rows[i][3],
-        lambda i: rows[i][1],
+        [(source, group) for _, source, _, group, _, _ in rows],
         earlier,
     )
 
@@ -264,7 +271,6 @@ def _as_it_is(metric: str, series: Series, low: float, high: float) -> Track:
         series.times[first:stop].tolist(),
         series.values[first:stop].tolist(),
         lambda i: (series.ref(first + i), series.text(first + i)),
-        lambda _: group,
-        lambda _: source,
+        [(source, group)] * (stop - first),
         {(source, group): first},
     )
