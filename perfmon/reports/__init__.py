@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
-    from .json_report import document, finding_document, json_object, json_text
+    from .json_report import document, finding_document, json_object, json_text, printed
     from .markdown import render_markdown
     from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
@@ -20,7 +20,7 @@ __getattr__ = lazy_face(
     __name__,
     {
         "files": "keep_what_was_read,save,write_analysis",
-        "json_report": "document,finding_document,json_object,json_text",
+        "json_report": "document,finding_document,json_object,json_text,printed",
         "markdown": "render_markdown",
         "nccl_comparison": "nccl_comparison_document,nccl_comparison_markdown,nccl_comparison_text",
         "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
