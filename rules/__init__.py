@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
-    from .run_view import logs_of, tells_of
-    from .runs import Boundary, last_run_line
     from .run_view import bands_of, logs_of, tells_of
-    from .runs import Boundary
+    from .runs import Boundary, last_run_line
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap

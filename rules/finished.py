@@ -248,4 +248,4 @@ def is_full(counter: WorkCounter, begun: int = 0) -> bool:
 def over_at(view: RunView) -> float | None:
     """The time at which the run failed or ended; None where it continues."""
     death = view.fact(death_of_run)
-    return finished_at(view) if death is None else death.time
+    return view.fact(finished_at) if death is None else death.time

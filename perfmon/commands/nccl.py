@@ -282,7 +282,9 @@ def _upload(args: argparse.Namespace, job: Job, found: JobAnalysis, uploader: Up
     """Upload the results and print the counts. Raises InputError if documents were refused."""
     from perfmon.exporters import JobDocuments, job_name
 
-    documents = JobDocuments(job, found, job_name([Path(path) for path in args.paths], args.jobid), not args.no_operations)
+    documents = JobDocuments(
+        job, found, job_name([Path(path) for path in args.paths], args.jobid), not args.no_operations
+    )
     total = documents.count()
     sys.stdout.flush()
     with ProgressBar("uploading", counts=True) as bar:

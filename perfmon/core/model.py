@@ -233,8 +233,7 @@ class Update(Span):
         return self.legs == ALL_LEGS
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A time range in which a log printed no dated line: seconds on the log's axis, and the line before it."""
 
     start: float

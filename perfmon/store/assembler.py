@@ -138,13 +138,14 @@ class Assembler:
                 time, state.undated = state.pseudo, True
             else:
                 # A line without a clock has that of the line before it; behind a bar it was printed later.
+                clocked = stamp, mono
                 held = self._by_bars.get(source)
-                self._undated = held is not None and held[0] == (stamp, mono)
-                ahead = held[1] if held is not None and self._undated else 0.0
-                self._by_bars[source] = ((stamp, mono), ahead)
+                self._undated = held is not None and held[0] == clocked
+                if held is None or not self._undated:
+                    held = self._by_bars[source] = clocked, 0.0
                 if state.last is None and state.undated:  # its first clock also dates the bars before it
-                    self._paces.move(source, time + ahead - state.pseudo)
-                time = extend_extent(self.store, state, time + ahead, early=pattern >= 0)
+                    self._paces.move(source, time + held[1] - state.pseudo)
+                time = extend_extent(self.store, state, time + held[1], early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:
                 state.second, state.kind = (stamp[0], int(stamp[1])), clock.kind

@@ -238,11 +238,11 @@ def to_number(value: Any, unit: str) -> float:
     if unit == "date":  # without a zone it is of the clock that the lines have
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
-        return float(short[1]) * _POWERS[short[2]]
     try:
         return float(value)
     except ValueError:
+        if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
+            return float(short[1]) * _POWERS[short[2]]
         return parse_number((value.split() or [""])[0])
 
 
