@@ -86,7 +86,7 @@ def dump(rank: int, ranks: int, entries: int) -> bytes:
         for at in range(FRAMES * 4)
     ]
     count = entries - (rank == BEHIND)
-    table = {
+    table: dict[str, Any] = {
         "version": "2.10",
         "comm_lib_version": "2.28.9",
         "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},

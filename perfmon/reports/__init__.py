@@ -9,7 +9,6 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
     from .json_report import document, finding_document, json_object, json_text, printed
-    from .markdown import render_markdown
     from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text

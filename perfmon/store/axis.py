@@ -52,7 +52,7 @@ def record_gap(
     if kind == SILENCE:
         stamp, mono = observations[0]
         if stamp is not None and stamp[0] == UPTIME:
-            stamp, mono = None, stamp[1]
+            mono, stamp = stamp[1], None
         # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
