@@ -33,7 +33,7 @@ def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
     add_login_arguments(parser)
 
 
-def add_login_arguments(parser: argparse.ArgumentParser) -> None:
+def add_login_arguments(parser: argparse._ActionsContainer) -> None:
     """Options for connecting."""
     parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     about = "ssh configuration file (default: ~/.ssh/config)"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, UsageError, plain
+from perfmon.core import ExitCode, InputError, UsageError
 
 from ._options import ProgressBar, completes_files, completes_folders, on_disk, warn, write_output
 from ._remote import add_login_arguments
@@ -254,14 +254,11 @@ def _print_live(args: argparse.Namespace, wanted: Wanted) -> int:
 
 def _engine(text: str) -> RayEngine | None:
     """Engine by its name; None is the local one. Raises UsageError or MissingExtraError."""
+    from perfmon.cluster import RayCluster
     from perfmon.nccl import RayEngine
 
-    name, equals, address = text.partition("=")
-    if name == "ray" and (address or not equals):
-        return RayEngine(address or "auto")
-    if text != "local":
-        raise UsageError(f"--engine {plain(text, 80)}: expected local, ray or ray=HOST:PORT")
-    return None
+    cluster = RayCluster.of_option(text)
+    return None if cluster is None else RayEngine(cluster)
 
 
 def _uploader(args: argparse.Namespace) -> Uploader | None:

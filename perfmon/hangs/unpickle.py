@@ -83,7 +83,7 @@ class _Reader:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
-    def run(self) -> Any:  # noqa: PLR0915 - a table of functions takes longer
+    def run(self) -> Any:  # noqa: PLR0915 - one branch an opcode
         """Interprets all opcodes up to STOP."""
         data, stack, levels, memo = self._data, self._stack, self._levels, self._memo
         at = 0
