@@ -120,10 +120,10 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     for comm, *seat in connection.execute(_MEMBERS).fetchall():
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
-    return waits_of(caused, suffered, exchanged, kernel_us, _common(members, pairs, waited))
+    return waits_of(caused, suffered, exchanged, kernel_us, common_waits(members, pairs, waited))
 
 
-def _common(
+def common_waits(
     members: Mapping[str, Sequence[Seat]], pairs: Iterable[tuple[Seat, Seat]], waited: Mapping[Seat, float]
 ) -> dict[str, float]:
     """Waiting in sends and receives that all members of a communicator have, where none exchanges data with another."""
