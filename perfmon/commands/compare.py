@@ -157,7 +157,7 @@ def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
 
 
 def _refuse_document(spec: str) -> None:
-    """A saved diagnosis has statistics but no samples: nothing could be said about chance."""
+    """A saved diagnosis has statistics but no samples: chance could not be judged."""
     if not spec.endswith(".json"):
         return
     try:

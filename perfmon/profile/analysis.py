@@ -42,7 +42,7 @@ class NamedRange:
 
 @dataclass(slots=True)
 class GpuUse:
-    """Where the time of a GPU goes; all times are nanoseconds."""
+    """Breakdown of the time of a GPU; all times are nanoseconds."""
 
     file: str
     rank: int | None

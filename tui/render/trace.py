@@ -180,7 +180,7 @@ def _without_head(text: str, key: str) -> str:
 
 
 def in_order(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines by time, and where clocks tell only seconds as the legs of an update follow each other."""
+    """The lines by time, and where clocks have only seconds as the legs of an update follow each other."""
     ranked: list[tuple[float, int, int, Line]] = []
     time, leg = float("-inf"), 0
     for at, line in enumerate(lines):
