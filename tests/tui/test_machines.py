@@ -205,7 +205,7 @@ def test_logs_in_trouble_are_always_told() -> None:
 
 def test_maximised_it_shows_everything() -> None:
     text = "\n".join(told(observed(links=LINKS), "auto", 200, 10, everything=True))
-    for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLS", "LOGS"):
+    for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLERS", "LOGS"):
         assert words in text, words
 
 
@@ -234,7 +234,7 @@ def test_the_header_tells_how_hosts_are_reached() -> None:
     assert text(60) == "a100-0 ✓  a100-1 ✓"  # of a recording nobody knows how it was reached
     assert text(60, now=NOW + 30) == "a100-0 ? 30 s  a100-1 ? 30 s"
     assert text(60, seen=seen(NOW, 1, [gpu(0, 0, 9.0)])) == ""
-    assert polls_text(observed()) == "4 polls"
+    assert polls_text(observed()) == "4 pollers"
     assert polls_text(picture()) == ""
 
 
