@@ -46,6 +46,8 @@ _SHARED = {
     "ssh": ("live", "Ssh"),
     "calibrate": ("learning", "Calibrate"),
     "formats": ("learning", "Formats"),
+    "collect": ("keep", "Collect"),
+    "record": ("keep", "Record"),
     "demo": ("playback", "Demo"),
     "replay": ("playback", "Replay"),
     "doctor": ("installation", "Doctor"),

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
         Detail,
         NotifyConfig,
         load_config,
-        load_state,
         moment,
-        remember,
-        replacing,
         user_folder,
     )
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
@@ -138,5 +135,6 @@ if TYPE_CHECKING:
         plural_of,
         read_value,
     )
+    from .user_state import load_state, remember, replacing
 
 __getattr__ = lazy_face(__name__)
