@@ -53,7 +53,7 @@ A LOG is a source as for analyze: a file, a folder, a quoted glob, an archive of
         from perfmon.diagnosis import FEWEST, as_toml, learn, uncalibrated
         from perfmon.pipeline import Options, examine
         from perfmon.reports import keep_what_was_read
-        from perfmon.rules import CALIBRATED, load_bands
+        from perfmon.rules import CALIBRATED, bands_of, load_bands
 
         config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
         options = Options(
@@ -62,7 +62,7 @@ A LOG is a source as for analyze: a file, a folder, a quoted glob, an archive of
         with ProgressBar("reading logs") as bar:
             snapshot, view, knowledge = examine(options, bar)
         name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
-        bands = uncalibrated(knowledge.bands, load_bands()).holding(view.has_any)
+        bands = bands_of(view.store, uncalibrated(knowledge.bands, load_bands()))
         calibration = learn(view.metrics, bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
         if not (calibration.learned or calibration.held_already):
             raise InputError(f"{name}: too few samples: no metric has {FEWEST} (name a longer run)")

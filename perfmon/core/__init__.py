@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         moment,
         user_folder,
     )
+    from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
     from .intervals import (
         CHECKPOINT,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         BEGINS_WITH,
         BETWEEN_RUNS_S,
         CLOSE,
+        COUNTED,
         DAYTIME,
         DETAIL,
         EPOCH,
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
         TAIL,
         TOLD_PROBLEMS,
         UNDER_WAY,
+        UPTIME,
         YEARLESS,
         Block,
         Fields,
@@ -119,7 +122,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, masked, may_contain_secret, plain, without_secrets
+    from .text import ESCAPES, plain
     from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,

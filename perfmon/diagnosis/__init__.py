@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         EvidenceLine,
         Finding,
         Goal,
+        HypothesisState,
         LedgerEntry,
         MetricStats,
         Moment,

@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
-    from .json_report import document, finding_document, json_object, json_text
+    from .json_report import document, finding_document, json_object, json_text, printed
     from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text

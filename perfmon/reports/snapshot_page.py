@@ -254,6 +254,14 @@ def _finding_lines(finding: Finding) -> list[str]:
         bullets.append("often confused with " + ", ".join(inline(other, 80) for other in finding.confused_with))
     bullets += [f"not observed: {inline(missing)}" for missing in finding.unseen]
     lines += ["", *(f"- {bullet}" for bullet in bullets)] if bullets else []
+    if finding.hypotheses:
+        rows = [
+            (str(number), one.title, one.standing, *("; ".join(texts) for texts in (one.supporting, one.contradicting)),
+             ", ".join(one.unseen))
+            for number, one in enumerate(finding.hypotheses, start=1)
+        ]  # fmt: skip
+        head = ("", "possible cause", "standing", "for it", "against it", "not observed")
+        lines += ["", "Possible causes, the likeliest first:", "", *markdown_table(head, rows)]
     if finding.evidence:
         proof = (f"{one_line(item.source, 200)}:{item.line}  {item.text}" for item in finding.evidence)
         lines += ["", "Evidence:", "", *fenced(proof)]

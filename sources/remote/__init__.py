@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .copies import HostCopy, Selection, copy_selected, manifest
+    from .copies import HostCopy, Selection, copy_selected, manifest, redact
     from .discovery import Discovery, describe, discover, discover_here, find_logs, requests_for, with_metrics
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions

@@ -8,15 +8,16 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import aiofiles
 
-from perfmon.core import evidence_text, plain
+from perfmon.core import evidence_text, masked, plain
 
+from ..archives import BrokenError, inflate
 from ..shell import RunnerError, quoted
 from ..spec import compression_of
 from .connection import Cause, HostError
@@ -174,6 +175,37 @@ def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
     """The contents of a bundle as JSON."""
     data = {"schema": 1, "perfmon": version, "made": made, "hosts": [asdict(copy) for copy in copies]}
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
+
+
+def redact(folder: Path, log: Copied, target: Path) -> Copied:
+    """Write a second copy of a copied log, below `target`, with each byte of a credential as a star, and return that.
+
+    A compressed log is unpacked for it; what follows damage in one is left out. Raises OSError.
+    """
+    kind = compression_of(log.file)
+    name = log.file.rpartition(".")[0] if kind else log.file
+    digest, size = hashlib.sha256(), 0
+    (target / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / log.file).open("rb") as original, (target / name).open("wb") as copy:
+        pieces = inflate(kind, original.read) if kind else iter(lambda: original.read(_CHUNK), b"")
+        for lines in _whole_lines(pieces):
+            hidden = masked(lines)
+            digest.update(hidden)
+            size += copy.write(hidden)
+    return replace(log, file=name, size=size, sha256=digest.hexdigest(), verified=False)
+
+
+def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join pieces and cut them behind lines, so that no credential is in two of them."""
+    rest = b""
+    with suppress(BrokenError):
+        for piece in pieces:
+            rest += piece
+            cut = rest.rfind(b"\n") + 1
+            if cut or len(rest) > _CHUNK:
+                yield rest[: cut or len(rest)]
+                rest = rest[cut or len(rest) :]
+    yield rest
 
 
 async def _found(files: Files, paths: Sequence[str]) -> tuple[dict[str, State], list[str]]:
