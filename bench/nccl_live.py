@@ -84,11 +84,11 @@ def latency(folder: Path) -> float | None:
         if at < due:
             continue
         due = at + 500_000
-        told = job.advance(caught_up=True)
-        if told:
-            data = "".join(f"{one}\n" for one in told).encode()
+        result = job.advance(caught_up=True)
+        if result:
+            data = "".join(f"{one}\n" for one in result).encode()
             session.feed(state, Block(data, offset, number))
-            offset, number = offset + len(data), number + len(told)
+            offset, number = offset + len(data), number + len(result)
             if any(found.state == "firing" for found in session.snapshot().findings):
                 return (at - START_US) / 1e6
     return None

@@ -52,8 +52,8 @@ class LineSplitter:
     dropped; else its first `limit` bytes stand for it and the rest is skipped, unbuffered, with a "capped" notice.
     Offsets and line numbers stay those of the stream, so blocks after a cut do not adjoin.
 
-    With `frames`, complete `\\r` frames are released before their line has ended: a live progress bar may go on for
-    hours. A released frame ends with a newline in place of its `\\r`, and the next block goes on in the same line.
+    With `frames`, complete `\\r` frames are released before their line has ended: a live progress bar may last for
+    hours. A released frame ends with a newline in place of its `\\r`, and the next block continues the same line.
 
     Without `counted`, `Block.line` is 0 and no time goes into counting newlines.
     """

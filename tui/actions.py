@@ -31,7 +31,7 @@ class Action:
 
     @property
     def everywhere(self) -> bool:
-        """It is done while something is open over the panes, too; others would change what nobody sees."""
+        """It is done while something is open over the panes, too; others would change what is not visible."""
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 

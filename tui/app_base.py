@@ -60,7 +60,7 @@ class AppOptions:
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     """The panes of a monitor, laid out for the terminal and updated from pictures.
 
-    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
+    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal continue, would
     quit.
     """
 

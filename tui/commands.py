@@ -31,7 +31,7 @@ _MOST_NAMES = 6
 
 
 def seconds_of(text: str, least: float, most: float, example: str) -> float:
-    """A duration within these bounds; `example` says how one is typed."""
+    """A duration within these bounds; `example` is one as it is typed."""
     try:
         seconds = parse_duration(text)
     except (ValueError, OverflowError):

@@ -46,6 +46,8 @@ _SHARED = {
     "ssh": ("live", "Ssh"),
     "calibrate": ("learning", "Calibrate"),
     "formats": ("learning", "Formats"),
+    "collect": ("keep", "Collect"),
+    "record": ("keep", "Record"),
     "demo": ("playback", "Demo"),
     "replay": ("playback", "Replay"),
     "doctor": ("installation", "Doctor"),
@@ -84,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Raises UsageError: one line is enough when it says where the help is."""
+        """Raises UsageError: one line is enough when it points to the help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -93,7 +95,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Tells the version, and whether logs are read by compiled code: that is only looked up when it is asked."""
+    """Print the version, and if logs are read by compiled code, which is only looked up then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Prints it and ends the program."""

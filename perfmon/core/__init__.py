@@ -18,10 +18,7 @@ if TYPE_CHECKING:
         Detail,
         NotifyConfig,
         load_config,
-        load_state,
         moment,
-        remember,
-        replacing,
         user_folder,
     )
     from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
@@ -141,5 +138,6 @@ if TYPE_CHECKING:
         plural_of,
         read_value,
     )
+    from .user_state import load_state, remember, replacing
 
 __getattr__ = lazy_face(__name__)

@@ -318,7 +318,7 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
 
 
 def _starts_again(source: int, view: View) -> int:
-    """How often the steps of a log begin again, as those of epochs do that no counter shows."""
+    """Number of times that the steps of a log begin again, as those of epochs do that no counter shows."""
     most = 0
     for series in view.store.steps.values():
         steps = [step for step, of in zip(series.values, series.sources, strict=True) if of == source]

@@ -1,4 +1,4 @@
-"""A check of the environment: its outcome, and how questions are asked with a deadline."""
+"""A check of the environment: its outcome, and programs that are run with a deadline."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ def output_of(patience_s: float, *words: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, safe to show."""
+    """The first line that is not blank, safe to show."""
     return evidence_text(next((line.strip() for line in text.splitlines() if line.strip()), ""))

@@ -12,7 +12,7 @@ from .base import CommandError, Finding, first_line, found, limited, missing, ou
 # --- Checks of SSH: keys, agent, known hosts ---
 
 _LIST, _LISTED = 11, 12
-"""Messages of the agent's protocol: asking for the identities, and the answer."""
+"""Messages of the agent's protocol: the request for the identities, and the answer."""
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _PASSPHRASES = "the passphrases of keys are requested on every start"
 
@@ -98,7 +98,7 @@ async def _specs(patience_s: float) -> list[str]:
 
 
 async def _spec(port: int, patience_s: float) -> str:
-    """The SPEC that asks a port; "" for one that has no metrics."""
+    """The SOURCE that polls a port; "" for one that has no metrics."""
     from perfmon.sources import ReplyError, Url, get, open_here
 
     try:

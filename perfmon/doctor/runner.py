@@ -62,7 +62,7 @@ PROBES = (
 # --- Looks at everything at the same time, and waits for nobody longer than it was told to ---
 
 _SPARE = 0.8
-"""Share of the time that a look may use itself, to tell more than that it took too long."""
+"""Share of the time that a look may use itself, to report more than that it took too long."""
 _LEAST_S = 0.05
 
 

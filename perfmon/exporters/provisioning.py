@@ -1,4 +1,4 @@
-"""What other systems load: alert rules for Prometheus and a dashboard for Grafana."""
+"""Files that other systems load: alert rules for Prometheus and a dashboard for Grafana."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Server:
 
     @property
     def loopback(self) -> bool:
-        """Only this machine can ask."""
+        """Only this machine can connect."""
         return str(self._listener.server_address[0]).startswith(_LOOPBACK)
 
     def start(self, app: WSGIApplication) -> None:
@@ -226,7 +226,7 @@ class Exporter(Collector):
         return text(start, "503 Service Unavailable", "the monitor has stopped")
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: which metrics there are shows when they are asked for."""
+        """Nothing: the metrics are known only when they are collected."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -245,7 +245,7 @@ class Exporter(Collector):
         return list(metrics_of(known, self._places))
 
     def _measure(self) -> bool:
-        """Asks the monitor, in its own thread, for what it measured; whether it answered in time."""
+        """Take the measurements of the monitor, in its own thread; return true if it answered in time."""
         done = threading.Event()
 
         def look(watch: Watch) -> None:

@@ -67,7 +67,7 @@ Stamp = tuple[int, int]
 
 @dataclass(slots=True)
 class _Content:
-    """What one file holds."""
+    """Contents of one file."""
 
     stamp: Stamp
     written: float

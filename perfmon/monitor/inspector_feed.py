@@ -1,4 +1,4 @@
-"""Logs of NCCL Inspector, followed beside the other logs of a run.
+"""Logs of NCCL Inspector, followed next to the other logs of a run.
 
 They are far too many lines for a session. Here they become a few lines each second that the rules know, in a log of
 their own, and the state that the screen shows.
@@ -104,7 +104,7 @@ class InspectorFeed(WrappedFeed):
                         yield LOG, item
 
     async def _advance(self) -> None:
-        """Evaluate what has come, again and again."""
+        """Evaluate what has come, repeatedly."""
         while True:
             read = self._logs_read()
             lines = self._job.advance(caught_up=read)

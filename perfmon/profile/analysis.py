@@ -61,7 +61,7 @@ class Collectives:
 
 @dataclass(slots=True)
 class GpuUse:
-    """Where the time of a GPU goes; all times are nanoseconds."""
+    """Breakdown of the time of a GPU; all times are nanoseconds."""
 
     file: str
     rank: int | None

@@ -75,7 +75,7 @@ class _Device(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """What stands around the events."""
+    """The document around the events."""
 
     distributed: _Info | None = msgspec.field(default=None, name="distributedInfo")
     devices: list[_Device] = msgspec.field(default_factory=list, name="deviceProperties")

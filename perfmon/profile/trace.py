@@ -70,7 +70,7 @@ class HostWork:
 
 @dataclass
 class Trace:
-    """What a file of a profiler holds."""
+    """Contents of a file of a profiler."""
 
     file: str
     rank: int | None = None

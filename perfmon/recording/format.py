@@ -307,7 +307,7 @@ class _Scan:
         )
 
     def _section(self) -> tuple[Section, Any] | None:
-        """The section at the position, which goes on to the next one; None at the end or the cut."""
+        """The section at the position, which advances to the next one; None at the end or the cut."""
         head = os.pread(self.descriptor, HEAD_SIZE, self.position)
         if len(head) < HEAD_SIZE:
             return None

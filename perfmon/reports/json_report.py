@@ -26,8 +26,9 @@ def printed(document: dict[str, Any]) -> str:
 def document(snapshot: Diagnosis) -> dict[str, Any]:
     """The document; `run.start` and `run.end` are absolute, all other times seconds since `run.start`.
 
-    Absolute is: since 1970 where lines tell dates, since midnight or New Year where they tell a time of day or no year,
-    else by the run's monotonic clock. When a file was written would tell its day, but not the same for a copy of it.
+    Absolute is: since 1970 where lines contain dates, since midnight or New Year where they contain a time of day or
+    no year, else by the run's monotonic clock. The time at which a file was written would give its day, but not the
+    same for a copy of it.
     Numbers that JSON has no word for (NaN, infinities) become null.
     """
     run, offsets = snapshot.run, snapshot.clock_offsets

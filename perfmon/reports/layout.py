@@ -43,7 +43,7 @@ def fit(text: str, columns: int) -> str:
 
 
 def fit_end(text: str, columns: int) -> str:
-    """`text` cut to at most `columns` cells from the left: the end of a path says most."""
+    """`text` cut to at most `columns` cells from the left: the end of a path is what matters."""
     text = plain(text[-4 * columns :])
     while cell_len(text) > columns:
         text = "…" + text[2:]
@@ -197,7 +197,7 @@ def run_line(run: RunInfo) -> str:
 
 
 def goal_text(goal: Goal) -> str:
-    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is told."""
+    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is logged."""
     again = f" in pass {goal.passes}" if goal.passes > 1 else ""
     if goal.total is None:
         return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}{again}"

@@ -238,7 +238,7 @@ def _findings(snapshot: Diagnosis, resolved: bool) -> list[str]:
 
 
 def _finding_lines(finding: Finding) -> list[str]:
-    """A finding under a heading of its own: what it says, what it costs, its proof and its advice."""
+    """A finding under a heading of its own: its sentence, its cost, its proof and its advice."""
     lines = [
         f"### {inline(finding.title, 200)} ({finding.severity.value})",
         "",

@@ -1,4 +1,4 @@
-"""The state file, by which a monitor tells others how its run is."""
+"""The state file, by which a monitor reports how its run is."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Paces:
 
 
 def of_total(total: float) -> str:
-    """How bars without a name are distinguished."""
+    """Distinction of bars without a name."""
     return f" of {total:g}"
 
 

@@ -273,7 +273,7 @@ class ProgressLog:
         return None
 
     def has_shown(self, source: int, time: float, line: int, duration_s: float) -> bool:
-        """Whether a full bar of the lines just before a summary lasted as long as that reports: it is of the same
+        """True if a full bar of the lines just before a summary lasted as long as that reports: it is of the same
         interval."""
         return any(
             one.source == source

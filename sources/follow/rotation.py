@@ -75,7 +75,7 @@ def holds(path: Path, known: Fingerprint) -> bool:
 
 
 def may_hold(path: Path, known: Fingerprint) -> bool | None:
-    """`holds`, of a file that is still being written; None while it is too short to say."""
+    """`holds`, of a file that is still being written; None while it is too short to know."""
     with path.open("rb") as file:
         return known.may_fit(file.fileno())
 

@@ -85,7 +85,7 @@ class Endpoint:
         return page
 
     def trouble(self, why: str) -> PollError:
-        """The error that says what and why."""
+        """The error with what failed and why."""
         return PollError(f"{self.shown}: {why}")
 
 
@@ -280,7 +280,7 @@ def read_samples(page: bytes, names: Collection[str]) -> Samples:
 
 
 def read_types(page: bytes) -> Iterator[tuple[str, str]]:
-    """Name and type (`gauge`, `counter`, `histogram`, …) of the families of a page, as its comments tell them."""
+    """Name and type (`gauge`, `counter`, `histogram`, …) of the families of a page, as its comments state them."""
     for line in page.split(b"\n"):
         if line.startswith(b"#"):
             match = _TYPE.match(line)

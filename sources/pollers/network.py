@@ -124,7 +124,7 @@ the two it is remains open.
 
 
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
-    """producer, network, consumer, upstream, healthy or idle: of the last periods, what most of them say."""
+    """producer, network, consumer, upstream, healthy or idle: what most of the last periods show."""
     flows = [flow for period in periods for flow in period]
     moving = [flow for flow in flows if flow.sent + flow.received >= _SOME or flow.send_q or flow.recv_q]
     if not moving:

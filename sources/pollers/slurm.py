@@ -100,7 +100,7 @@ def _number(text: str) -> float | None:
 
 
 def _reason(text: str) -> str:
-    """Without what says that there is none."""
+    """ "" where the text means that there is none."""
     return "" if text.lower() in ("none", "(null)", "n/a") else text
 
 

@@ -103,7 +103,7 @@ def _trained(limits: EvidenceLimits) -> tuple[Scanner, Scanner]:
     return scanners[0], scanners[1]
 
 
-WAYS = {told: _trained(LIMITS if told else KEEP_ALL) for told in (False, True)} if in_use() else {}
+WAYS = {result: _trained(LIMITS if result else KEEP_ALL) for result in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
@@ -111,7 +111,7 @@ HOSTILE = st.one_of(
     .map(str.encode),
     leg_lines().map(str.encode),
     leg_lines().map(str.encode),
-    st.tuples(leg_lines(), ODD, st.integers(0, 80)).map(lambda told: f"{told[0][: told[2]]}{told[1]}".encode()),
+    st.tuples(leg_lines(), ODD, st.integers(0, 80)).map(lambda result: f"{result[0][: result[2]]}{result[1]}".encode()),
 )  # fmt: skip
 NUMBERS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True).map(repr),
@@ -134,8 +134,8 @@ def _values(scanned: ScanResult) -> object:
     return scanned.records, scanned.lines, scanned.size, sorted(scanned.recognised.items()), scanned.problems
 
 
-def _same(blocks: list[bytes], told: bool) -> None:
-    plain, fast = WAYS[told]
+def _same(blocks: list[bytes], result: bool) -> None:
+    plain, fast = WAYS[result]
     offset, line = 0, 1
     for block in blocks:
         one, other = plain.scan(block, offset, line), fast.scan(block, offset, line)
@@ -148,15 +148,15 @@ def _same(blocks: list[bytes], told: bool) -> None:
 @given(
     lines=st.lists(st.one_of(HOSTILE, numbered_legs()), max_size=14),
     cuts=st.lists(st.integers(0, 2000), max_size=4),
-    told=st.booleans(),
+    result=st.booleans(),
 )
-@example(lines=[KNOWN], cuts=[], told=False)
-@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], told=False)
-@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], told=False)
-def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -> None:
+@example(lines=[KNOWN], cuts=[], result=False)
+@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], result=False)
+@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], result=False)
+def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], result: bool) -> None:
     whole = b"\n".join(lines)
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    _same([whole[low:high] for low, high in pairwise(edges)], told)
+    _same([whole[low:high] for low, high in pairwise(edges)], result)
 
 
 _HEADS = st.sampled_from((
@@ -212,9 +212,9 @@ def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None
     """Also where one needle hides another one that is looked for together with it."""
     for scanner in (Scanner(PACKS),) if not WAYS else WAYS[False]:
         hits = scanner.search.find(line.encode()).hits
-        asked = scanner.by_needle.candidates([(hit[0], hit[2]) for hit in hits])
+        requests = scanner.by_needle.candidates([(hit[0], hit[2]) for hit in hits])
         wanted = {one.index for one in scanner.patterns if any(needle in line for needle in one.pattern.needles)}
-        assert wanted <= set(asked)
+        assert wanted <= set(requests)
 
 
 @compiled

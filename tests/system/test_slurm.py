@@ -41,20 +41,20 @@ async def test_jobs_and_nodes(cluster: slurm_node.Cluster, monkeypatch: pytest.M
     batch = ("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J")
     first, second = (cluster.run(*batch, title) for title in (TITLE, "next"))
     slurm_node.wait_for(lambda: "RUNNING" in cluster.run("squeue", "-h", "-o", "%T"), cluster.folder)
-    told = await polled()
-    running, waiting = told[Area.JOB, first], told[Area.JOB, second]
+    result = await polled()
+    running, waiting = result[Area.JOB, first], result[Area.JOB, second]
     assert running.words == {"state": "RUNNING", "reason": "", "title": TITLE}
     assert (running.values["nodes"], running.values["ended"]) == (1.0, 0.0)
     assert (waiting.words["state"], waiting.words["reason"]) in [("PENDING", "Resources"), ("PENDING", "Priority")]
-    assert told[Area.NODE, cluster.host].values == {"unwell": 0.0}
+    assert result[Area.NODE, cluster.host].values == {"unwell": 0.0}
 
     cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=drain", "reason=Xid 79 | ticket 7")
     cluster.run("scancel", second)
-    told = await polled()
-    node = told[Area.NODE, cluster.host]
+    result = await polled()
+    node = result[Area.NODE, cluster.host]
     assert (node.values["unwell"], node.words["reason"]) == (1.0, "Xid 79 | ticket 7")
-    assert told[Area.JOB, second].words["state"] == "CANCELLED"
-    assert told[Area.JOB, second].values["ended"] == 1.0
+    assert result[Area.JOB, second].words["state"] == "CANCELLED"
+    assert result[Area.JOB, second].values["ended"] == 1.0
     cluster.run("scancel", first)
     cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
 

@@ -294,8 +294,8 @@ def test_log_text_is_ascii_without_utf8_as_well(server: Server, tmp_path: Path) 
 
 def test_no_color_means_none(server: Server, tmp_path: Path) -> None:
     raw = written(server.open(tmp_path, DEMO, (80, 24), NO_COLOR="1"))
-    told = {int(code or 0) for found in re.findall(rb"\x1b\[([\d;]*)m", raw) for code in found.split(b";")}
-    assert told <= {0, 1, 2, 3, 4, 7, 22, 23, 24, 27}
+    result = {int(code or 0) for found in re.findall(rb"\x1b\[([\d;]*)m", raw) for code in found.split(b";")}
+    assert result <= {0, 1, 2, 3, 4, 7, 22, 23, 24, 27}
 
 
 @pytest.mark.parametrize("term", ["screen", "linux", "xterm-256color", "dumb"])
@@ -342,8 +342,8 @@ def test_a_theme_that_is_wrong_is_told_where_one_looks(server: Server, tmp_path:
     themes.mkdir(parents=True)
     (themes / "mine.toml").write_text('schema = 1\ntitle = "Mine"\n[styles]\ntext = "puce"\n')
     window = server.open(tmp_path, DEMO, (200, 24), XDG_CONFIG_HOME=str(tmp_path / "config"))
-    told = ("1 TIMELINE", "mine.toml: styles.text: expected a colour")
-    wait(lambda: (text := window.text) and all(words in text for words in told), window)
+    result = ("1 TIMELINE", "mine.toml: styles.text: expected a colour")
+    wait(lambda: (text := window.text) and all(words in text for words in result), window)
     window.press("q")
     window.shows("left: 0")
 

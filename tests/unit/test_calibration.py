@@ -145,10 +145,12 @@ def log(rpc_ms: Sequence[float], queue_ms: float = 10.0, step_s: float = 30.0) -
     begin = datetime(2026, 8, 21, 10)
     for at, rpc in enumerate(rpc_ms):
         wall = rpc + queue_ms
-        told = f"wall_ms={wall:.1f} rpc_ms={rpc:.1f} queue_ms={queue_ms:.1f}"
+        result = f"wall_ms={wall:.1f} rpc_ms={rpc:.1f} queue_ms={queue_ms:.1f}"
         when = begin + timedelta(seconds=step_s * at)
         lines.append(f"{when:%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.send url=http://a op=update_weights")
-        lines.append(f"{when + timedelta(milliseconds=wall):%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.done {told}")
+        lines.append(
+            f"{when + timedelta(milliseconds=wall):%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.done {result}"
+        )
     return {"orchestrator.log": "\n".join(lines)}
 
 

@@ -94,7 +94,7 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text", "message"),
     [
         ("config.toml", "jobs = 0\n", "config.toml: jobs: expected an integer"),
         ("config.toml", "jobs = [\n", "not valid TOML"),
@@ -104,14 +104,14 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
         ("themes/x.toml", "schema = 7\n", "x.toml"),
     ],
 )
-def test_a_configuration_that_is_broken(machine: Machine, file: str, text: str, said: str) -> None:
+def test_a_configuration_that_is_broken(machine: Machine, file: str, text: str, message: str) -> None:
     path = machine.folder / "config" / "perfmon" / file
     path.parent.mkdir(parents=True)
     path.write_text(text)
     done = machine.run("--json")
     [check] = [check for check in json.loads(done.stdout)["checks"] if check["id"] == "configuration"]
     assert (done.returncode, done.stderr, check["state"]) == (ExitCode.USAGE, "", "broken")
-    assert said in check["detail"]
+    assert message in check["detail"]
     assert "\n" not in check["detail"]
 
 
@@ -354,6 +354,6 @@ def test_a_driver_that_takes_a_second_to_begin_is_waited_for(machine: Machine) -
 # --- words ------------------------------------------------------------------------------------------------------------
 def test_a_hostile_detail_stays_text_that_fits() -> None:
     finding = Finding(State.BROKEN, "x" * 300 + " [red]a[/] " + "word " * 50, "impact " * 30, "fix " * 30)
-    told = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
-    assert max(map(len, told)) <= 80
-    assert told[-1] == "1 found, 1 broken: fix broken items first"
+    result = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
+    assert max(map(len, result)) <= 80
+    assert result[-1] == "1 found, 1 broken: fix broken items first"

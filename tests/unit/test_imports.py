@@ -48,11 +48,10 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.snapshot",
         "perfmon.commands.status",
         "perfmon.commands.live",
-        "perfmon.commands.collect",
         "perfmon.commands.installation",
         "perfmon.commands.export",
         "perfmon.commands.nccl",
-        "perfmon.commands.record",
+        "perfmon.commands.keep",
         "perfmon.sources.remote.discovery",
     ],
 )

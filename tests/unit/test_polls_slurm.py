@@ -37,8 +37,8 @@ def test_lines_of_sacct() -> None:
 
 def test_nodes() -> None:
     text = "gpu01|mixed|none\ngpu01|mixed|none\ngpu02|draining|Xid 79 | see ticket\ngpu03|down*|Not responding\nx\n"
-    told = [(r.name, r.values["unwell"], r.words["state"], r.words["reason"]) for r in nodes_of_lines(text)]
-    assert told == [
+    result = [(r.name, r.values["unwell"], r.words["state"], r.words["reason"]) for r in nodes_of_lines(text)]
+    assert result == [
         ("gpu01", 0.0, "mixed", ""),
         ("gpu02", 1.0, "draining", "Xid 79 | see ticket"),
         ("gpu03", 1.0, "down*", "Not responding"),

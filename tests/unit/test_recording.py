@@ -118,7 +118,7 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "result"),
     [
         (b"", "not a recording: expected what `perfmon record` writes, not an empty file"),
         (b"2026-08-21 a log\n", "not a recording: expected .* not a different file type"),
@@ -128,10 +128,10 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
         (pack_begin() + pack_section(1, []), "damaged recording"),
     ],
 )
-def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, told: str) -> None:
+def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, result: str) -> None:
     path = tmp_path / "run.pmrec"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=result):
         open_recording(path)
     with pytest.raises(InputError, match="cannot be read"):
         open_recording(tmp_path / "gone.pmrec")

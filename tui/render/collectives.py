@@ -79,7 +79,7 @@ def _collective(one: CollectiveNow, skin: ThemeStyles, width: int) -> Words:
 
 
 def _others(state: CollectivesState, named: set[str], skin: ThemeStyles, width: int) -> list[Words]:
-    """What a finding names first; then missing ranks, and the others in the order of waiting and of their ratio."""
+    """Those that a finding names first; then missing ranks, and the others by waiting and ratio."""
     rows = [_link(link, skin, width, "critical") for link in state.links if link.label in named]
     rows += [_rank(rank, skin, width, "critical") for rank in state.ranks if rank.label in named]
     for one in state.missing:

@@ -96,7 +96,7 @@ def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles
 
 
 def _called(source: SourceStatus, picture: MonitorState) -> str:
-    """A log without the folder that all lie in: the end of a path is what tells it from others."""
+    """A log without the folder that all lie in: the end of a path distinguishes it."""
     folder = common_folder([other.name for other in picture.sources])
     return plain(source.name.removeprefix(folder), 40)
 

@@ -86,7 +86,7 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
 
 
 def shown_elsewhere(opened: Opened) -> str:
-    """Run it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
+    """Run it until the user leaves it, and remove what was made for it; what went wrong in one line, or ""."""
     try:
         with _interrupts_for_others():
             subprocess.run(opened.argv, check=False)
@@ -157,7 +157,7 @@ class Leaving(App[int]):
         os._exit(code)
 
     def _handle_exception(self, error: Exception) -> None:
-        """A fault of perfmon ends it; whoever runs the app tells of it in a line, once the terminal is as it was."""
+        """A fault of perfmon ends it; the caller reports it in a line, once the terminal is as it was."""
         self.fault = self.fault or error
         super()._handle_exception(error)
 

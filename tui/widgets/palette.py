@@ -76,7 +76,7 @@ def _together(word: str, text: str) -> tuple[float, range] | None:
 
 
 def _scattered(word: str, text: str) -> tuple[float, list[int]] | None:
-    """The letters one after the other: worth more where they begin words, less the further apart they are."""
+    """The letters in their order: worth more where they begin words, less the further apart they are."""
     places: list[int] = []
     at = -1
     for char in word:

@@ -24,8 +24,8 @@ from ..theme import ThemeStyles
 class Pane(Timely, Widget):
     """Rows of text.
 
-    A pane says in `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells that
-    differ. Nothing in a row is markup.
+    A pane returns from `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells
+    that differ. Nothing in a row is markup.
     """
 
     DEFAULT_CSS = "Pane { width: 1fr; }"
@@ -106,12 +106,12 @@ class Pane(Timely, Widget):
         self._drawn = self._fitted(*self._drawn_for)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """The title says who has the keys."""
+        """The title shows the focus."""
         super().watch_has_focus(has_focus)
         self.redraw()
 
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
-        """The rule above a pane: its number, its name, what it says of itself, and its keys."""
+        """The rule above a pane: its number, its name, its summary, and its keys."""
         skin, focused = self.skin, self.has_focus
         frame = skin.style("frame-focus" if focused else "frame")
         line = skin.glyph("horizontal")
@@ -141,7 +141,7 @@ _WHEEL = 3
 class Listing(Pane, can_focus=True):
     """Fixed rows above, and below them those lines that there is room for.
 
-    The cursor stops only at lines that somebody can act on; where there is none in sight, keys scroll.
+    The cursor stops only at lines that keys can act on; where there is none in sight, keys scroll.
     """
 
     DEFAULT_CSS = "Listing { height: 1fr; }"
@@ -267,7 +267,7 @@ class Listing(Pane, can_focus=True):
         self.redraw()
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Likewise."""
+        """Scroll; the cursor stays where it is."""
         event.stop()
         self.top = max(0, self.top - _WHEEL)
         self.redraw()

@@ -27,7 +27,7 @@ _MASK, _MODEL, _MIG, _INDEX, _UUID = "mask", "model", "mig", "index", "uuid"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field of `--query-gpu`, and what it tells."""
+    """A field of `--query-gpu`, and the value in it."""
 
     field: str
     name: str

@@ -120,7 +120,7 @@ def _blocks(samples: Sequence[Sample]) -> Sums:
 
 
 def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading:
-    """The share of its reader's time that went into waiting, but for the first batch, which says nothing."""
+    """The share of its reader's time that went into waiting, but for the first batch, which means nothing."""
     by = {key: grown.by.get((name, key)) for key in _DATA.values()}
     values = dict(blocks)
     if by["blocked_s"] is not None and by["user_s"] is not None:
@@ -177,7 +177,7 @@ _PROCESS = (
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray that runs on a machine, as its process there tells."""
+    """A Ray that runs on a machine, as its process there shows."""
 
     python: str = ""
     folder: str = USUAL
