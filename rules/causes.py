@@ -149,7 +149,7 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
     longest = inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
     while back:
         at -= 1
-        while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+        while at >= 0 and track.keys[at] != (item.source, item.group):
             at -= 1
         if at < 0:
             cut = track.earlier.get((item.source, item.group), 0) > 0  # it is before the window
@@ -178,8 +178,8 @@ def _until(kind: str, track: Track, item: Item, view: View) -> float:
     ends = [span.end for span in view.overlapping(kind, item.end - _EDGE_S, item.end + _EDGE_S)] if kind else []
     end = min(ends, default=item.end)
     first, stop = track.between(item.end + _EDGE_S, end - _EDGE_S)
-    more = ((track.source(at), track.group(at)) == (item.source, item.group) for at in range(first, stop))
-    return item.end if any(more) else max(item.end, end)
+    more = (item.source, item.group) in track.keys[first:stop]
+    return item.end if more else max(item.end, end)
 
 
 def _part(lost: Lost, item: Item, view: View) -> float:

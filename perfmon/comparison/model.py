@@ -278,6 +278,8 @@ class Run:
     """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
     given: Bands | None = None
     """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
+    by_means: bool = False
+    """Samples are arbitrary parts of its time: of their distribution only the mean means something."""
 
 
 def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:

@@ -238,7 +238,7 @@ def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
         shift = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
-        notes.append(f"{name}: {shift} ({counted(offset.traces, 'trace')}){wrong}")
+        notes.append(f"{name}: {shift} ({counted(offset.traces, 'update')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs disagree: times across logs are uncertain")
     notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())

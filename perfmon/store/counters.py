@@ -57,6 +57,14 @@ class Paces:
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
+    def move(self, source: int, seconds: float) -> None:
+        """Move the counters of a log with its times: a clock came that dates its earlier lines."""
+        held = [one for slot, one in self._counted.items() if slot[0] == source]
+        held += [one for slot, others in self._others_of.items() if slot[0] == source for one in others]
+        for counted in held:
+            counted.began += seconds
+            counted.now += seconds
+
     def along(
         self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
     ) -> tuple[float, float | None]:
