@@ -45,6 +45,15 @@ def rollout() -> None:
     emit.rollout(2.3, 10, 9, 1)
 
 
+MONITOR = emit.QueueMonitor(lambda: 1)
+
+
+def _put() -> None:
+    """What is timed of a call that puts an item in, without that call."""
+    with MONITOR.putting():
+        pass
+
+
 CALLS: tuple[tuple[str, Callable[[], None], int], ...] = (
     ("weights_update", update, 2),
     ("checkpoint_write", write, 1),
@@ -73,6 +82,7 @@ def measure(lines: int) -> dict[tuple[str, str], float]:
         emit.configure()
         result[name, "in logging"] = line_us(call, lines, lines_a_call)
     result["monitor.produced", "own"] = line_us(emit.QueueMonitor(lambda: 1).produced, lines, 1)
+    result["monitor.putting", "own"] = line_us(_put, lines, 1)
     logger = logging.getLogger("perfmon.emit")
     logger.setLevel(logging.WARNING)
     result["switched off", "own"] = line_us(rollout, lines, 1)

@@ -602,6 +602,8 @@ class _Side:
             for caller, last in self.callers.items()
             if now - last < self._KEPT_S or last in self.calls.values()
         }
+        if not self.callers and not self.calls:
+            return None  # nothing uses this queue at present
         waited = self.waited + sum(now - max(began, self.since) for began in self.calls.values())
         elapsed = (now - self.since) * max(len(self.callers), len(self.calls), 1)
         self.waited, self.since = 0.0, now

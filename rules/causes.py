@@ -32,7 +32,7 @@ def claims(found: Found, view: View) -> list[Window]:
         return []
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
-        spans = [_spans_of(lost.spans, item, view) for item in items]
+        spans = [_spans_of(lost.spans, item, view, item.values.keys().isdisjoint(lost.share)) for item in items]
         without_span = [
             item
             for item, held in zip(items, spans, strict=True)
@@ -69,9 +69,14 @@ def extent(item: Item, view: View) -> Window:
     return (_before(_track(item, view), item, view), item.end)
 
 
-def _spans_of(kind: str, item: Item, view: View) -> list[Item]:
-    """The spans that the item's own lines report, else those that share its time, or that which a sample is about."""
+def _spans_of(kind: str, item: Item, view: View, others: bool) -> list[Item]:
+    """The spans that the item's own lines report, else those that share its time, or that which a sample is about.
+
+    Without `others` only its own: it has a share of time that it is about.
+    """
     own = [span for span in (view.span_at_line(kind, ref) for ref, _ in item.refs) if span is not None]
+    if not others:
+        return own
     own = own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
     if own or item.end > item.start or not item.values:
         return own

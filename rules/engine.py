@@ -31,8 +31,8 @@ _LONG_S = 1800.0
 """In a run that was observed for less, the share of time does not show what matters."""
 _MOSTLY = 0.5
 """Of the time of an item: see `_only_waited`; of the occurrences of a finding: see `_hypotheses`."""
-_JUDGED, _OFTEN = 500, 3
-"""Occurrences by which hypotheses are judged, and how many of them must hold."""
+_JUDGED, _NOW, _OFTEN = 500, 20, 0.25
+"""Occurrences by which hypotheses are judged, those of the present, and the share of all that is often enough."""
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -82,7 +82,7 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Containe
     """Judge the occurrences of a finding by the signatures that may explain it; those that do are findings, too.
 
     Those whose id is `known` are findings already. A new one has the time and the state of the one that it explains,
-    and most of its occurrences, or a few: what held up the run once in an hour explains nothing.
+    and many of its occurrences, or most of the newest: what held it up once in an hour explains nothing.
     """
     causes: list[Found] = []
     for signature in signatures:
@@ -91,13 +91,21 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Containe
         newest = finding.occurrences[-_JUDGED:]
         levels = [tuple(one.judge(occurrence.item, view) for one in signature.conditions) for occurrence in newest]
         judged = [Hypothesis(signature, o.item, held) for o, held in zip(newest, levels, strict=True)]
-        finding.hypotheses.append(max(reversed(judged), key=lambda one: one.likelihood))
         kept = [o for o, one in zip(newest, judged, strict=True) if one.proven]
-        often = len(kept) >= max(1, min(_OFTEN, _MOSTLY * len(newest)))
-        if finding.counts and often and signature.id not in known:
+        often = len(kept) >= _OFTEN * len(judged) or _most(one.proven for one in judged[-_NOW:])
+        refuted = _most(one.refuted for one in judged[-_NOW:])
+        alike = [one for one in judged if (one.proven if often else one.refuted == refuted and not one.proven)]
+        finding.hypotheses.append((alike or judged)[-1])
+        own = any(subject.kind != "finding" for subject in signature.subjects)  # it finds its time itself
+        if finding.counts and often and not own and signature.id not in known:
             causes.append(_explaining(signature, finding, kept, view))
     finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
     return causes
+
+
+def _most(held: Iterable[bool]) -> bool:
+    every = list(held)
+    return sum(every) >= _MOSTLY * len(every)
 
 
 def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], view: View) -> Found:
@@ -127,11 +135,13 @@ def _judge(signature: Signature, view: View) -> list[Found]:
     """Findings by the first subject that the run has data for, else by those that are evaluated too."""
     has_data, found = False, list[Found]()
     for subject in signature.subjects:
-        if found or (has_data and not subject.also) or subject.kind == "finding":
+        proven = any(finding.counts for finding in found)
+        if proven or (has_data and not subject.also) or subject.kind == "finding":
             continue
         judged = items_of(subject, signature, view)
         has_data = has_data or judged.total > 0
-        found = _findings(signature, subject, judged, view)
+        more = _findings(signature, subject, judged, view)
+        found = more if not found or any(finding.counts for finding in more) else found
     established = any(not occurrence.unsure for finding in found for occurrence in finding.occurrences)
     for finding in found:
         finding.established = established

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from perfmon.core import Severity, Window
 
-from .conditions.base import Level
+from .conditions.base import Condition, Level
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item, Stream
@@ -41,22 +41,20 @@ class Hypothesis:
     @property
     def proven(self) -> bool:
         """All that must hold does."""
-        return self._worst > Level.NO
+        return all(
+            level.holds or (level is Level.UNKNOWN and condition.if_missing == "pass")
+            for condition, level in self._judged
+            if condition.must_hold
+        )
 
     @property
     def refuted(self) -> bool:
-        """Something that must hold does not."""
-        return self._worst is Level.NO
+        """Something that is required does not hold. Where only a gate does not, nothing is known."""
+        return any(level is Level.NO for condition, level in self._judged if condition.role == "required")
 
     @property
-    def _worst(self) -> Level:
-        """NO where a condition that must hold does not, UNKNOWN where one is not observed, else how they hold."""
-        needed = [
-            Level.WARNING if level is Level.UNKNOWN and condition.if_missing == "pass" else level
-            for condition, level in zip(self.signature.conditions, self.levels, strict=True)
-            if condition.must_hold
-        ]
-        return Level.NO if Level.NO in needed else min(needed)
+    def _judged(self) -> Iterable[tuple[Condition, Level]]:
+        return zip(self.signature.conditions, self.levels, strict=True)
 
     @property
     def likelihood(self) -> tuple[int, float, float]:

@@ -49,6 +49,14 @@ class Busy:
     def qsize(self):
         time.sleep(3600)
 
+@ray.remote(num_cpus=0)
+class RayQueue:
+    def __init__(self, held):
+        self.held = held
+    def size(self):
+        return self.held
+
+shards = [RayQueue.options(name=f"{name}-sharded_shard_{at}").remote(at) for at in range(4)]
 beside = [actor.options(name=f"{name}-{actor_name}").remote() for actor, actor_name in ((Mute, "mute"), (Busy, "busy"))]
 running = [consume.remote(queue) for _ in range(consumers)] + [produce.remote(queue) for _ in range(producers)]
 print("ready", flush=True)

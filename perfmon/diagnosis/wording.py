@@ -271,13 +271,14 @@ def _figures(finding: Found, view: View) -> dict[str, str]:
 def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
     best, levels = finding.best(view)
     return tuple(
-        ConditionState(
-            f"{condition.explain()}: {evidence_text(condition.describe(best.item, view))}",
-            None if level is Level.UNKNOWN else level.holds,
-        )
+        _state(condition.deciding(best.item, view), best.item, None if level is Level.UNKNOWN else level.holds, view)
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
         if condition.role != "gate"
     )
+
+
+def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
+    return ConditionState(f"{condition.explain()}: {evidence_text(condition.describe(item, view))}", held)
 
 
 # --- Hypotheses: the evidence for and against each possible cause ---

@@ -30,7 +30,7 @@ from perfmon.sources import SourceClock
 from perfmon.sources.formats import load_packs
 from perfmon.sources.pollers import PolledBlock, is_poll, polled_blocks
 from perfmon.sources.scan import KEEP_ALL, EvidenceLimits, Heading, ReadingScanner, Scanner, ScanResult
-from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, Store
+from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, Store, logged_queues
 
 if TYPE_CHECKING:
     from perfmon.clocks import Alignment
@@ -150,12 +150,13 @@ class Session:
         self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
-        """Latest readings of all pollers; times are on the run's axis."""
+        """Latest readings of all pollers, and of queues that logs report; times are on the run's axis."""
         version, shifts, seen = self._seen
         if (version, shifts) != (self.machines.version, alignment.shifts):
             seen = self.machines.seen(shifts=alignment.shifts)
             self._seen = (self.machines.version, alignment.shifts, seen)
-        return seen
+        queues = logged_queues(self.store, seen[0].host if seen else "", alignment.shifts)
+        return (*seen, *queues) if queues else seen
 
     def take(self, state: SourceState, scanned: ScanResult, line_base: int = 0) -> None:
         """Take in the scanned lines of a log; `line_base` is added to their line numbers."""

@@ -6,10 +6,13 @@ They are the readings that are judged and recorded, so a replay shows the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from perfmon.sources.pollers import Area, PolledBlock, Reading
+
+from .store import Series, Store
 
 HISTORY = 120
 """Length of the history of every value."""
@@ -146,3 +149,51 @@ def _place(item: tuple[tuple[str, Area, str], _Entity]) -> tuple[str, str, int, 
     """By host and kind; numbers by their value."""
     host, area, name = item[0]
     return host, area, int(name) if name.isascii() and name.isdigit() and len(name) < 18 else -1, name
+
+
+# --- Queues that logs report, as if they had been polled ---
+
+_OF_QUEUES: Mapping[str, str] = {
+    "queue_size": "depth",
+    "queue_fill": "fill_pct",
+    "queue_empty_share": "empty_pct",
+    "put_per_s": "put_per_s",
+    "get_per_s": "get_per_s",
+    "put_wait_share": "put_wait_pct",
+    "get_wait_share": "get_wait_pct",
+    "produced_per_s": "put_per_s",
+    "consumed_per_s": "get_per_s",
+}
+"""Values of a reading by the metric that logs have of it."""
+_PER_PROCESS = ("produced_per_s", "consumed_per_s")
+"""Of each producer or consumer: those of a queue are their sum."""
+_UNNAMED = "queue"
+
+
+def logged_queues(store: Store, host: str, shifts: Mapping[int, float]) -> tuple[Seen, ...]:
+    """The latest state of each queue of which logs report something, by name; times as those of `LatestReadings.seen`.
+
+    What logs report of producers and consumers without naming the queue is about the only one there is.
+    """
+    held: dict[str, list[tuple[str, Series]]] = {}
+    for (metric, group), series in store.series.items():
+        if metric in _OF_QUEUES and len(series) and not store.sources[series.sources[-1]].polled:
+            held.setdefault(_UNNAMED if metric in _PER_PROCESS else group or _UNNAMED, []).append((metric, series))
+    if len(held) == 2 and all(metric in _PER_PROCESS for metric, _ in held.get(_UNNAMED, ())):
+        of_processes = held.pop(_UNNAMED, [])
+        next(iter(held.values())).extend(of_processes)
+    return tuple(_logged(name, every, host, shifts) for name, every in sorted(held.items()))
+
+
+def _logged(name: str, every: Sequence[tuple[str, Series]], host: str, shifts: Mapping[int, float]) -> Seen:
+    values: dict[str, float] = {}
+    history: dict[str, tuple[float, ...]] = {}
+    for metric, series in every:
+        key = _OF_QUEUES[metric]
+        values[key] = series.values[-1] + (values.get(key, 0.0) if metric in _PER_PROCESS else 0.0)
+        history[key] = tuple(series.values[-HISTORY:])
+    newest = max((series for _, series in every), key=lambda series: series.times[-1])
+    recent = newest.times[-1 - _GAPS :]
+    gaps = [after - before for before, after in pairwise(recent) if after > before]
+    at = newest.times[-1] + shifts.get(newest.sources[-1], 0.0)
+    return Seen(host, Reading(Area.QUEUE, name, values), at, history, min(gaps, default=None))

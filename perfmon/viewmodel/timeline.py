@@ -126,8 +126,9 @@ SPAN_ORDER = (
 )  # fmt: skip
 METRIC_ORDER = (
     "queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wait_ms", "dur_ms", "write_ms", "staleness", "trunc_pct",
-    "inflight", "gen_tps", "kv_usage", "running", "waiting", "throughput_tps", "queue_fill", "queue_empty_share",
-    "data_share", "gpu_busy",
+    "inflight", "gen_tps", "kv_usage", "running", "waiting", "throughput_tps", "queue_fill", "queue_size",
+    "queue_empty_share", "put_per_s", "get_per_s", "produced_per_s", "consumed_per_s", "put_wait_share",
+    "get_wait_share", "data_share", "gpu_busy",
 )  # fmt: skip
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0

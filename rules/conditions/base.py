@@ -89,6 +89,10 @@ class Condition(ABC):
         """When what it finds began, if that is before the item: all of the time since is lost."""
         return None
 
+    def deciding(self, item: Item, view: View) -> Condition:  # most have no alternatives
+        """The condition without alternatives that do not hold."""
+        return self
+
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Figures for the sentence, of those that `slots` names; "" for one that is not known."""
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from .base import Condition, Level
@@ -62,6 +62,10 @@ class AnyOf(Combined):
                 break
         return best
 
+    def deciding(self, item: Item, view: View) -> Condition:
+        best = max(self.of, key=lambda condition: condition.judge(item, view))
+        return best.deciding(item, view) if best.judge(item, view).holds else self
+
     def describe(self, item: Item, view: View) -> str:
         best = max(self.of, key=lambda condition: condition.judge(item, view))
         return best.describe(item, view)
@@ -88,6 +92,9 @@ class AllOf(Combined):
             if levels[-1] is Level.NO:
                 return Level.NO
         return min(levels)
+
+    def deciding(self, item: Item, view: View) -> Condition:
+        return replace(self, of=tuple(part.deciding(item, view) for part in self.of))
 
     def describe(self, item: Item, view: View) -> str:
         return ", ".join(condition.describe(item, view) for condition in self.of)

@@ -131,7 +131,7 @@ class Aggregate(_Limited):
     reading a metric. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
-    the statistic is `largest`.
+    the statistic is `largest`, or `smallest`.
     """
 
     costly: ClassVar[bool] = True
@@ -147,8 +147,8 @@ class Aggregate(_Limited):
         """The statistic must be known, and the window not empty."""
         if self.stat not in (*_STATS, *_OTHERS):
             raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
-        if self.groups not in ("", "all", "largest"):
-            raise table.wrong("groups", "expected all or largest")
+        if self.groups not in ("", "all", "largest", "smallest"):
+            raise table.wrong("groups", "expected all, largest or smallest")
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
         if not (self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")):
@@ -168,9 +168,10 @@ class Aggregate(_Limited):
         if not self.groups:
             return self._of(item, view)
         track = view.track(self.metric)
-        names = {group for _, group in track.streams} if self.groups == "largest" else {""}
+        names = {""} if self.groups == "all" else {group for _, group in track.streams}
         values = (self._of(replace(item, group=group, floor=-inf), view) for group in names)
-        return max((value for value in values if value is not None), default=None)
+        best = min if self.groups == "smallest" else max
+        return best((value for value in values if value is not None), default=None)
 
     def _of(self, item: Item, view: View) -> float | None:
         column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)

@@ -54,9 +54,10 @@ class Area(StrEnum):
     """name: HOST:PORT/ENGINE, or `ray/…`. Of engines: running waiting kv_usage_pct gen_tps prompt_tps preemptions
     (since the last poll) preemptions_per_min prefix_hit_pct cut_pct (requests that ended at their length limit), and
     ttft, e2e, request_queue and itl by quantile (ttft_p50_s ttft_p95_s). Of queues: depth depth_min depth_max
-    empty_pct full_pct consumers_waiting producers_waiting put_per_s get_per_s; of datasets data_share_pct in_blocks
-    out_blocks; of the object store store_fill_pct spilled_mb spill_mb_s. Of trainers: step step_age_s loss mfu_pct
-    throughput_tps; new_step once for each. Words: kind (vllm, sglang, trl, prime-rl, ray) model role state."""
+    empty_pct full_pct consumers_waiting producers_waiting put_per_s get_per_s; of datasets data_share_pct
+    production_pct (of what its reader waits for, the part that upstream takes) in_blocks out_blocks; of the object
+    store store_fill_pct spilled_mb spill_mb_s. Of trainers: step step_age_s loss mfu_pct throughput_tps; new_step once
+    for each. Words: kind (vllm, sglang, trl, prime-rl, ray) model role state."""
     JOB = "job"
     """name: id of a job of the scheduler. uptime_s nodes ended (0 or 1). Words: state reason title."""
     NODE = "node"

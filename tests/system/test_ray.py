@@ -6,14 +6,17 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 
 import psutil
 import pytest
 import ray_head
 
+from perfmon.core import Config
+from perfmon.pipeline import Session
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, Poller, PollError, Script
 from perfmon.sources.pollers.ray.poller import cluster_on
-from perfmon.sources.pollers.reading import Reading
+from perfmon.sources.pollers.reading import Reading, polled_block
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
 
@@ -28,8 +31,10 @@ async def test_a_real_head() -> None:
     with ray_head.head() as head:
         await who_waits_is_told_by_the_metrics_alone(head)
         await producers_before_a_full_queue_and_its_depth(head)
+        await the_shards_of_a_queue_are_one(head)
         await those_that_do_not_answer_say_why(head)
         await a_queue_that_is_not_there(head)
+        await a_starved_queue_is_a_finding_a_full_one_is_none(head)
         await the_cluster_is_found_by_its_process(head)
 
 
@@ -68,6 +73,36 @@ async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
         assert "store_fill_pct" in result["ray/object-store"].values
         result = await until(poller, lambda result: result["ray/_QueueActor"].values.get("put_per_s", 0.0) > 0)
     await poller.close()
+
+
+async def a_starved_queue_is_a_finding_a_full_one_is_none(head: ray_head.Head) -> None:
+    """Both rates are the same in either; which side waits decides."""
+    for producers, pause_s, consumers, starved in ((2, 0.0, 1, False), (1, 1.0, 2, True)):
+        (poller,) = make_pollers(LocalMachine(), PollRequest("ray", str(head.folder)))
+        session = Session(Config())
+        state = session.add_source("poll:/ray")
+        with head.queue(f"lab-{starved}", producers=producers, pause_s=pause_s, consumers=consumers):
+            found: set[str] = set()
+            async with asyncio.timeout(120):
+                for line in range(1, 60):
+                    with suppress(PollError):  # not yet
+                        block = polled_block(await poller.poll(), "head", datetime.now(), 0, line)
+                        session.feed(state, block)
+                    found = {one.signature for one in session.snapshot().findings if one.state != "pending"}
+                    if "data-starved" in found:
+                        break
+                    await asyncio.sleep(0.5)
+        await poller.close()
+        assert ("data-starved" in found) == starved
+
+
+async def the_shards_of_a_queue_are_one(head: ray_head.Head) -> None:
+    """Actors named NAME_shard_0 and so on with `size`, in a namespace: the queues of PeakNet's pipeline."""
+    _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/q1-sharded"))
+    with head.queue("q1", producers=0, pause_s=0.0, consumers=0):
+        told = await until(attached, lambda told: "ray/q1-sharded" in told)
+        assert told["ray/q1-sharded"].values["depth"] == 0 + 1 + 2 + 3
+        await attached.close()
 
 
 async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> None:

@@ -132,7 +132,11 @@ def test_every_series_that_they_speak_of_is_on_a_real_page(tmp_path: Path) -> No
     with exporting(tmp_path, "logs", "--window", "3000d") as running:
         known = set(running.until(caught_up))
     known |= _names_of_pollers()
-    known |= {f"perfmon_limit_{named(one.metric).base}" for one in load_bands().table.values() if one.unless}
+    known |= {
+        f"perfmon_limit_{named(one.metric).base}"
+        for one in load_bands().table.values()
+        if one.unless or one.plausible_from
+    }
     shown = {name for expression in expressions(made()) for name in NAMES.findall(expression)}
     ruled = set(NAMES.findall("".join(re.findall(r"expr: (.*)", rules()))))
     assert {name for name in shown | ruled if name not in known} == set()

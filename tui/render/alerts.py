@@ -313,8 +313,8 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     finding = alert.finding
     room = width - 2
     sections: list[tuple[str, str, list[Words]]] = [
-        ("WHY", _confidence(finding), _conditions(finding, skin, room)),
         ("POSSIBLE CAUSES", "the likeliest first", _hypotheses(finding, skin, room)),
+        ("WHY", _confidence(finding), _conditions(finding, skin, room)),
         ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
         ("WHAT TO DO", "", _marked(map(str, count(1)), finding.advice, room, "text", "accent")),

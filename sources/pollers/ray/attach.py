@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +18,10 @@ from ..base import Machine, NotAvailableError, PollError, Script
 from ..reading import Area, Reading
 from .poller import LOOK_S, Cluster, cluster_on
 
-EVERY_S = 5.0
+EVERY_S = 1.0
 SAMPLE_S = 0.1
+_FIRST_S = 5.0
+"""Time in which the driver may attach before a poll returns without samples."""
 MOST_QUEUES, MOST_SAMPLES = 32, 600
 _NAME = re.compile(r"[\w.:@/+-]{1,100}")
 _SCRIPT = Path(__file__).with_name("attached_script.py")
@@ -63,6 +65,8 @@ class AttachedPoller:
         """`folder` is the cluster's `--temp-dir`, "" for the first that runs."""
         self._machine, self._queues, self._folder = machine, queues, folder
         self._samples = _Samples()
+        self._used: set[str] = set()
+        """Queues in which something was."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -74,13 +78,14 @@ class AttachedPoller:
         """A reading for each queue: the samples since the last poll. Raises PollError when the driver has ended."""
         if self._task is None:
             self._task = asyncio.create_task(self._listen(await self._cluster()))
-        await asyncio.wait({self._task}, timeout=0 if self._samples.took_ms else EVERY_S)
+        await asyncio.wait({self._task}, timeout=0 if self._samples.took_ms else _FIRST_S)
         samples, self._samples = self._samples, _Samples()
         if self._task.done():
             task, self._task = self._task, None
             task.result()
             raise PollError(f"{self.name}: the process attached to Ray exited")
-        readings = _readings(samples)
+        self._used.update(name for name, depths in samples.depths.items() if any(depths))
+        readings = _readings(samples, self._used)
         if samples.took_ms and not readings:
             raise NotAvailableError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
         return readings
@@ -151,25 +156,28 @@ def _reason(why: object, name: str) -> str:
     return plain(reason, 60) if isinstance(reason, str) else ""
 
 
-def _readings(samples: _Samples) -> list[Reading]:
+def _readings(samples: _Samples, used: Container[str]) -> list[Reading]:
     took = {"answer_ms": round(max(samples.took_ms), 1)} if samples.took_ms else {}
     names = sorted({*samples.depths, *samples.silent})
     return [
         Reading(
             Area.QUEUE,
             f"ray/{name}",
-            {**_values(name, samples), **took},
+            {**_values(name, samples, name in used), **took},
             {"kind": "ray", "why": samples.why.get(name, "")},
         )
         for name in names
     ]
 
 
-def _values(name: str, samples: _Samples) -> Mapping[str, float]:
-    """Mean, least and most depth, and the share of the samples in which the queue was empty, or did not answer."""
+def _values(name: str, samples: _Samples, used: bool) -> Mapping[str, float]:
+    """Mean, least and most depth, and the share of the samples in which the queue was empty, or did not answer.
+
+    A queue that was never used is not empty: it waits for the first item.
+    """
     depths, silent = samples.depths.get(name, []), samples.silent.get(name, 0)
     values = {"silent_pct": 100.0 * silent / (len(depths) + silent)} if silent else {}
     if depths:
         values |= {"depth": sum(depths) / len(depths), "depth_min": min(depths), "depth_max": max(depths)}
-        values["empty_pct"] = 100.0 * sum(depth <= 0 for depth in depths) / len(depths)
+        values["empty_pct"] = 100.0 * sum(depth <= 0 for depth in depths) / len(depths) if used else 0.0
     return values

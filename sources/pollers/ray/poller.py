@@ -29,7 +29,8 @@ from ..reading import Area, Reading
 NAMES = frozenset({
     "ray_tasks", "ray_object_store_used_memory", "ray_object_store_available_memory", "ray_spill_manager_objects_bytes",
     "ray_data_iter_total_blocked_seconds", "ray_data_iter_time_to_first_batch_seconds", "ray_data_iter_user_seconds",
-    "ray_data_iter_batches_total", "ray_data_num_external_inqueue_blocks", "ray_data_num_external_outqueue_blocks",
+    "ray_data_iter_batches_total", "ray_data_iter_blocked_production_wait_seconds",
+    "ray_data_num_external_inqueue_blocks", "ray_data_num_external_outqueue_blocks",
 })  # fmt: skip
 """Metrics that are looked for on the pages."""
 _CALL = re.compile(r"(?:[^:]*:)?(\w*[Qq]ueue\w*)\.(get|put)\w*")
@@ -38,6 +39,7 @@ _DATA = {
     "ray_data_iter_time_to_first_batch_seconds": "first_s",
     "ray_data_iter_user_seconds": "user_s",
     "ray_data_iter_batches_total": "batches",
+    "ray_data_iter_blocked_production_wait_seconds": "production_s",
 }
 _LOOKS = 6
 """Polls over which shares of time are taken."""
@@ -127,6 +129,10 @@ def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading
         blocked = max(0.0, by["blocked_s"] - (by["first_s"] or 0.0))
         if blocked + by["user_s"] >= _LEAST_S:
             values["data_share_pct"] = 100.0 * blocked / (blocked + by["user_s"])
+        if by["production_s"] is not None and blocked >= _LEAST_S:
+            # The rest of what it waits for happens in its own process: transfer, batching, formats, collation.
+            production = max(0.0, by["production_s"] - (by["first_s"] or 0.0))
+            values["production_pct"] = min(100.0, 100.0 * production / blocked)
     if by["batches"] is not None:
         values["get_per_s"] = by["batches"] / grown.seconds
     return Reading(Area.QUEUE, f"ray/data/{plain(name, 80)}", values, {"kind": "ray"})

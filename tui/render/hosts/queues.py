@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perfmon.core import counted
+from perfmon.core import counted, slope
 from perfmon.store import Seen
 from perfmon.textgraphics import compact
 from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
@@ -12,8 +12,15 @@ from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, upt
 from ...theme import LEVEL_NAMES
 from .table import Cell, Column, RenderContext, Thing, number, texts, word
 
-_IN_COLUMNS = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
+_IN_COLUMNS = frozenset({
+    "depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct", "put_wait_pct", "get_wait_pct",
+    "consumers_waiting", "producers_waiting",
+})  # fmt: skip
 """Columns of queues between stages."""
+_COURSE, _LEAST_COURSE = 60, 10
+"""Values of a depth by which its course is described."""
+_WAITS_PCT, _WAITING = 20.0, 0.5
+"""Percent of their time, or how many on average, from which one side of a queue waits for the other."""
 
 
 def is_engine(seen: Seen) -> bool:
@@ -70,15 +77,62 @@ def depth_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[T
     return [
         look.marks(),
         look.names(things, look.namer(things, _name), 22),
-        Column(6, 2, lambda thing, n: (look.bar(_fill(thing[1]), n), "queue"), grow=10),
+        *([] if _has_strip(things) else [_bar(look)]),
         look.figures(6, _filled, right=True),
         texts(9, 1, _depth, "text", right=True),
-        look.sparks(6, 5, "depth", grow=12),
-        texts(10, 3, number("put_per_s", _pace, "put")),
-        texts(10, 3, number("get_per_s", _pace, "get")),
+        _strip(look, things),
+        texts(10, 2, number("put_per_s", _pace, "put")),
+        texts(10, 2, number("get_per_s", _pace, "get")),
+        Column(19, 1.5, lambda thing, _: _who_waits(thing[1])),
         texts(10, 4, number("empty_pct", percent, "empty")),
+        texts(17, 4.5, _course),
         Column(14, 2, lambda thing, n: (_rest(thing[1], n), "muted"), grow=60),
     ]
+
+
+def _has_strip(things: Sequence[Thing]) -> bool:
+    return any("fill_pct" in seen.history for _, seen in things)
+
+
+def _bar(look: RenderContext) -> Column[Thing]:
+    return Column(6, 2, lambda thing, n: (look.bar(_fill(thing[1]), n), "queue"), grow=10)
+
+
+def _strip(look: RenderContext, things: Sequence[Thing]) -> Column[Thing]:
+    """How full each was, one value a cell, in the colours of its target range; its depth where it has no end."""
+    if not _has_strip(things):
+        return look.sparks(6, 3, "depth", "queue", grow=24)
+    return Column(
+        8, 3, lambda thing, n: (look.spark(thing[1], "fill_pct", n, 100.0), "queue"), grow=40,
+        strip=lambda thing, n: look.strip(thing[1], "fill_pct", "queue_fill", n),
+    )  # fmt: skip
+
+
+def _course(seen: Seen) -> str:
+    """How its depth changes, by a straight line through its last values, and by how much it swings around that."""
+    depths = seen.history.get("depth", ())[-_COURSE:]
+    if seen.every_s is None or len(depths) < _LEAST_COURSE:
+        return ""
+    points = [(seen.every_s * at, depth) for at, depth in enumerate(depths)]
+    per_s = slope(points)
+    middle = sum(depths) / len(depths)
+    center = points[-1][0] / 2
+    off = [depth - middle - per_s * (time - center) for time, depth in points]
+    return f"{compact(60 * per_s, 5)}/min ±{compact((max(off) - min(off)) / 2, 4)}"
+
+
+def _who_waits(seen: Seen) -> Cell:
+    """The side that waits for the other."""
+    for side, key in (("consumers", "get_wait_pct"), ("producers", "put_wait_pct")):
+        known = value(seen, key)
+        if known is not None and known >= _WAITS_PCT:
+            return f"{side} wait {percent(known)}", "warning" if side == "consumers" else "text"
+    for side in ("consumers", "producers"):
+        count = value(seen, f"{side}_waiting")
+        if count is not None and count >= _WAITING:
+            return f"{_count(count)} {side} wait", "warning" if side == "consumers" else "text"
+    measured = ("get_wait_pct", "put_wait_pct", "consumers_waiting", "producers_waiting")
+    return ("no side waits", "muted") if any(value(seen, key) is not None for key in measured) else ("", "muted")
 
 
 def _fill(seen: Seen) -> float | None:

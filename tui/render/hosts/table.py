@@ -57,6 +57,8 @@ class Column(Generic[T]):
     """So many more cells it can make use of."""
     least: int = 0
     """To so few cells it shrinks before what matters goes; 0: not at all."""
+    strip: Callable[[T, int], Words] | None = None
+    """The cell in several styles, exactly as wide; `draw` has its text, and the style that matters."""
 
 
 def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> list[Column[T]]:
@@ -106,8 +108,11 @@ def row(columns: Sequence[Column[T]], thing: T, width: int, glyphs: Glyphs) -> W
         cells = min(column.cells, left - len(gap))
         if cells <= 0:
             break
-        text, style = column.draw(thing, cells)
-        words.append((gap + fit(text, cells, right=column.right, glyphs=glyphs), style))
+        if column.strip is not None:
+            words += [(gap, "text"), *column.strip(thing, cells)]
+        else:
+            text, style = column.draw(thing, cells)
+            words.append((gap + fit(text, cells, right=column.right, glyphs=glyphs), style))
         left -= cells + len(gap)
     return tuple(words)
 
@@ -188,6 +193,16 @@ class RenderContext:
         low, top = (0.0, high) if high is not None else limits(values)
         return spark(values, low, low + _HEADROOM * (top - low), glyphs=self.skin.glyphs).rjust(cells)
 
+    def strip(self, seen: Seen, key: str, metric: str, cells: int) -> Words:
+        """The last values of a percentage, one a cell, each in the style of its level by the thresholds of a metric."""
+        values = seen.history.get(key, ())[-cells:]
+        drawn = spark(values, 0.0, FULL, glyphs=self.skin.glyphs)
+        words = [(" " * (cells - len(values)), "text")] if len(values) < cells else []
+        known = self.metrics.get(metric)
+        for sign, one in zip(drawn, values, strict=True):
+            words.append((sign, "queue" if known is None else LEVEL_NAMES.get(_within(known, one), "queue")))
+        return tuple(words)
+
     def name(self, thing: Thing, text: str) -> str:
         """A name, with that of its host where there are several."""
         return f"{thing[0].short}:{text}" if self.around.several else text
@@ -231,6 +246,16 @@ class RenderContext:
     def sparks(self, cells: int, rank: float, key: str, style: str = "muted", *, grow: int) -> Column[Thing]:
         """The last values of each."""
         return Column(cells, rank, lambda thing, n: (self.spark(thing[1], key, n), style), grow=grow)
+
+
+def _within(known: MetricStats, value: float) -> Level:
+    """The level of a value by the thresholds of a metric."""
+    good, critical = known.good, known.critical
+    if good is None or critical is None:
+        return Level.NONE
+    if critical < good:
+        value, good, critical = -value, -good, -critical
+    return Level.CRITICAL if value > critical else Level.WARNING if value >= good else Level.GOOD
 
 
 def texts(

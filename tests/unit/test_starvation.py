@@ -1,0 +1,244 @@
+"""A pipeline that starves: who is to blame, and what looks like starvation and is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
+
+from perfmon.diagnosis import Diagnosis, Finding
+from perfmon.pipeline.signature_tests import diagnose_texts
+
+
+def judged(**logs: list[str]) -> Diagnosis:
+    """The diagnosis of logs by name."""
+    return diagnose_texts({f"{name}.log": text(lines) for name, lines in logs.items()})
+
+
+def found(diagnosis: Diagnosis) -> dict[str, Finding]:
+    """Findings that count, by signature."""
+    return {one.signature: one for one in diagnosis.findings if one.state != "pending"}
+
+
+def verdict(diagnosis: Diagnosis) -> str | None:
+    return diagnosis.verdict.signature if diagnosis.verdict else None
+
+
+def standings(finding: Finding) -> Mapping[str, str]:
+    return {one.signature: one.standing for one in finding.hypotheses}
+
+
+# --- who is to blame --------------------------------------------------------------------------------------------------
+STARVED = queue()
+CAUSES = {
+    "producer-slow": {"queue": STARVED, "sockets": connection(verdict="producer")},
+    "network-slow": {"queue": STARVED, "sockets": connection(verdict="network")},
+    "parse-bound": {"queue": STARVED, "producer": peaknet(receive=0.05, load=1.4, convert=0.6)},
+    "queue-overhead": {"queue": queue(put_wait=86.0)},
+    "consumer-bound": {
+        "queue": queue(capacity=16, depth=16, put_wait=91.0, get_wait=0.5),
+        "sockets": connection(verdict="consumer"),
+    },
+    "consumer-dead": {
+        "queue": queue(
+            capacity=16, depth=lambda n: 3 if n < 25 else 16, put_wait=lambda n: 0.0 if n < 27 else 96.0,
+            get_wait=lambda n: 30.0 if n < 25 else 0.0, put=lambda n: 12 if n < 25 else 0,
+            get=lambda n: 12 if n < 25 else 0,
+        ),
+        "gpus": gpu(busy=lambda n: 62 if n < 25 else 0),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_cause_is_the_verdict(cause: str) -> None:
+    assert verdict(judged(**CAUSES[cause])) == cause
+
+
+def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
+    diagnosis = judged(**CAUSES["network-slow"])
+    finding = found(diagnosis)["network-slow"]
+    assert finding.hypotheses[0].signature == "network-slow"
+    assert standings(finding)["producer-slow"] == "refuted"
+    named = {one.signature: one for one in finding.hypotheses}
+    assert any("socket_network_share" in value for value in named["network-slow"].supporting)
+    assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
+    assert "whole_pageable_share" in named["pageable-transfer"].unseen
+    assert [one.standing for one in finding.hypotheses] == sorted(
+        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted").index
+    )
+    assert found(diagnosis)["data-starved"].hypotheses == finding.hypotheses
+    assert found(diagnosis)["data-starved"].explained_by == "network-slow"
+
+
+def test_from_the_receiver_alone_sender_and_network_stay_open() -> None:
+    diagnosis = judged(queue=STARVED, sockets=connection(verdict="upstream"))
+    assert verdict(diagnosis) == "data-starved"
+    assert standings(found(diagnosis)["data-starved"])["producer-slow"] == "open"
+    assert standings(found(diagnosis)["data-starved"])["network-slow"] == "open"
+
+
+def test_without_anything_that_decides_all_hypotheses_stay_open() -> None:
+    rows = [f"2026-03-02 10:{n // 15:02d}:{n % 15 * 4:02d} step={n} step_time=4.0 data_time=2.00" for n in range(40)]
+    finding = found(judged(train=rows))["data-starved"]
+    assert set(standings(finding).values()) == {"open"}
+    assert "parse_s" in {name for one in finding.hypotheses for name in one.unseen}
+
+
+def test_the_lost_time_is_that_for_which_consumers_waited() -> None:
+    diagnosis = judged(queue=queue(count=300, get_wait=60.0), sockets=connection(count=300))
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(0.6 * 598, rel=0.1)
+
+
+# --- averages since the start lag behind the truth --------------------------------------------------------------------
+def test_the_mean_since_the_start_is_not_the_rate() -> None:
+    """The start has 81 s of waiting: the printed MB/s rise for minutes while the true rate is flat."""
+    lines = peaknet(batches=900, receive=0.28, first_wait=81.0)
+    printed = [float(line.split(" MB/s")[0].rsplit(" ", 1)[1]) for line in lines if "MB/s" in line]
+    assert printed[-1] > 2 * printed[0]
+    diagnosis = judged(pipeline=lines)
+    rates = [value for _, value in diagnosis.metrics["produced_per_s"].series]
+    assert max(rates) == pytest.approx(min(rates), rel=0.02)
+    assert found(diagnosis) == {}
+
+
+def test_counters_that_begin_again_give_no_negative_rate() -> None:
+    lines = [*queue(20), *[line.replace("08:15", "08:16") for line in queue(20)]]
+    diagnosis = judged(queue=lines)
+    assert diagnosis.metrics["put_per_s"].summary.min >= 0
+    assert diagnosis.metrics["put_per_s"].summary.max == pytest.approx(12)
+
+
+def test_processes_that_share_a_log_are_counted_apart() -> None:
+    first = [line + " pid=11" for line in queue(30, put=10, get=0, get_wait=0.0)]
+    second = [line + " pid=12" for line in queue(30, put=40, get=0, get_wait=0.0)]
+    diagnosis = judged(queue=interleaved(first, second))
+    rates = {round(value) for _, value in diagnosis.metrics["put_per_s"].series}
+    assert rates == {10, 40}
+    assert "get_per_s" not in diagnosis.metrics
+
+
+# --- the consumer is dead: that is no starvation ----------------------------------------------------------------------
+def test_actors_that_failed_while_producers_log_on_are_no_starvation() -> None:
+    diagnosis = judged(pipeline=peaknet(batches=1200, receive=0.3, processed_until=-1), gpus=gpu(count=200, busy=0))
+    assert verdict(diagnosis) == "consumer-dead"
+    assert "data-starved" not in found(diagnosis)
+
+
+def test_a_consumer_that_stopped_costs_the_time_since() -> None:
+    diagnosis = judged(**CAUSES["consumer-dead"])
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(120 - 50, rel=0.1)
+
+
+def test_a_consumer_that_pauses_as_it_always_does_lives() -> None:
+    """A batch every two minutes: the queue in front of it is full in between."""
+    lines = queue(count=600, capacity=4, depth=4, put_wait=97.0, get_wait=0.0, put=lambda n: n % 60 == 0,
+                  get=lambda n: n % 60 == 0)  # fmt: skip
+    assert "consumer-dead" not in found(judged(queue=lines, gpus=gpu(count=600, busy=97)))
+
+
+# --- bursts: the median is healthy, the mean is not -------------------------------------------------------------------
+def test_a_few_long_waits_count_though_most_rows_are_healthy() -> None:
+    diagnosis = judged(train=epoch(lambda n: 67.5 if n and n % 170 == 0 else 0.001, iterations=1200))
+    assert diagnosis.metrics["data_share"].summary.p50 < 1
+    assert verdict(diagnosis) == "data-starved"
+
+
+def test_one_long_wait_at_the_start_of_an_epoch_does_not() -> None:
+    for first in (8.0, 70.0):
+        assert found(judged(train=epoch(0.004, first=first))) == {}
+
+
+def test_a_queue_that_runs_dry_now_and_then_is_starved_by_its_mean() -> None:
+    """Half a minute of items, then half a minute of none: at most moments some consumer works."""
+    lines = queue(count=240, depth=lambda n: 40 if n % 30 < 9 else 0, get_wait=lambda n: 0.0 if n % 30 < 9 else 98.0,
+                  put=lambda n: 40 if n % 30 < 2 else 0, get=lambda n: 9 if n % 30 < 9 else 0)  # fmt: skip
+    diagnosis = judged(queue=lines, sockets=connection(count=240))
+    assert verdict(diagnosis) == "producer-slow"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(0.7 * 480, rel=0.2)
+
+
+# --- throughputs are equal in every steady state ----------------------------------------------------------------------
+@pytest.mark.parametrize(("put_wait", "get_wait", "depth"), [(0.0, 88.0, 0), (0.0, 12.0, 90), (90.0, 0.4, 200)])
+def test_equal_rates_show_nothing_who_waits_does(put_wait: float, get_wait: float, depth: int) -> None:
+    diagnosis = judged(queue=queue(depth=depth, put_wait=put_wait, get_wait=get_wait))
+    assert ("data-starved" in found(diagnosis)) == (get_wait > 50)
+
+
+# --- a share of a capacity that no queue comes near to ----------------------------------------------------------------
+def test_a_percentage_of_an_implausible_capacity_has_no_thresholds() -> None:
+    lines = queue(capacity=12_800, depth=lambda n: 290 + n % 9, get_wait=3.0)
+    warned = [line for one in lines for line in (one, f"{one[:23]} WARNING Potential data starvation detected in Q1")]
+    diagnosis = judged(queue=warned)
+    assert found(diagnosis) == {}
+    assert diagnosis.metrics["queue_fill"].band is None
+    assert judged(queue=queue(capacity=200, depth=150)).metrics["queue_fill"].band is not None
+
+
+# --- a library hides what waits in the socket -------------------------------------------------------------------------
+def test_a_socket_that_is_read_into_a_librarys_buffer_does_not_acquit_the_consumer() -> None:
+    """ZMQ takes a thousand messages off the socket before its sender notices: the queue's own waits decide."""
+    lines = queue(count=120, depth=lambda n: 12 if n < 60 else 200, put_wait=lambda n: 0.0 if n < 60 else 66.0,
+                  get_wait=lambda n: 20.0 if n < 60 else 0.0, put=lambda n: 12 if n < 60 else 4,
+                  get=lambda n: 12 if n < 60 else 4)  # fmt: skip
+    for seen in ("healthy", "producer"):
+        assert verdict(judged(queue=lines, sockets=connection(count=120, verdict=seen))) == "consumer-bound"
+
+
+# --- the first batch, and the end of the stream -----------------------------------------------------------------------
+def test_the_wait_for_the_first_packet_is_none() -> None:
+    assert found(judged(pipeline=peaknet(batches=400, receive=0.28, first_wait=81.0))) == {}
+
+
+def test_a_producer_that_listens_on_after_the_last_batch_is_not_starved() -> None:
+    lines = peaknet(batches=200, receive=0.3)
+    words = "Producer 0: Waiting for data on tcp://0.0.0.0:12321 (no data after 10s)"
+    after = [f"(LightweightSocketProducer pid=20114) 2026-03-02 08:1{7 + n // 6}:{n % 6}0,000 - WARNING - {words}"
+             for n in range(18)]  # fmt: skip
+    assert "data-starved" not in found(judged(pipeline=[*lines, *after]))
+
+
+def test_a_queue_that_is_empty_because_all_is_done_is_not_starved() -> None:
+    lines = queue(count=120, capacity=16, depth=lambda n: 9 if n < 60 else 0, put=lambda n: 12 if n < 60 else 0,
+                  get=lambda n: 12 if n < 60 else 0, get_wait=lambda n: 4.0 if n < 60 else 100.0)  # fmt: skip
+    assert "data-starved" not in found(judged(queue=lines))
+
+
+# --- healthy pipelines ------------------------------------------------------------------------------------------------
+HEALTHY = {
+    "a full prefetch queue": {"queue": queue(capacity=8, depth=8, put_wait=90.0, get_wait=0.4)},
+    "the GPU is the limit": {
+        "queue": queue(capacity=16, depth=16, put_wait=91.0, get_wait=0.5),
+        "gpus": gpu(busy=98),
+        "sockets": connection(verdict="consumer"),
+    },
+    "a writer behind it": {
+        "queue": interleaved(
+            queue(name="Q1", capacity=16, depth=14, put_wait=40.0, get_wait=1.0),
+            queue(name="Q2", capacity=16, get_wait=94.0),
+        ),
+        "gpus": gpu(busy=97),
+    },
+    "the same without its GPU": {
+        "queue": interleaved(
+            queue(name="Q1", capacity=16, depth=14, put_wait=40.0, get_wait=1.0),
+            queue(name="Q2", capacity=16, get_wait=94.0),
+        )
+    },
+    "balanced": {
+        "queue": queue(depth=lambda n: 60 + n % 40, get_wait=8.0, put_wait=3.0),
+        "sockets": connection(verdict="healthy"),
+    },
+    "quick batches": {"pipeline": peaknet(batches=2000, receive=0.05)},
+    "one pause of the source": {"pipeline": peaknet(batches=800, receive=lambda n: 25.0 if n == 400 else 0.3)},
+    "a loader that keeps up": {"train": epoch(0.004)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_pipelines_give_nothing(name: str) -> None:
+    assert found(judged(**HEALTHY[name])) == {}
