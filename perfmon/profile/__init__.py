@@ -9,6 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .analysis import Gap, GpuUse, NamedRange
     from .job import Profile, holds_traces, read_profile
+    from .shares import Cover
     from .signals import as_runs, is_sample
     from .trace import TraceError
 
@@ -18,6 +19,7 @@ __getattr__ = lazy_face(
         "analysis": "Gap,GpuUse,NamedRange",
         "job": "Profile,holds_traces,read_profile",
         "signals": "as_runs,is_sample",
+        "shares": "Cover",
         "trace": "TraceError",
     },
 )
