@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     traces = [holds_traces(Path(spec)) for spec in (args.before, args.after)]
     if any(traces) and traces != [True, True]:
         raise UsageError(
-            "one of BEFORE and AFTER has traces of a profiler, and the other has none, or logs beside them"
+            "one of BEFORE and AFTER has traces of a profiler, and the other has none, or also logs"
         )
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN

@@ -177,7 +177,7 @@ def _evaluated(
             yield _evaluate(path, options)
             done(read := read + size, sum(sizes))
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         started = [pool.submit(_evaluate, path, options) for path in files]
         for path, size, future in zip(files, sizes, started, strict=True):
             try:

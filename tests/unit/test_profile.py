@@ -363,3 +363,12 @@ def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
     for at in range(300):
         events += kernel(at, at * 20, 5000 + at * 100, 99)
     assert read_profile([write(tmp_path / "t.json", events)]).findings == ()
+
+
+@pytest.mark.slow
+def test_many_ranks_are_read_in_processes(tmp_path: Path) -> None:
+    for rank in range(40):
+        write(tmp_path / f"rank{rank}.json.gz", starved(2), distributedInfo={"rank": rank})
+    found = read_profile([tmp_path])
+    assert [use.rank for use in found.gpus] == list(range(40))
+    assert found.notes == []
