@@ -68,9 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     traces = [holds_traces(Path(spec)) for spec in (args.before, args.after)]
     if any(traces) and traces != [True, True]:
-        raise UsageError(
-            "one of BEFORE and AFTER has traces of a profiler, and the other has none, or also logs"
-        )
+        raise UsageError("one of BEFORE and AFTER has traces of a profiler, and the other has none, or also logs")
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read

@@ -314,9 +314,10 @@ def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Inte
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
-    bounds = union([*trace.steps.values()] or trace.loads)
+    loads = union(trace.loads)
+    bounds = union(trace.steps.values()) or [(loads[0][0], loads[-1][1])]
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
-    waits = common(union(trace.loads), steps)
+    waits = common(loads, steps)
     calls = union(zip(trace.launches.start, trace.launches.end, strict=True))
     return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
 

@@ -20,6 +20,8 @@ BLOCKING = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize")
 """Calls in which the host waits for a GPU."""
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 """PyTorch's name of the wait for the next batch."""
+BATCHES = "stream_process_batch_#"
+"""Ranges of pipelines that stream from a queue: between two of them the host waits for the next batch."""
 STEP = re.compile(r"^ProfilerStep ?#(\d+)$")
 MOST_HOST_EVENTS = 20_000_000
 """Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
@@ -112,7 +114,7 @@ class Trace:
     """Operators, calls of the runtime and named ranges."""
     syncs: list[Interval] = field(default_factory=list)
     loads: list[Interval] = field(default_factory=list)
-    """Waits for the next batch of a DataLoader."""
+    """Waits for the next batch, of a DataLoader or a queue."""
     steps: dict[int, Interval] = field(default_factory=dict)
     ranges: dict[str, list[Interval]] = field(default_factory=dict)
     """Named ranges (NVTX, record_function) by name without its numbers."""
@@ -175,6 +177,8 @@ class Trace:
         Work without a stream counts only where none has one: else it is work of another engine, that others contain.
         """
         self.gpus = self.gpus or self._streamless
+        if not self.loads:
+            self.loads = gaps(union(self.ranges.get(BATCHES, ())))
         place = self.launches.place
         for work in self.gpus.values():
             work.call = array("q", map(place, work.correlation))

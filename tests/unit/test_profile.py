@@ -365,6 +365,19 @@ def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
     assert read_profile([write(tmp_path / "t.json", events)]).findings == ()
 
 
+def test_a_stream_that_waits_for_its_queue_is_starved(tmp_path: Path) -> None:
+    """Ranges of batches, as an actor names them that polls a queue: 12 ms of work, 28 ms until the next one."""
+    events = []
+    for at in range(20):
+        begin = at * 40 * MS
+        events.append(event("user_annotation", f"stream_process_batch_{at}", begin, 12 * MS))
+        events += kernel(at, begin + 100, begin + 200, 11 * MS)
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert [one.signature for one in found.findings][:1] == ["data-starved"]
+    assert found.findings[0].lost_share == pytest.approx(0.7, abs=0.03)
+    assert found.ranges[0].between == 19 * 28_000_000
+
+
 @pytest.mark.slow
 def test_many_ranks_are_read_in_processes(tmp_path: Path) -> None:
     for rank in range(40):
