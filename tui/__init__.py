@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .profile_app import ProfileApp
     from .screenshot import board_columns, shoot
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "actions": "ACTIONS",
-        "app": "PerfmonApp",
-        "app_base": "AppOptions",
-        "profile_app": "ProfileApp",
-        "screenshot": "board_columns,shoot",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -9,4 +9,4 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .ray_cluster import RayCluster, Workers, check_visible
 
-__getattr__ = lazy_face(__name__, {"ray_cluster": "RayCluster,Workers,check_visible"})
+__getattr__ = lazy_face(__name__)

@@ -42,6 +42,10 @@ COMMANDS = {
 """Every command with its line of help."""
 
 _SHARED = {
+    "watch": ("live", "Watch"),
+    "ssh": ("live", "Ssh"),
+    "calibrate": ("learning", "Calibrate"),
+    "formats": ("learning", "Formats"),
     "demo": ("playback", "Demo"),
     "replay": ("playback", "Replay"),
     "doctor": ("installation", "Doctor"),

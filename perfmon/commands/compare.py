@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +102,7 @@ def _run_nccl(args: argparse.Namespace) -> int:
         nccl_comparison_document,
         nccl_comparison_markdown,
         nccl_comparison_text,
+        printed,
     )
 
     if args.criteria or args.skip is not None or args.first is not None or "criteria" in args.fail_on:
@@ -114,7 +114,7 @@ def _run_nccl(args: argparse.Namespace) -> int:
     found = compare_jobs(*sides)
     keep_what_was_read(args.output, [args.before, args.after])
     if args.json:
-        text = json.dumps(nccl_comparison_document(found), indent=2, allow_nan=False) + "\n"
+        text = printed(nccl_comparison_document(found))
     else:
         text = nccl_comparison_text(found) if args.output is None else nccl_comparison_markdown(found)
     write_output(text, args.output, ".json" if args.json else ".md", f"{found.verdict}; wrote")
@@ -205,10 +205,10 @@ def _refuse_document(spec: str) -> None:
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     from perfmon.reports import comparison as reports
-    from perfmon.reports import json_text
+    from perfmon.reports import printed
 
     if args.json:
-        text, suffix = json_text(comparison), ".json"
+        text, suffix = printed(reports.document(comparison)), ".json"
     else:
         text, suffix = reports.text(comparison) if args.output is None else reports.markdown(comparison), ".md"
     write_output(text, args.output, suffix, f"{comparison.verdict}; wrote")

@@ -61,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sources_argument(serving)
     serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"port, 0 for any (default: {PORT})")
     serving.add_argument("--listen", metavar="ADDRESS", default="127.0.0.1", help="listen address (default: 127.0.0.1)")
+    serving.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="serve requests for this host name, too (repeatable; addresses and the name of this machine always are)",
+    )
     add_window_argument(serving)
     serving.add_argument("--no-history", action="store_true", help="skip existing content and read only new lines")
     add_polls_argument(serving)
@@ -138,7 +145,9 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
     from perfmon.rules import load_signatures
 
     signatures = load_signatures(config.signature_dirs)
-    server = Server(args.listen, args.port)  # a port that cannot be had is reported before a password is requested
+    server = Server(
+        args.listen, args.port, args.allow_host
+    )  # a port that cannot be had is reported before a password is requested
     try:
         monitor = Monitor(_feed(args), config, window_s=args.window)
         monitor.slow(True)

@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .signals import as_runs, is_sample
     from .trace import TraceError
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "analysis": "Gap,GpuUse,NamedRange",
-        "job": "Profile,holds_traces,read_profile",
-        "signals": "as_runs,is_sample",
-        "shares": "Cover",
-        "trace": "TraceError",
-    },
-)
+__getattr__ = lazy_face(__name__)
