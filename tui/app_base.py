@@ -134,6 +134,10 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.refresh(layout=True)  # it had other sizes meanwhile: what was on it may be gone
         self.arrange(event.size)  # `self.size` is still the old one
 
+    def stop_work(self) -> None:
+        """Close the recording."""
+        self.monitor.stop()
+
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
         """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""

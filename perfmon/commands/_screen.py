@@ -118,12 +118,13 @@ def open_screen(
     return code or ExitCode.DONE
 
 
-def need_terminal() -> None:
+_MONITOR = "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
+
+
+def need_terminal(problem: str = _MONITOR) -> None:
     """Raise UsageError where there is no screen to open."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
-        raise UsageError(
-            "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
-        )
+        raise UsageError(problem)
 
 
 def themes_for(

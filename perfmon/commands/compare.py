@@ -67,9 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     traces = [holds_traces(Path(spec)) for spec in (args.before, args.after)]
     if any(traces) and traces != [True, True]:
-        raise UsageError(
-            "one of BEFORE and AFTER has traces of a profiler, and the other has none, or logs next to them"
-        )
+        raise UsageError("one of BEFORE and AFTER has traces of a profiler, and the other has none, or also logs")
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read
@@ -193,7 +191,7 @@ def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
 
 
 def _refuse_document(spec: str) -> None:
-    """A saved diagnosis has statistics but no samples: chance could not be judged."""
+    """A saved diagnosis has statistics but no samples: nothing could be said about chance."""
     if not spec.endswith(".json"):
         return
     try:

@@ -9,6 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .analysis import Gap, GpuUse, NamedRange
     from .job import Profile, holds_traces, read_profile
+    from .shares import Cover
     from .signals import as_runs, is_sample
     from .trace import TraceError
 

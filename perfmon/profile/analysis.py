@@ -10,7 +10,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from .shares import CELLS, Shares, equal_parts, periods, shares_of
-from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, minus, total, union
+from .trace import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    MEMSET,
+    GpuWork,
+    Interval,
+    Trace,
+    common,
+    gaps,
+    joined,
+    minus,
+    total,
+    union,
+)
 
 LONG_GAP_NS = 1_000_000
 """Gaps from one millisecond on are listed: shorter ones are between launches."""
@@ -147,7 +161,7 @@ def _samples(held: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
     return tuple(found)
 
 
-def _complete(work: GpuWork, trace: Trace) -> list[int]:
+def _complete(work: GpuWork, trace: Trace) -> array[int]:
     """The rows of a GPU by start, of several steps without the work of the last one: the profiler cuts that off.
 
     Work whose launch is not in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis
@@ -155,26 +169,25 @@ def _complete(work: GpuWork, trace: Trace) -> list[int]:
     """
     rows: Iterable[int] = range(len(work.start))
     if (cut := trace.last_step) is not None:
-        launches = trace.launches
+        begun = trace.launches.start
         rows = [
             row
             for row in rows
             if (
                 work.start[row] < cut
-                if (number := work.correlation[row]) < 0
-                else (call := launches.get(number)) is not None and call[0] < cut
+                if work.correlation[row] < 0
+                else (call := work.call[row]) >= 0 and begun[call] < cut
             )
         ]
-    return sorted(rows, key=lambda row: (work.start[row], work.end[row]))
+    return array("q", sorted(rows, key=work.start.__getitem__))
 
 
 def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], long_gap: int) -> GpuUse:
-    intervals = [(work.start[row], work.end[row]) for row in rows]
     by_kind = {
-        kind: union(intervals[at] for at, row in enumerate(rows) if work.kind[row] == kind)
+        kind: joined((work.start[row], work.end[row]) for row in rows if work.kind[row] == kind)
         for kind in (COMPUTE, COMMUNICATION, COPY, MEMSET)
     }
-    busy = union(intervals)
+    busy = joined((work.start[row], work.end[row]) for row in rows)
     start, span = busy[0][0], busy[-1][1] - busy[0][0]
     idle = gaps(busy)
     streams = _breakdown(trace, work, rows)
@@ -232,12 +245,14 @@ def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, 
 def _late(trace: Trace, work: GpuWork, rows: Sequence[int], idle: Sequence[Interval]) -> list[Interval]:
     """The gaps of a GPU whose next work was launched after they began."""
     first: dict[int, int] = {}
+    begins = {gap[1] for gap in idle}
     for row in rows:
-        first.setdefault(work.start[row], row)
+        if work.start[row] in begins:
+            first.setdefault(work.start[row], row)
     found = []
     for gap in idle:
-        call = trace.launches.get(work.correlation[first[gap[1]]])
-        if call is not None and call[0] > gap[0]:
+        call = work.call[first[gap[1]]]
+        if call >= 0 and trace.launches.start[call] > gap[0]:
             found.append(gap)
     return found
 
@@ -248,9 +263,8 @@ def _fed(trace: Trace, device: int, compute: Sequence[Interval]) -> list[Interva
     A copy from pageable memory includes its call, in which the host first moves the data to a buffer.
     """
     held = []
-    for start, end, _, correlation, pageable in trace.copies.get(device, []):
-        call = trace.launches.get(correlation) if pageable else None
-        held.append((start if call is None else min(start, call[0]), end))
+    for start, end, _, call, pageable in trace.copies.get(device, []):
+        held.append((min(start, trace.launches.start[call]) if pageable and call >= 0 else start, end))
     return minus(union(held), compute)
 
 
@@ -258,6 +272,7 @@ def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tu
     """The idle time of each stream by its reason, as HolisticTraceAnalysis divides it."""
     found: dict[int, list[int]] = {}
     ended: dict[int, int] = {}
+    begun = trace.launches.start
     for row in rows:
         stream = work.stream[row]
         before = ended.get(stream)
@@ -266,8 +281,8 @@ def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tu
         if before is None:
             continue
         gap = work.start[row] - before
-        call = trace.launches.get(work.correlation[row])
-        if call is not None and call[0] > before:
+        call = work.call[row]
+        if call >= 0 and begun[call] > before:
             reasons[0] += gap
         elif gap < KERNEL_WAIT_NS:
             reasons[1] += gap
@@ -278,19 +293,20 @@ def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tu
 
 def _queue(trace: Trace, work: GpuWork, rows: Sequence[int]) -> tuple[float, int]:
     """Mean and maximum of the launches that wait, over all changes of all streams."""
-    changes: dict[int, list[tuple[int, int]]] = {}
+    changes: dict[int, array[int]] = {}
     for row in rows:
-        call = trace.launches.get(work.correlation[row])
-        if call is not None:
-            changes.setdefault(work.stream[row], []).extend(((call[0], 1), (work.start[row], -1)))
+        if (call := work.call[row]) >= 0:
+            held = changes.setdefault(work.stream[row], array("q"))
+            held.append(trace.launches.start[call] << 1)  # the lowest bit: it starts to run
+            held.append(work.start[row] << 1 | 1)
     summed = count = most = 0
-    for of_stream in changes.values():
+    for held in changes.values():
         depth = 0
-        for _, change in sorted(of_stream, key=lambda one: one[0]):
-            depth += change
+        for change in sorted(held):
+            depth += -1 if change & 1 else 1
             summed += depth
-            count += 1
             most = max(most, depth)
+        count += len(held)
     return (summed / count if count else 0.0), most
 
 
@@ -298,18 +314,17 @@ def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Inte
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
-    bounds = union([*trace.steps.values()] or trace.loads)
+    loads = union(trace.loads)
+    bounds = union(trace.steps.values()) or [(loads[0][0], loads[-1][1])]
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
-    waits = common(union(trace.loads), steps)
-    calls = union((start, end) for start, end, _ in trace.launches.values())
+    waits = common(loads, steps)
+    calls = union(zip(trace.launches.start, trace.launches.end, strict=True))
     return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
 
 
 def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:
     """The host thread with most launches of a GPU."""
-    calls = Counter(
-        call[2] for row in rows if (call := trace.launches.get(work.correlation[row])) is not None
-    ).most_common(1)
+    calls = Counter(trace.launches.thread[call] for row in rows if (call := work.call[row]) >= 0).most_common(1)
     return calls[0][0] if calls else None
 
 
@@ -317,11 +332,14 @@ def _explain(use: GpuUse, trace: Trace, long: Sequence[Interval], thread: int | 
     """Set the long gaps of a GPU, and what the host did in them."""
     use.long_gaps, use.long_gaps_ns = len(long), total(long)
     host = trace.host
-    own = sorted(
-        (host.start[row], -host.end[row], host.name[row])
-        for row in range(len(host.start))
-        if host.thread[row] == thread
-    )
+    lows, highs = [gap[0] for gap in long], [gap[1] for gap in long]
+    own = []
+    for row in range(len(host.start)) if long else ():
+        if host.thread[row] == thread:
+            gap = bisect_right(highs, host.start[row])
+            if gap < len(lows) and lows[gap] < host.end[row]:  # of so many operations only those in long gaps
+                own.append((host.start[row], -host.end[row], host.name[row]))
+    own.sort()
     outermost: list[tuple[int, int, int]] = []
     for start, end, name in own:
         if not outermost or start >= outermost[-1][1]:

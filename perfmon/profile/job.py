@@ -50,6 +50,8 @@ class Profile:
     events: int = 0
     size: int = 0
     """Bytes of all files."""
+    partial: list[str] = field(default_factory=list)
+    """Files whose end is missing."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class _File:
     ranges: list[NamedRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     events: int = 0
+    is_partial: bool = False
     error: str = ""
 
 
@@ -95,6 +98,7 @@ def read_profile(
             continue
         found.notes += [f"{one.path}: {note}" for note in one.notes]
         found.events += one.events
+        found.partial += [one.path] if one.is_partial else []
         for use in one.uses:
             key = (use.rank, use.device, use.start, use.span, use.busy)
             if key in seen:
@@ -173,7 +177,7 @@ def _evaluated(
             yield _evaluate(path, options)
             done(read := read + size, sum(sizes))
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         started = [pool.submit(_evaluate, path, options) for path in files]
         for path, size, future in zip(files, sizes, started, strict=True):
             try:
@@ -240,6 +244,7 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         trace.file = name
         found.events += trace.events
         found.notes += trace.notes
+        found.is_partial = found.is_partial or trace.is_partial
         found.uses += evaluate(trace, options.long_gap)
         found.ranges += named_ranges(trace)
         if not trace.gpus:

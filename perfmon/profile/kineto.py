@@ -11,6 +11,8 @@ from typing import IO, Any
 
 import msgspec
 
+from perfmon.core import counted
+
 from .trace import (
     BLOCKING,
     COLLECTIVE,
@@ -43,7 +45,11 @@ _RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
 _HOST = frozenset(("operator", "cpu_op", "user_annotation"))
 _MEMORY = re.compile(r"Memcpy|Memset|dma")
 """Work of copy engines among kernels."""
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"-?\d{1,20}")
+_MOST_NUMBER = 1 << 62
+_FROM_NS, _TO_NS = 10**17, 10**19
+_MOST_US = 10**15 * 9
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Args(msgspec.Struct):
@@ -54,9 +60,9 @@ class _Args(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    ts: float | None = None
+    ts: int | float | None = None
     """Microseconds; whole ones, or with nanoseconds behind the point."""
-    dur: float | None = None
+    dur: int | float | None = None
     name: str = ""
     cat: str = ""
     ph: str = ""
@@ -90,7 +96,7 @@ def read_kineto(path: Path) -> Trace:
     Raises:
         TraceError: Nothing in it can be evaluated.
     """
-    trace = Trace(str(path))
+    trace, wrong = Trace(str(path)), 0
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -99,8 +105,13 @@ def read_kineto(path: Path) -> Trace:
             trace.events += len(events)
             for event in events:
                 if event.ph == "X":
-                    _add(event, trace)
+                    try:
+                        _add(event, trace)
+                    except (OverflowError, ValueError):
+                        wrong += 1
     trace.settle()
+    if wrong:
+        trace.notes.append(f"{counted(wrong, 'event')} with times out of range: left out")
     if not trace.events:
         raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
     return trace
@@ -127,7 +138,7 @@ def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
             try:
                 text = unpack.decompress(packed, _PIECE)
             except zlib.error as error:
-                trace.notes.append(f"the file is damaged: {error}; what was read up to there is evaluated")
+                trace.cut(f"the file is damaged: {error}; what was read up to there is evaluated")
                 return
             if text:
                 yield text
@@ -137,7 +148,7 @@ def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
     if not is_whole:
         if text := unpack.flush():
             yield text
-        trace.notes.append(_CUT)
+        trace.cut(_CUT)
 
 
 def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
@@ -161,14 +172,14 @@ def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
         for cut in reversed(cuts[-_TRIES:]):
             try:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
-            except msgspec.DecodeError:
+            except _BROKEN:
                 continue  # objects within an event, or behind the events
             yield events
             text = text[cut:].lstrip(b", \t\r\n")
             break
         else:
             if len(text) > _MOST_OPEN:
-                trace.notes.append("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
+                trace.cut("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
                 return
 
 
@@ -196,13 +207,13 @@ def _last(text: bytes, trace: Trace) -> list[_Event]:
         for cut in [len(text.rstrip(b", \t\r\n")), *reversed(cuts[-_TRIES:])]:
             try:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
-            except msgspec.DecodeError:
+            except _BROKEN:
                 continue
             break
         else:
             events = []
-        if not trace.notes:
-            trace.notes.append(_CUT)
+        if not trace.is_partial:
+            trace.cut(_CUT)
         return events
     _describe(b"{" + written[end - 1 :].lstrip().lstrip(",").encode(), trace)
     return _decode(("[" + written[: end - 1]).encode(), trace)
@@ -211,7 +222,7 @@ def _last(text: bytes, trace: Trace) -> list[_Event]:
 def _describe(text: bytes, trace: Trace) -> None:
     try:
         head = msgspec.json.decode(text, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _BROKEN:
         return
     if head.distributed is not None and isinstance(head.distributed.rank, int):
         trace.rank = head.distributed.rank
@@ -220,21 +231,30 @@ def _describe(text: bytes, trace: Trace) -> None:
 
 def _whole(value: object) -> int | None:
     if isinstance(value, int):
-        return value
+        return value if abs(value) < _MOST_NUMBER else None
     found = _NUMBER.search(value) if isinstance(value, str) else None
-    return int(found[0]) if found else None
+    return _whole(int(found[0])) if found else None
 
 
 def _nanoseconds(microseconds: float) -> int:
-    """Convert in two parts: nanoseconds since 1970 are more than a float holds."""
+    """Convert in two parts: nanoseconds since 1970 are more than a float holds. Raises OverflowError, ValueError."""
     whole = int(microseconds)
+    if abs(whole) > _MOST_US:
+        raise OverflowError
     return whole * 1000 + round((microseconds - whole) * 1000)
 
 
 def _add(event: _Event, trace: Trace) -> None:
     if event.ts is None or event.dur is None or event.dur < 0:
         return
-    start, end = _nanoseconds(event.ts), _nanoseconds(event.ts + event.dur)
+    if _FROM_NS <= event.ts < _TO_NS:  # no microseconds since 1970 are so many
+        if not trace.is_ns:
+            trace.is_ns = True
+            trace.notes.append("times are nanoseconds, instead of the microseconds of this format: read as such")
+        start = int(event.ts)
+        end = start + int(event.dur)
+    else:
+        start, end = _nanoseconds(event.ts), _nanoseconds(event.ts + event.dur)
     category = event.cat.lower()
     args = event.args
     if (kind := _GPU.get(category)) is not None:
@@ -249,7 +269,7 @@ def _add(event: _Event, trace: Trace) -> None:
     thread = trace.thread((event.pid, event.tid))
     if is_call:
         if args is not None and (correlation := _whole(args.correlation)) is not None:
-            trace.launches[correlation] = (start, end, thread)
+            trace.launches.add(correlation, start, end, thread)
         if BLOCKING.match(event.name):
             trace.syncs.append((start, end))
     elif LOADER.match(event.name):

@@ -99,7 +99,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     ):
         trace = of((thread or 0) & _PROCESS)
         number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
-        trace.launches[correlation] = (start, end, number)
+        trace.launches.add(correlation, start, end, number)
         _host(trace, start, end, number, text)
         if BLOCKING.match(text):
             trace.syncs.append((start, end))
@@ -116,6 +116,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     named = dict(products)
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
     for rank, trace in enumerate(found):
+        trace.settle()
         trace.devices = named
         if len(found) > 1:
             trace.rank = rank

@@ -77,7 +77,7 @@ def shares_of(
     copies: Sequence[tuple[int, int, int, int, bool]],
 ) -> list[Shares]:
     """The shares of each part; of disjoint ascending intervals by name."""
-    covers = {name: None if intervals is None else _Cover(intervals) for name, intervals in held.items()}
+    covers = {name: None if intervals is None else Cover(intervals) for name, intervals in held.items()}
     starts = [copy[0] for copy in copies]
     order = sorted(range(len(copies)), key=starts.__getitem__)
     ordered = [starts[at] for at in order]
@@ -94,7 +94,7 @@ def shares_of(
     return found
 
 
-class _Cover:
+class Cover:
     """How much of a time disjoint intervals cover."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
@@ -102,7 +102,13 @@ class _Cover:
         self._ends = [one[1] for one in intervals]
         self._sums = [0, *accumulate(one[1] - one[0] for one in intervals)]
 
+    @property
+    def whole(self) -> int:
+        """All of it."""
+        return self._sums[-1]
+
     def length(self, low: int, high: int) -> int:
+        """The covered part of a time."""
         first, last = bisect_right(self._ends, low), bisect_left(self._starts, high)
         if first >= last:
             return 0

@@ -37,6 +37,7 @@ def profile_document(found: Profile) -> dict[str, Any]:
                 }
                 for one in found.ranges
             ],
+            "partial": found.partial,
             "notes": found.notes,
             "findings": [finding_document(finding) for finding in found.findings],
         }
@@ -123,6 +124,7 @@ def _head(found: Profile) -> str:
     span = sum(use.span for use in found.gpus)
     idle = sum(use.idle for use in found.gpus) / span if span else 0.0
     count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
+    count += " (partial: see the notes)" if found.partial else ""
     head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
     if found.findings:
         return f"{head}; {found.findings[0].title.lower()}"

@@ -265,3 +265,123 @@ def test_the_time_between_named_ranges_is_compared(tmp_path: Path) -> None:
     gaps = samples.metrics["range_gap_ms"]
     assert set(gaps.values) == {12.0}
     assert gaps.group(0) == "stream_process_batch_#"
+
+
+def test_work_of_the_last_step_is_left_out_by_the_latest_start_of_a_step(tmp_path: Path) -> None:
+    """The GPU's own annotation of a step begins later than the host's; work that names no launch counts by its own."""
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("user_annotation", "ProfilerStep#2", 100, 100),
+        event("gpu_user_annotation", "ProfilerStep#2", 130, 100, device=0, stream=7),
+        *kernel(1, 10, 20, 50),
+        *kernel(2, 110, 140, 10),  # launched in the last step, before the GPU begins it
+        *kernel(3, 131, 160, 10),
+        event("kernel", "gemm", 75, 5, device=0, stream=7),  # no launch
+        event("kernel", "gemm", 190, 5, device=0, stream=7),
+        *kernel(4, 20, 100, 5)[1:],  # its launch is not in the trace
+    ]
+    use = _use(read_profile([write(tmp_path / "t.json", events)]))
+    assert (use.span, use.busy) == (130_000, 65_000)
+
+
+def test_launches_of_every_backend_are_known(tmp_path: Path) -> None:
+    for category in ("hip_runtime", "mtia_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"):
+        events = [*kernel(1, 0, 10, 10), *kernel(2, 50, 60, 10)]
+        for launch in events[::2]:
+            launch["cat"] = category
+        assert _use(read_profile([write(tmp_path / f"{category}.json", events)])).streams == {7: (40_000, 0, 0)}
+
+
+def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:
+    apart = [event("mtia_ccp_events", "dma_in", at, 10, device=0, correlation=9) for at in (0, 30)]
+    assert _use(read_profile([write(tmp_path / "alone.json", apart)])).busy == 20_000
+    both = [*apart, *kernel(1, 0, 50, 10)]
+    assert _use(read_profile([write(tmp_path / "both.json", both)])).busy == 10_000
+
+
+def _note(path: Path) -> str:
+    found = read_profile([path])
+    assert found.gpus
+    (note,) = found.notes
+    return note
+
+
+def test_nanoseconds_as_unit_are_seen_and_stated(tmp_path: Path) -> None:
+    events = [dict(one, ts=int(one["ts"]) * 1000, dur=int(one["dur"]) * 1000) for one in starved()]
+    path = write(tmp_path / "t.json", events)
+    assert "times are nanoseconds" in _note(path)
+    assert _use(read_profile([path])).span == 432_000_000
+
+
+def test_what_cannot_be_a_time_or_a_number_is_left_out(tmp_path: Path) -> None:
+    odd = [dict(one, ts=1e300) for one in kernel(90, 0, 10, 10)]
+    assert "2 events with times out of range" in _note(write(tmp_path / "t.json", [*starved(), *odd]))
+    huge = [event("kernel", "gemm", 1, 5, device=0, stream=2**65, correlation=2**70)]
+    assert read_profile([write(tmp_path / "huge.json", huge)]).gpus
+
+
+def test_text_that_is_no_trace_is_one_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "binary.json").write_bytes(b"\x00\xff" * 1000)
+    (tmp_path / "empty.sqlite").write_bytes(b"")
+    write(tmp_path / "good.json", starved())
+    assert main(["profile", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["gpus"]) == 1
+    assert sorted(note.partition(": ")[0].rpartition("/")[2] for note in document["notes"]) == [
+        "binary.json", "deep.json", "empty.sqlite",
+    ]  # fmt: skip
+
+
+def test_a_partial_trace_is_said_to_be_partial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "t.json", starved())
+    path.write_text(path.read_text()[:-2000])
+    assert main(["profile", str(path)]) == 0
+    assert "1 GPU (partial: see the notes)" in capsys.readouterr().out
+    assert main(["profile", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["partial"] == [str(path)]
+
+
+def test_short_kernels_are_launch_bound_and_exposed_collectives_communication_bound(tmp_path: Path) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at * 100, at * 100 + 10, 5)
+    found = read_profile([write(tmp_path / "short.json", events)])
+    assert [one.signature for one in found.findings][:1] == ["launch-bound"]
+    assert found.findings[0].lost_share == pytest.approx(0.95, abs=0.02)
+    events = []
+    for at in range(100):
+        events += kernel(2 * at, 0, 10 + at * 100, 55)
+        events += kernel(2 * at + 1, 0, 65 + at * 100, 45, "ncclDevKernel_AllReduce_Sum", stream=9)
+    found = read_profile([write(tmp_path / "comm.json", events)])
+    assert [one.signature for one in found.findings] == ["comm-bound"]
+    assert found.findings[0].lost_share == pytest.approx(0.45, abs=0.02)
+
+
+def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at * 20, 5000 + at * 100, 99)
+    assert read_profile([write(tmp_path / "t.json", events)]).findings == ()
+
+
+def test_a_stream_that_waits_for_its_queue_is_starved(tmp_path: Path) -> None:
+    """Ranges of batches, as an actor names them that polls a queue: 12 ms of work, 28 ms until the next one."""
+    events = []
+    for at in range(20):
+        begin = at * 40 * MS
+        events.append(event("user_annotation", f"stream_process_batch_{at}", begin, 12 * MS))
+        events += kernel(at, begin + 100, begin + 200, 11 * MS)
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert [one.signature for one in found.findings][:1] == ["data-starved"]
+    assert found.findings[0].lost_share == pytest.approx(0.7, abs=0.03)
+    assert found.ranges[0].between == 19 * 28_000_000
+
+
+@pytest.mark.slow
+def test_many_ranks_are_read_in_processes(tmp_path: Path) -> None:
+    for rank in range(40):
+        write(tmp_path / f"rank{rank}.json.gz", starved(2), distributedInfo={"rank": rank})
+    found = read_profile([tmp_path])
+    assert [use.rank for use in found.gpus] == list(range(40))
+    assert found.notes == []
