@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from operator import sub
 from typing import TYPE_CHECKING
 
 from perfmon.core import Window, median
@@ -112,19 +113,12 @@ def activity_of(view: RunView) -> Activity:
 
 def _all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
-        shift = view.shift(held.source)
-        rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
-        if any(after[0] < before[0] for before, after in pairwise(rows)):
-            rows.sort()
-        yield Track(
-            held.kind,
-            held.source,
-            [row[0] + shift for row in rows],
-            [row[1] for row in rows],
-            [row[2] for row in rows],
-            held.resolution_s,
-            count=held.count,
-        )
+        times, lines = held.times.tolist(), held.lines.tolist()
+        shift, work = view.shift(held.source), list(map(sub, lines, held.live))
+        if times != sorted(times):
+            times, work, lines = map(list, zip(*sorted(zip(times, work, lines, strict=True)), strict=True))
+        times = [time + shift for time in times] if shift else times
+        yield Track(held.kind, held.source, times, work, lines, held.resolution_s, count=held.count)
     by_source: dict[int, list[tuple[float, int]]] = {}
     for update in view.spans(UPDATE):
         if update.span is not None and update.refs:

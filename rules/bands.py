@@ -12,7 +12,11 @@ from perfmon.core import Table, read_toml
 BUILTIN = Path(__file__).parent / "bands"
 DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
-_KEYS = ("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless")
+_KEYS = (
+    "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
+    "plausible_from",
+)  # fmt: skip
+_NO_VALUE = (inf, -inf)
 CALIBRATED, LEARNED = "calibrated from", "learned from"
 """Prefixes of the origins of limits from a healthy run, and from the healthy start of the run itself."""
 
@@ -32,6 +36,8 @@ class Band:
     origin: str = ""
     unless: tuple[str, ...] = ()
     """Spans, metrics and marks: these limits do not apply to a run with one of them."""
+    plausible_from: float = 0.0
+    """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -41,6 +47,13 @@ class Band:
         if value > critical:
             return 2
         return 0 if value < good or (self.good_is_inclusive and value == good) else 1
+
+    @property
+    def good_values(self) -> tuple[float, float]:
+        """The least and the largest value of level 0."""
+        if self.higher_is_worse:
+            return -inf, self.good if self.good_is_inclusive else nextafter(self.good, -inf)
+        return self.good if self.good_is_inclusive else nextafter(self.good, inf), inf
 
     def levels(self, values: Iterable[float]) -> bytes:
         """Of each value one more than its level, and 0 for NaN."""
@@ -85,9 +98,16 @@ class Bands:
         band = self.table.get(metric)
         return None if band is None else band.level(value)
 
-    def holding(self, has_any: Callable[[Sequence[str]], bool]) -> Bands:
-        """Those that apply to a run, of which `has_any` finds names; the others keep their direction."""
-        gone = {metric for metric, band in self.table.items() if band.unless and has_any(band.unless)}
+    def holding(self, has_any: Callable[[Sequence[str]], bool], largest: Callable[[str], float]) -> Bands:
+        """Those that apply to a run, of which `has_any` finds names, and `largest` the largest value of a metric.
+
+        The others keep their direction.
+        """
+        gone = {
+            metric
+            for metric, band in self.table.items()
+            if (band.unless and has_any(band.unless)) or (band.plausible_from and largest(metric) < band.plausible_from)
+        }
         if not gone:
             return self
         held = {metric: band for metric, band in self.table.items() if metric not in gone}
@@ -111,13 +131,14 @@ class Bands:
 
         Values of metrics without a band are not kept; relative bands keep everything, their level is not known yet.
         """
+        good = {metric: band.good_values for metric, band in self.table.items() if not band.relative_to}
         table = self.table
 
         def keep(metric: str, value: float) -> bool:
-            band = table.get(metric)
-            if band is None:
+            if metric not in table:
                 return value >= 0.5 and metric.startswith("span:")
-            return bool(band.relative_to) or band.level(value) > 0
+            low, high = good.get(metric, _NO_VALUE)
+            return not low <= value <= high
 
         return keep
 
@@ -169,5 +190,6 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         if not all(unless):
             raise table.wrong("unless", "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless)
+        plausible = table.amount("plausible_from", 0.0)
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible)
     return bands

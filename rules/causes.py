@@ -118,12 +118,16 @@ def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> li
 
 
 def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
-    """The lost part of the time that each item is about, by the conditions, placed at its end.
+    """The lost part of the time that each item is about, by the conditions, placed at its end; or all since it began.
 
     Where no condition defines it, it is the part by `share`, `rest` or `fraction`.
     """
     windows: list[Window] = []
     for item in items:
+        starts = (condition.since(item, view) for condition in found.signature.conditions)
+        if (since := next((start for start in starts if start is not None), None)) is not None:
+            windows.append((max(since, view.window[0]), item.end))
+            continue
         shares = (condition.short(item, view) for condition in found.signature.conditions)
         share = next((share for share in shares if share is not None), None)
         if share is None:
@@ -145,7 +149,7 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
     longest = inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
     while back:
         at -= 1
-        while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+        while at >= 0 and track.keys[at] != (item.source, item.group):
             at -= 1
         if at < 0:
             cut = track.earlier.get((item.source, item.group), 0) > 0  # it is before the window
@@ -174,8 +178,8 @@ def _until(kind: str, track: Track, item: Item, view: View) -> float:
     ends = [span.end for span in view.overlapping(kind, item.end - _EDGE_S, item.end + _EDGE_S)] if kind else []
     end = min(ends, default=item.end)
     first, stop = track.between(item.end + _EDGE_S, end - _EDGE_S)
-    more = ((track.source(at), track.group(at)) == (item.source, item.group) for at in range(first, stop))
-    return item.end if any(more) else max(item.end, end)
+    more = (item.source, item.group) in track.keys[first:stop]
+    return item.end if more else max(item.end, end)
 
 
 def _part(lost: Lost, item: Item, view: View) -> float:

@@ -42,6 +42,8 @@ _SURVIVED = 3
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 """Lines of progress after the last words of an end that refute it: few before an exception with a traceback, as a
 shutdown prints tracebacks, too, but does no work; many before any other failure."""
+BAR_OF_RUN_S = 60.0
+"""Seconds that a bar over a run lasts at least: those of a start, or of a part, are over sooner."""
 _UNDER_WAY = 2
 """Steps that may still end when a watchdog has given up its process."""
 _GRACE_S = 150.0
@@ -256,7 +258,9 @@ def _has_made_all_steps(state: SourceState, view: RunView) -> bool:
     """True where the counter of steps of a log reached its total: a kill after that costs nothing."""
     counters = [one for one in view.counters(state.index) if one.kind == "step" and one.total]
     biggest = max(counters, key=lambda one: one.total or 0.0, default=None)
-    return biggest is not None and biggest.amount >= (biggest.total or 0.0)
+    if biggest is None or biggest.amount < (biggest.total or 0.0):
+        return False
+    return biggest.elapsed_s is None or biggest.elapsed_s >= BAR_OF_RUN_S
 
 
 def goes_on_elsewhere(failure: Failure, view: RunView) -> bool:
@@ -300,7 +304,8 @@ def _follows_a_death(order: Failure, failures: Sequence[Failure], view: RunView)
 
 def _ends_in_order(order: Failure, view: RunView) -> bool:
     """A process that was stopped announced its end, before its parts reported the signal or after: no failure."""
-    if any(mark.line > order.line for mark in view.run_marks(order.source, "end")):
+    ends = [mark for mark in view.run_marks(order.source, "end") if mark.line > order.line]
+    if any("tracker" not in mark.fields for mark in ends):  # which knows no more than that nothing was raised
         return True
     end = _orderly_end(order, view)
     tracks = view.store.progress.of(order.source)

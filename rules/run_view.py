@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, compress, islice, repeat
+from math import inf
 from operator import attrgetter, ge
 from typing import TypeVar, cast
 
@@ -207,8 +208,7 @@ class RunView:
         """Every metric's track."""
         tracks = self._merged(self.store.series)
         # By their ends, which is when a line reported their durations; of those that end together in order of start.
-        ended = sorted(self.spans(UPDATE), key=_END)
-        tracks |= {metric: _update_track(metric, ended) for metric in UPDATE_METRICS}
+        tracks |= _update_tracks(sorted(self.spans(UPDATE), key=_END))
         return {metric: track for metric, track in tracks.items() if len(track)}
 
     def track(self, metric: str) -> Track:
@@ -243,16 +243,25 @@ class RunView:
         }
 
 
-def _update_track(metric: str, ended: Sequence[Item]) -> Track:
-    """A metric of weight updates, which are in the order of their ends."""
-    items = [item for item in ended if metric in item.values]
+def _update_tracks(ended: Sequence[Item]) -> dict[str, Track]:
+    """The metrics of weight updates, which are in the order of their ends."""
+    held: dict[str, tuple[list[Item], list[float]]] = {metric: ([], []) for metric in UPDATE_METRICS}
+    for item in ended:
+        for metric, value in item.values.items():
+            if metric in held:
+                items, values = held[metric]
+                items.append(item)
+                values.append(value)
+    return {metric: _update_track(metric, *rows) for metric, rows in held.items()}
+
+
+def _update_track(metric: str, items: Sequence[Item], values: Sequence[float]) -> Track:
     return Track(
         metric,
         [item.end for item in items],
-        [item.values[metric] for item in items],
+        values,
         lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
-        lambda _: "",
-        lambda at: items[at].source,
+        [(item.source, "") for item in items],
     )
 
 
@@ -265,3 +274,15 @@ def tells_of(store: Store, names: Sequence[str]) -> bool:
     """Some span, metric or mark of these names is in a store."""
     spans = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
     return spans or any(name in names for name, _ in (*store.series, *store.marks) if names)
+
+
+def bands_of(store: Store, bands: Bands) -> Bands:
+    """The bands that apply to the run in a store."""
+
+    def largest(metric: str) -> float:
+        peaks = (
+            peak for (name, _), series in store.series.items() if name == metric for _, peak in series.peaks.values()
+        )
+        return max(peaks, default=-inf)
+
+    return bands.holding(lambda names: tells_of(store, names), largest)

@@ -144,17 +144,17 @@ enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 typedef struct { /* the end of lines that repeat others, their heads apart */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
-    int timeless;             /* when such a line was printed, its head alone tells */
+    int timeless;             /* when such a line was printed, its head and so many bytes tell; 0: the whole line may */
     char first;               /* what is read begins so: it may not stand in the head, else that would be read */
     char text[MAX_REPEAT];
 } Repeat;
 
 typedef struct { /* the lines of one second that repeat each other */
-    int group, index, kind; /* kind: NO_KIND where it is not seen */
+    int group, kind; /* kind: NO_KIND where it is not seen */
     double second;
     Py_ssize_t begin, end, last, count; /* of the first line, where it begins; where the last one ends, its number */
     const Repeat *repeat;
-    const char *head; /* of the first line, where that has a stamp; else its size is -1 */
+    const char *head; /* of the last one whose stamp was read, and how that ends; its size is -1 where none has a stamp */
     Py_ssize_t head_size;
     int by_head;
 } Run;
@@ -315,14 +315,18 @@ fail:
     return NULL;
 }
 
-/* Whether no time stands in a text, nor one that begins in front of it. */
-static int is_timeless(const char *text, int size)
+/* The bytes up to the second one that is shown, of a text in which no time stands, nor one that begins in front of it:
+ * what a head ends with may be the first, and what follows that matters, too. 0 for another text. */
+static int timeless_of(const char *text, int size)
 {
     char bare[MAX_REPEAT];
-    if (!size || (size = bare_head(text, text + size, bare)) < 1)
+    int first = 1, shown = bare_head(text, text + size, bare);
+    if (shown < 2 || is_digit(*bare) || *bare == ':' || has_time(bare, bare + shown) ||
+        memchr(bare, '=', (size_t)shown) || memchr(bare, '\'', (size_t)shown))
         return 0;
-    return !is_digit(*bare) && *bare != ':' && !has_time(bare, bare + size) && !memchr(bare, '=', (size_t)size) &&
-           !memchr(bare, '\'', (size_t)size);
+    while (bare_head(text, text + first, bare) < 2)
+        first++;
+    return first;
 }
 
 /* learn_ending(needle, lead, whole, first, text, index, group): remembers an `Ending` of search.py. */
@@ -341,7 +345,7 @@ static PyObject *Finder_learn_ending(Finder *self, PyObject *args)
     }
     made.first = (char)first;
     made.size = (int)size;
-    made.timeless = is_timeless(text, (int)size);
+    made.timeless = timeless_of(text, (int)size);
     memcpy(made.text, text, (size_t)size);
     self->repeats[self->next] = made;
     self->next = (self->next + 1) % MOST_REPEATS;
@@ -519,7 +523,7 @@ static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const
 {
     Dating dating = {ODD, ANY, 0, 0};
     if (repeat->timeless)
-        dating = dating_of(clocks, begin, end - repeat->size);
+        dating = dating_of(clocks, begin, end - repeat->size + repeat->timeless);
     dating.by_head = dating.seen != ODD;
     return dating.by_head ? dating : dating_of(clocks, begin, end);
 }
@@ -530,9 +534,10 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
 {
     const char *data = self->block.buf;
     int same = 0;
-    Py_ssize_t head = end - repeat->size - begin;
+    Py_ssize_t head = end - repeat->size + repeat->timeless - begin;
     int alike = run->repeat == repeat || (repeat->timeless && run->by_head);
-    if (alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
+    int known = alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head);
+    if (known)
         *dating = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
     else
         *dating = dating_of_repeat(clocks, repeat, begin, end);
@@ -550,19 +555,19 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
         else if (dating->seen == UNDATED)
             kind = NO_KIND;
         if (dating->seen != ODD)
-            *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
-                         repeat, NULL, -1, 0};
-        if (dating->seen == DATED) {
-            run->head = begin;
-            run->head_size = head;
-            run->by_head = dating->by_head;
-        }
-        return 0;
+            *run = (Run){repeat->group, kind, second, begin - data, end - data, line, 0, NULL, NULL, -1, 0};
+    } else {
+        run->count++;
+        run->end = end - data;
+        run->last = line;
     }
-    run->count++;
-    run->end = end - data;
-    run->last = line;
-    return 1;
+    if (dating->seen == DATED && !known) {
+        run->repeat = repeat;
+        run->head = begin;
+        run->head_size = head;
+        run->by_head = dating->by_head;
+    }
+    return same;
 }
 
 /* Hands over how many lines were left out, by the pattern that reads them. */
@@ -672,7 +677,7 @@ static int add_hit(Found *self, const Hit *hit, Py_ssize_t line, const char *beg
 static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
-    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
+    Run run = {-1, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
     const char *data = self->block.buf, *stop = data + self->block.len, *until = data;
     Last last = {NULL, 0, NULL, 0, 0};
     for (Py_ssize_t at = 0, next; at < found->count; at = next) {

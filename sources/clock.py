@@ -82,7 +82,7 @@ class SourceClock:
         would depend on what was read before.
         """
         if stamp is not None and stamp[0] == UPTIME:
-            stamp, mono = None, stamp[1]
+            mono, stamp = stamp[1], None
         if stamp is not None:
             if stamp != self._stamp:
                 self._read(stamp)

@@ -125,6 +125,10 @@ SAME = 13
 """(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, say
 the same in the same second; no line between them says anything else. The last observation of its record."""
 
+COUNTED = 14
+"""(COUNTED, metric: str, total: float, group: str, key: str): of what counts from a start, the rate a second is a
+sample of the group; counters of several keys grow independently."""
+
 Observation = tuple[Any, ...]
 
 
@@ -229,8 +233,7 @@ class Update(Span):
         return self.legs == ALL_LEGS
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A time range in which a log printed no dated line: seconds on the log's axis, and the line before it."""
 
     start: float

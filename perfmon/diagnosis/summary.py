@@ -92,7 +92,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         series=_thinned(track, view.window[0], points),
         not_finite=len(not_finite),
         ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
-        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
+        of_several=len(set(track.keys[:_TELLING])) > 1,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import (
@@ -20,10 +20,10 @@ from perfmon.core import (
     summarise,
 )
 from perfmon.hangs import named_ranks
-from perfmon.rules import Found, Item, Occurrence, View, fill, share_critical
-from perfmon.rules.conditions import Level
+from perfmon.rules import Found, Hypothesis, Item, Occurrence, View, fill, share_critical
+from perfmon.rules.conditions import Condition, Level, every_condition
 
-from .result import ConditionState, EvidenceLine, Finding, Moment, Verdict
+from .result import ConditionState, EvidenceLine, Finding, HypothesisState, Moment, Verdict
 
 # --- The evidence of a finding: its occurrences, and few lines, the most informative ones first ---
 
@@ -198,6 +198,7 @@ def worded(
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
         unseen=tuple(message for missing, message in signature.unseen if _missing(missing, view)),
+        hypotheses=tuple(_hypothesis(one, view) for one in _hypotheses_of(at, found)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )
@@ -277,6 +278,33 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
         if condition.role != "gate"
     )
+
+
+# --- Hypotheses: the evidence for and against each possible cause ---
+def _hypotheses_of(at: int, found: Sequence[Found]) -> Sequence[Hypothesis]:
+    """Those of the finding, or of the first one that it explains."""
+    explained = (one.hypotheses for one in found if one.explained_by == at and one.hypotheses)
+    return found[at].hypotheses or next(explained, ())
+
+
+def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
+    supporting, contradicting, unseen = list[str](), list[str](), list[str]()
+    for condition, level in zip(one.signature.conditions, one.levels, strict=True):
+        if level is Level.UNKNOWN:
+            unseen += _names_in(condition)
+        elif condition.role != ("gate" if level.holds else "supporting"):
+            text = evidence_text(condition.describe(one.item, view))
+            (supporting if level.holds else contradicting).append(text)
+    standing = "shown" if one.proven else "refuted" if one.refuted else "open"
+    signature = one.signature
+    return HypothesisState(
+        signature.id, signature.title, standing, *(tuple(dict.fromkeys(x)) for x in (supporting, contradicting, unseen))
+    )
+
+
+def _names_in(condition: Condition) -> Iterator[str]:
+    for part in every_condition((condition,)):
+        yield from part.metric_names()
 
 
 # --- The verdict ---

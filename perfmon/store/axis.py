@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import HEAD, SILENCE, UPTIME, Gap, Observation, Stamp
+from perfmon.core import HEAD, SILENCE, UPTIME, Gap, Observation
 from perfmon.sources import SourceClock
 
 from .source_state import SourceState
@@ -52,7 +52,7 @@ def record_gap(
     if kind == SILENCE:
         stamp, mono = observations[0]
         if stamp is not None and stamp[0] == UPTIME:
-            stamp, mono = None, stamp[1]
+            mono, stamp = stamp[1], None
         # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
@@ -100,17 +100,3 @@ def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
     (line, text), (upto, next_text) = state.last_silence
     if upto and clock.last is not None:
         state.redated = Gap(clock.last, clock.last, line, text, upto, next_text)
-
-
-def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | None, mono: float | None) -> float:
-    """Seconds on the axis of a line that may stand before the last one."""
-    time = clock.at(stamp, mono)
-    if clock.rebased is not None:
-        shift_source(store, state, clock)
-    if time is None:
-        state.undated = True
-        return state.pseudo
-    first, last = state.first, state.last
-    return (
-        time if last is not None and first is not None and first <= time <= last else extend_extent(store, state, time)
-    )

@@ -164,7 +164,8 @@ def _read_bar(body: str) -> Values:
 
 _SETTINGS = re.compile(
     r"(?:[^\w\s]{1,4} ?)?(?:(?:args?|arguments|config|parameters|opts?|options|settings|hparams)\s?[:=]{0,2}\s{0,4})?"
-    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device)",
+    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device"
+    r"|Py(?:Torch|thon)(?: version)? ?[:=]|(?:Global |Random )?seeds? (?:is |was )?set to\b|CUDA available\b)",
     re.IGNORECASE,
 )
 _PLANNED = re.compile(
@@ -237,11 +238,11 @@ def to_number(value: Any, unit: str) -> float:
     if unit == "date":  # without a zone it is of the clock that the lines have
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
-        return float(short[1]) * _POWERS[short[2]]
     try:
         return float(value)
     except ValueError:
+        if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
+            return float(short[1]) * _POWERS[short[2]]
         return parse_number((value.split() or [""])[0])
 
 
@@ -316,7 +317,9 @@ PREFIX = {
     "ray, vLLM": (
         r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
     ),
-    "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
+    "docker-compose, torchx": (
+        r"(?!(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL)\b)[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s"
+    ),
     "container-time": (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
         r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
@@ -345,9 +348,12 @@ _PLACE_IN_SOURCE = (
     r"|[\w.<>]{1,80}:[\w.<>]{1,80}:\d+(?= - ))"
 )
 _LEVELS = r"\[?\s{0,8}(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL)\s{0,8}\]?(?=[\s:|\-\]])"
+_NAME_IN_BRACKETS = r"\[[A-Za-z_][\w.]{0,80}+\]"
+_NAME_BEHIND = rf"{_NAME_IN_BRACKETS}\s-\s|(?:__main__|[a-z_]\w{{0,40}}+(?:\.\w{{1,40}}+){{1,6}})\s(?:\||-)\s"
 LEVEL = re.compile(
     r"(?:\s?std(?:out|err) [FP](?=\s))?"  # of a container's own stamp
-    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s))?{_LEVELS}(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*))?"
+    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
+    rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"
 )
 """Between a header and the message: the logger's name, level and place in the source."""

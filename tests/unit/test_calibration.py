@@ -28,8 +28,7 @@ def track(metric: str, groups: Mapping[str, Sequence[float]]) -> Track:
         [float(at) for at in range(len(rows))],
         [value for _, value in rows],
         lambda at: (Ref(0, at, at), ""),
-        lambda at: rows[at][0],
-        lambda _: 0,
+        [(0, group) for group, _ in rows],
     )
 
 
