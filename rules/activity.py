@@ -33,6 +33,8 @@ PHASE_KINDS = frozenset(
 LEAST_STALL_S = 30.0
 _STEPS, _PAUSES = 3.0, 2.0
 """Times the median interval, and the second-longest of the others, that a run stands still at least in a stall."""
+_EARLY_STALL_S, _EARLY = 300.0, 10.0
+"""After three steps alone: their rhythm is hardly known, but a hang in the next one is frequent."""
 REMEMBERED = 256
 """Intervals on either side that define what is usual."""
 FEW = 4
@@ -133,6 +135,8 @@ class Rhythm:
 
     usual_s: float
     limit_s: float
+    is_early: bool = False
+    """Of three steps alone."""
 
 
 def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
@@ -145,12 +149,15 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
         intervals = _intervals(track, start, end)
-        if len(intervals) < FEW - 1:
+        if len(intervals) < FEW - 1 and not (track.is_step and len(intervals) == FEW - 2):
             continue
         ordered = sorted(intervals)
         usual = max(median(ordered), track.resolution_s)
         limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
-        found.append((track.is_step, Rhythm(usual, limit)))
+        is_early = len(intervals) < FEW - 1
+        if is_early:
+            limit = max(_EARLY_STALL_S, _EARLY * ordered[-1])
+        found.append((track.is_step, Rhythm(usual, limit, is_early)))
     steps = [rhythm for is_step, rhythm in found if is_step]
     return min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
 

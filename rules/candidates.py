@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 256
 """Of the newest: a run may be monitored for days."""
+_MANY_STEPS = 10
+"""Steps between two lines from which on their values are means of many."""
 Occasion = tuple[float, float, Sequence[tuple[Ref, str]], str | None]
 """Start and end of a span or mark, its lines, and its server; None where the line names none."""
 
@@ -178,7 +180,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     judged = Judged(total=len(track))
     barren: dict[object, bool] = {}
     floors: dict[object, float] = {}
-    skip, every_s = signature.skip_first, signature.every_s
+    every_s, skips = signature.every_s, dict[int, int]()
     floor, _ = _floors(signature, view).get(name, (-inf, inf))
     beats: dict[object, float] = {}
     for index, (key, time, value) in enumerate(zip(track.keys, track.times, track.values, strict=True)):
@@ -189,7 +191,9 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
                 continue
             beats[key] = beat
         at = judged.stream(key).add(time)
-        if at + track.earlier.get(key, 0) < skip:
+        if key[0] not in skips:
+            skips[key[0]] = _skipped(signature.skip_first, key[0], view)
+        if at + track.earlier.get(key, 0) < skips[key[0]]:
             floors[key] = time
             judged.total -= 1
             continue
@@ -201,6 +205,16 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             item.floor = since if since < time else -inf  # without a clock all have one time: none lies behind another
             judged.items.append(item)
     return judged
+
+
+def _skipped(first: int, source: int, view: View) -> int:
+    """Samples of a log that are left out for its first steps: one alone where each is the mean of many steps."""
+    if first <= 1:
+        return first
+    columns = (column for track in view.steps.values() for key, column in track.streams.items() if key[0] == source)
+    rises = [after - before for column in columns for before, after in pairwise(column.values[:_LOOKED_AT])]
+    rises = [rise for rise in rises if rise > 0]
+    return 1 if rises and median(rises) >= _MANY_STEPS else first
 
 
 def _barren(name: str, source: int, group: str, signature: Signature, view: View) -> bool:

@@ -3,9 +3,9 @@
 `{count}` `{total}` `{lost}` `{share}` `{window}` `{longest}` `{level}`, `{times}` (`3 times`, nothing for a single
 one), `{others}` (the ranks of the run that its group does not name), fields of the identity by name, and
 `{metric.stat}` with stat mean, p50, p95, max, min, first, last, sum, or peak (the maximum where it stands out from the
-median), over the occurrences' own values, else over the metric's or the
-mark's samples meanwhile. `{total:step}` is the number with its noun, `{total:batch|batches}` with its own plural.
-`[...]` is left out when something in it is not known.
+median), over the occurrences' own values, else over the metric's or the mark's samples meanwhile. `{total:step}` is the
+number with its noun, `{total:batch|batches}` with its own plural. `[...]` is left out when something in it is not
+known.
 """
 
 from __future__ import annotations

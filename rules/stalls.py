@@ -116,6 +116,8 @@ def stalls_of(view: RunView) -> list[Stall]:
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
             if b - a > limit and not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.fact(dark_run), a, b)
+                if silent and rhythm.is_early:
+                    continue  # a long phase may begin so early, of which no line tells
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, _last_lines(view, main, a, b)))
     return found
 

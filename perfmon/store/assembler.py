@@ -54,6 +54,7 @@ _ONE_BY_ONE = ("epoch",)
 """Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
 _HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
+_OF_FAILURES = (FAILURE, DETAIL)
 _KEPT_TEXT = 1000
 """Characters of the line of a failure."""
 WAITS = frozenset(("batch-wait", "policy-wait", "data-wait", "checkpoint-wait"))
@@ -188,6 +189,8 @@ class Assembler:
             for observation in filter(_has_elapsed, observations):  # they define the time of the line
                 self._progress(state, time, ref, observation, text)
             observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
+        if progress.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
+            progress.end_quotes(state.index)
         self._observe(state, time, ref, observations, text)
         if progress.advanced == before:
             state.live(time, ref.line, text)
@@ -415,6 +418,8 @@ class Assembler:
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
         elif cause == "chained":
             self.store.progress.chained(state.index, place_of(fields), ref.line)
+        elif cause in ("quoted", "unquoted"):
+            self.store.progress.quoted(state.index, place_of(fields), ref.line, cause == "quoted")
         elif cause == "backtrace":
             self.store.progress.backtrace(state.index, ref.line, fields)
         else:

@@ -51,6 +51,8 @@ _MOST_UNNAMED = 512
 """With so many counters those without a name are one."""
 _MOST_TEXT = 200
 _PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
+_QUOTED_LINES = 200
+"""So long a text is at most."""
 _BACKTRACE_LINES = 12
 """So far behind an error its backtrace begins."""
 _DETAIL_LINES = 60
@@ -116,6 +118,8 @@ class ProgressLog:
         self._counts: Counter[int] = Counter()
         self._frames: dict[tuple[int, str], tuple[int, Fields]] = {}
         self._handled: dict[tuple[int, str], int] = {}
+        self._quotes: dict[tuple[int, str], int] = {}
+        """The lines at which the text of a prompt or a sample begins that has not ended, by log and place."""
         self._chained: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
         self.leaps: list[Leap] = []
@@ -343,9 +347,30 @@ class ProgressLog:
         if len(self._handled) > _MOST_PLACES:
             self._handled = {(source, place): line}
 
+    @property
+    def is_quoting(self) -> bool:
+        """The text of a prompt or a sample may go on in some log."""
+        return bool(self._quotes)
+
+    def quoted(self, source: int, place: str, line: int, begins: bool) -> None:
+        """The text of a prompt or a sample begins, or ends: what it says of failures is none of the run's."""
+        if begins:
+            self._quotes[source, place] = line
+        else:
+            self._quotes.pop((source, place), None)
+        if len(self._quotes) > _MOST_PLACES:
+            self._quotes = {(source, place): line}
+
+    def end_quotes(self, source: int) -> None:
+        """A log reports something else: no text goes on in it."""
+        self._quotes = {slot: line for slot, line in self._quotes.items() if slot[0] != source}
+
     def fail(self, failure: Failure) -> None:
         """A failure; more of the same in one log are counted."""
         place = place_of(failure.fields)
+        quoted = self._quotes.get((failure.source, place))
+        if quoted is not None and failure.role != "order" and failure.line - quoted <= _QUOTED_LINES:
+            failure.role = "context"
         known = self._frames.get((failure.source, place))
         if (
             known is not None

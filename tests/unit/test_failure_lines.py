@@ -294,6 +294,10 @@ def test_orders_from_outside_end_a_process_for_good() -> None:
         assert (failure.fields["job"], failure.fields["host"]) == ("4711", "node7")
 
 
+_PARTS = {"frame", "handled", "raised", "chained", "backtrace", "quoted", "unquoted"}
+"""Lines around a failure, and of texts that quote one."""
+
+
 def test_every_failure_has_a_cause_that_is_known() -> None:
     causes = {
         "out-of-memory", "host-out-of-memory", "collective-timeout", "exception", "gpu-error", "disk-full",
@@ -303,4 +307,4 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
     }  # fmt: skip
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes
-    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | {"frame", "handled", "raised", "chained"}
+    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | _PARTS
