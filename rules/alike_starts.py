@@ -56,7 +56,12 @@ def begun_alike(state: SourceState, openings: Sequence[RunMark]) -> Iterable[tup
         return
     first = _words(state.first_text)
     named = banner(openings[0]) if openings and openings[0].line <= _FIRST_LINES else ""
-    pauses = [gap for gap in state.gaps if gap.upto and gap.end - gap.start >= _PAUSE_S]
+    undated = [mark.line for mark in openings]  # a start between the two lines of a pause is seen by itself
+    pauses = [
+        gap for gap in state.gaps
+        if state.first_line <= gap.line < gap.upto and gap.end - gap.start >= _PAUSE_S
+        and bisect_right(undated, gap.line) == bisect_left(undated, gap.upto)
+    ]  # fmt: skip
     again = [gap for gap in pauses if first and _words(gap.next_text) == first]
     begun = [state.first or 0.0, *(gap.end for gap in again)]
     apart = [after - before for before, after in pairwise(begun)]
