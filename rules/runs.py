@@ -46,6 +46,8 @@ _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
+_REFUSED_LINES = 100
+"""Within so many lines a launch that is refused prints why."""
 _LAUNCHED_S = 10.0
 """The processes of one launch print its banner within so many seconds."""
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
@@ -129,7 +131,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     }
     for line, time in sorted(candidates):
         over = [row for row in ends if previous < row[0] < line]
-        is_alike = (line, time) in alike
+        is_alike = (line, time) in alike and not any(0 < one.line - line <= _REFUSED_LINES for one in refused)
         if not over and not is_alike and not worked(work, previous, line):
             continue  # more words of the same start
         before, after = _around(steps, previous, line)
