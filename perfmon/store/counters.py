@@ -367,6 +367,17 @@ class WorkCounter:
     one took was its work. Else without what its first item took, which may hold a start."""
 
 
+MANY = 10
+"""A bar that is drawn empty and next with so many was at work on them in between."""
+_REDRAWN = 0.02
+"""By so small a share the clock of a bar goes back where its last frame is drawn once more."""
+
+
+def is_redrawn(known: WorkCounter, amount: float, passed: float) -> bool:
+    """Return True if a counter is drawn once more as it was, `passed` seconds by its own clock after that."""
+    return amount == known.amount > 0 and known.elapsed_s is not None and passed >= -_REDRAWN * known.elapsed_s
+
+
 LEAP_S = 30.0
 """Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
 _FAR_MORE = 4.0
