@@ -16,9 +16,7 @@ from math import inf
 
 from perfmon.core import Fields, median
 
-from .counters import (
-    LEAP_S, MANY, Fall, Leap, ProgressTrack, WorkCounter, counted_before, has_jumped, is_redrawn, unnamed_before,
-)  # fmt: skip
+from .counters import LEAP_S, Fall, Leap, ProgressTrack, WorkCounter, counted_before, has_jumped, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -223,12 +221,12 @@ class ProgressLog:
             self._leap(leap, (known.first_amount, known.first), known.rise)
         if has_jumped(known, time, amount):  # another start went on from a later checkpoint
             known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
-        if amount < known.amount or (passed < 0 and not is_redrawn(known, amount, passed)) or restarted:
+        if amount < known.amount or (passed < 0 and not known.is_redrawn(amount, passed)) or restarted:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.began_at = amount
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
-        if not known.amount and not known.restarts and total is not None and (full or amount >= MANY):
+        if known.was_at_work(amount, total):
             known.before = counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line
