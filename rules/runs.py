@@ -20,7 +20,7 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import BETWEEN_RUNS_S, Window, median
+from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Window, median
 from perfmon.store import COUNTED, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
 
 from .alike_starts import after_dead_starts, banner, begun_alike, worked
@@ -140,8 +140,9 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
             fell = _fall_at(state.index, previous, line, view)
             before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
-        if is_alike and before is not None and after is not None and after > before:
-            continue  # what it prints first it prints now and then
+        if is_alike and before is not None and after is not None:
+            # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.run_boundaries`.
+            is_alike = after <= before and not (before >= UNDER_WAY and after <= BEGINS_WITH)
         if (
             line in only_with_falls
             and not falls
