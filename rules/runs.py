@@ -127,9 +127,8 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         *_after_falls(state, view),
         *scripts,
         *starts,
-        *alike,
     }
-    for line, time in sorted(candidates):
+    for line, time in sorted(candidates | alike):
         over = [row for row in ends if previous < row[0] < line]
         is_alike = (line, time) in alike and not any(0 < one.line - line <= _REFUSED_LINES for one in refused)
         if not over and not is_alike and not worked(work, previous, line):
@@ -143,6 +142,8 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         if is_alike and before is not None and after is not None:
             # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.run_boundaries`.
             is_alike = after <= before and not (before >= UNDER_WAY and after <= BEGINS_WITH)
+        if not is_alike and (line, time) not in candidates:
+            continue
         if (
             line in only_with_falls
             and not falls
