@@ -27,6 +27,7 @@ _NEAR_LINES = 3
 _LOADING_S = 30.0
 """A script of which a second one does without what the first one should have made prints earlier."""
 _WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
+_WARNS = re.compile(r"\b(?:WARN|WARNING|ERROR|E|W)\b")
 _PAUSE_S = 60.0
 """Between the last words of a process and the first ones of the next that somebody starts."""
 _CLOCK = re.compile(r"^.{0,48}?\d\d:\d\d:\d\d(?:[.,]\d+)?")
@@ -55,16 +56,19 @@ def begun_alike(state: SourceState, openings: Sequence[RunMark]) -> Iterable[tup
         return
     first = _words(state.first_text)
     named = banner(openings[0]) if openings and openings[0].line <= _FIRST_LINES else ""
-    found = [
-        (gap.upto, gap.end)
-        for gap in state.gaps
-        if gap.upto and gap.end - gap.start >= _PAUSE_S
-        and ((first and _words(gap.next_text) == first) or (named and _is_named(named, gap, openings)))
+    undated = [mark.line for mark in openings]  # a start between the two lines of a pause is seen by itself
+    pauses = [
+        gap for gap in state.gaps
+        if state.first_line <= gap.line < gap.upto and gap.end - gap.start >= _PAUSE_S
+        and bisect_right(undated, gap.line) == bisect_left(undated, gap.upto)
     ]  # fmt: skip
-    times = [time for _, time in found]
-    apart = [after - before for before, after in pairwise([state.first or 0.0, *times])]
-    if len(apart) < _SOME or max(apart) >= _REGULAR * median(apart):
-        yield from found
+    again = [gap for gap in pauses if first and _words(gap.next_text) == first]
+    begun = [state.first or 0.0, *(gap.end for gap in again)]
+    apart = [after - before for before, after in pairwise(begun)]
+    if len(apart) >= _SOME and max(apart) < _REGULAR * median(apart):
+        again = []
+    again += [gap for gap in pauses if named and gap not in again and _is_named(named, gap, openings)]
+    yield from ((gap.upto, gap.end) for gap in again)
 
 
 def _is_named(named: str, gap: Gap, openings: Sequence[RunMark]) -> bool:
@@ -76,9 +80,9 @@ def _is_named(named: str, gap: Gap, openings: Sequence[RunMark]) -> bool:
 
 
 def _words(text: str) -> str:
-    """A line without its clock; of one without words it is empty."""
+    """A line without its clock; empty for one without words, and for a warning, which comes now and then."""
     said = _CLOCK.sub("", text)[:_HEADED].strip()
-    return said if _WORDS.search(said) else ""
+    return said if _WORDS.search(said) and not _WARNS.search(said) else ""
 
 
 def after_dead_starts(state: SourceState, work: Sequence[ProgressTrack], view: RunView) -> Iterable[tuple[int, float]]:

@@ -77,7 +77,7 @@ def way_of(view: RunView) -> Way | None:
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     last = max((counter.line for counter in counters if counter.amount), default=0)
     main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)]
-    counters = main or [one for one in counters if one.kind in COUNTED]  # not what is copied, or read before
+    counters = main or [one for one in counters if one.kind in COUNTED or _is_all_there_is(one, view)]
     if not counters:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
@@ -101,6 +101,12 @@ def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
     """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
     first = epochs.amount == epochs.first_amount and not epochs.restarts
     return first and (epochs.source, epochs.line) == (steps.source, steps.line)
+
+
+def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
+    """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
+    tracks = view.store.progress.of(counter.source)
+    return counter.kind != "bytes" and all(track.kind == counter.kind for track in tracks)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:

@@ -20,7 +20,7 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import BETWEEN_RUNS_S, Window, median
+from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Window, median
 from perfmon.store import COUNTED, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
 
 from .alike_starts import after_dead_starts, banner, begun_alike, worked
@@ -46,6 +46,8 @@ _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
+_REFUSED_LINES = 100
+"""Within so many lines a launch that is refused prints why."""
 _LAUNCHED_S = 10.0
 """The processes of one launch print its banner within so many seconds."""
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
@@ -125,11 +127,10 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         *_after_falls(state, view),
         *scripts,
         *starts,
-        *alike,
     }
-    for line, time in sorted(candidates):
+    for line, time in sorted(candidates | alike):
         over = [row for row in ends if previous < row[0] < line]
-        is_alike = (line, time) in alike
+        is_alike = (line, time) in alike and not any(0 < one.line - line <= _REFUSED_LINES for one in refused)
         if not over and not is_alike and not worked(work, previous, line):
             continue  # more words of the same start
         before, after = _around(steps, previous, line)
@@ -138,8 +139,11 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
             fell = _fall_at(state.index, previous, line, view)
             before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
-        if is_alike and before is not None and after is not None and after > before:
-            continue  # what it prints first it prints now and then
+        if is_alike and before is not None and after is not None:
+            # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.run_boundaries`.
+            is_alike = after <= before and not (before >= UNDER_WAY and after <= BEGINS_WITH)
+        if not is_alike and (line, time) not in candidates:
+            continue
         if (
             line in only_with_falls
             and not falls

@@ -60,7 +60,8 @@ def record_gap(
             state.last_silence = (line, (number + line_base, text))
             _add_gap(state, before, time, *state.last_silence)
     elif kind == HEAD:
-        state.first_text = state.first_text or line[1]
+        if not state.first_text:
+            state.first_line, state.first_text = line
         if state.tail is not None:
             if time == state.tail:  # as is a line of which the date is doubted
                 state.last_silence = (state.last_line, line)

@@ -28,12 +28,11 @@ _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of equal failures of a log the first are kept, and the last; the others are counted."""
 _MOST_RUNS = 200  # if work continued between two of them: each may have ended a run of its own
-_MOST_LEAPS = 1_000
+_MOST_LEAPS, _MOST_FALLS, _MOST_MARKS = 1_000, 1_000, 2_000
 _UNUSUAL = 3.0
 """Times what a counter usually takes is a pause."""
 _KEPT_PACE = 0.5
 """Share of its usual pace at which a counter that went on over a pause was at work in it."""
-_MOST_MARKS = 2_000
 _PLANS = {
     "epochs": ("epochs",),
     "episodes": ("episodes",),
@@ -42,14 +41,12 @@ _PLANS = {
     "timesteps": ("timesteps",),
 }
 """Kinds of counters, and the fields of a setting that hold their total."""
-_MOST_FALLS = 1_000
 COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
 """Kinds of counters that are the progress of a run, the finest first."""
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
-_MOST_KEY = 80
+_MOST_KEY, _MOST_TEXT = 80, 200
 _MOST_UNNAMED = 512
 """With so many counters those without a name are one."""
-_MOST_TEXT = 200
 _PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
 _QUOTED_LINES = 200
 """So long a text is at most."""
@@ -230,12 +227,12 @@ class ProgressLog:
             self._leap(leap, (known.first_amount, known.first), known.rise)
         if has_jumped(known, time, amount):  # another start went on from a later checkpoint
             known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
-        if amount < known.amount or passed < 0 or restarted:
+        if amount < known.amount or (passed < 0 and not known.is_redrawn(amount, passed)) or restarted:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.began_at = amount
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
-        if not known.amount and not known.restarts and full and total is not None:
+        if known.was_at_work(amount, total):
             known.before = counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line

@@ -355,6 +355,7 @@ LEVEL = re.compile(
     rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
     rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"
+    rf"(?:\s[\w.-]{{1,60}}\]\s?\([\w.]{{1,60}} \d{{1,5}}\):\s{_LEVELS}\s)?"  # of Swin's logger and its heirs
 )
 """Between a header and the message: the logger's name, level and place in the source."""
 JOURNAL = re.compile(r"(?:[A-Za-z0-9][\w.-]*+ (?:[\w./@-]+\[\d+\]|kernel):\s)?(?:\[\s{0,8}\d{1,10}\.\d{6}\]\s)?")

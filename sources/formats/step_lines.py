@@ -40,6 +40,7 @@ _BATCHES = re.compile(
 _OF_BATCHES = re.compile(r"(?i)(?<![\d./])(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+) (?:mini-?)?batches\b")
 """`| epoch   3 |   400/ 2983 batches |`, PyTorch's language model and what was made of it."""
 _FIRST_BATCH = re.compile(r"(?i)^\W{0,4}(?:mini-?)?batch\s?[:=#]?\s{0,8}(?P<n>\d+)(?P<of>(?!))?\b(?![\d.]*\d)")
+_BATCH_OF_EPOCH = re.compile(r"(?i)\b(?:mini-?)?batch\s?[:=#]?\s{0,4}(?P<n>\d+)(?P<of>(?!))? (?:of|in) epoch\b")
 _LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
 """`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
@@ -205,7 +206,7 @@ def _counted(body: str) -> _Counted | None:
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
     found = found or _OF_BATCHES.search(body) or _BATCH.search(body) or _FRACTION.search(body)
-    found = found or _BATCHES.search(body) or _FIRST_BATCH.search(body)
+    found = found or _BATCHES.search(body) or _FIRST_BATCH.search(body) or _BATCH_OF_EPOCH.search(body)
     kind = "step"
     if found is not None and found.re is _STEP and found["word"].lower().startswith("episode"):
         kind = "episode"
