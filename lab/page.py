@@ -10,7 +10,7 @@ from typing import Any
 
 from perfmon.rules.activity import LEAST_STALL_S
 
-from .cases import BEGINS_S, CASES, RHYTHM_S
+from .cases import BEGINS_S, CASES, PIPELINE_BEGINS_S, RHYTHM_S
 from .faults import FAULTS, HEALTHY_RUNS
 from .matrix import IN_TIME_S, ROOT, TOLERANCE, Row, bound_s, rows
 
@@ -35,10 +35,11 @@ receives and parses them, a queue (a process of its own, or an actor of a real R
 with a simulated GPU. The streamer is in its own network namespace, so that a slow link is a token bucket of the kernel;
 perfmon's pollers run in both: `net:PORT`, `host`, and `ray` where there is one.
 
-Each run is healthy for {BEGINS_S:.0f} s, or {RHYTHM_S:.0f} s before a stall; then a fault is active until the end. A
-request cap is set when the engine starts. `python -m lab.matrix --record` repeats all runs ({len(CASES)} runs of 75 s
-or more, two in parallel), and `python -m lab.matrix` evaluates the recorded ones again, as the tests do (`tests/lab`).
-The logs are replayed in real time, and the diagnosis is read every second.
+Each run is healthy for {BEGINS_S:.0f} s, or {RHYTHM_S:.0f} s before a stall, a pipeline for {PIPELINE_BEGINS_S:.0f} s
+or more; then a fault is active until the end. A request cap is set when the engine starts.
+`python -m lab.matrix --record` repeats all runs ({len(CASES)} runs of 75 s or more, two in parallel),
+and `python -m lab.matrix` evaluates the recorded ones again, as the tests do (`tests/lab`). The logs
+are replayed in real time, and the diagnosis is read every second.
 """
 
 _NOTES = f"""\

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
@@ -36,7 +38,7 @@ def claims(found: Found, view: View) -> list[Window]:
         without_span = [
             item
             for item, held in zip(items, spans, strict=True)
-            if not held and not item.values.keys().isdisjoint(lost.share)
+            if not held and not item.values.keys().isdisjoint((*lost.share, *lost.seconds))
         ]
         return union(
             [(span.start, span.end) for held in spans for span in held]
@@ -50,7 +52,7 @@ def claims(found: Found, view: View) -> list[Window]:
     lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
     legs = [_leg(lost, item, limit, view) for item in lasting]
-    if lost.share or lost.rest or lost.fraction:
+    if lost.share or lost.rest or lost.fraction or lost.seconds:
         legs += _shared(lost, [item for item in items if item not in lasting], view, found.signature.every_s)
     return union(legs)
 
@@ -114,12 +116,35 @@ def _leg(lost: Lost, item: Item, limit: float, view: View) -> Window:
 def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> list[Window]:
     """The lost part of the time before each sample, placed at its end."""
     windows: list[Window] = []
-    for item in items:
-        track, part = _track(item, view), _part(lost, item, view)
-        start = _before(track, item, view, every_s=every_s)
-        if part > 0 and item.end > start:
-            windows.append((item.end - part * (item.end - start), item.end))
+    reached: dict[object, float] = {}
+    for occurrence in items:
+        if measured := _measured(lost, occurrence):
+            windows.append(measured)
+            continue
+        track, stream = _track(occurrence, view), (occurrence.source, occurrence.group)
+        for item in (*_run_up(lost, occurrence, track, reached.get(stream, -inf)), occurrence):
+            part, start = _part(lost, item, view), _before(track, item, view, every_s=every_s)
+            if part > 0 and item.end > start:
+                windows.append((item.end - part * (item.end - start), item.end))
+        reached[stream] = occurrence.end
     return windows
+
+
+def _measured(lost: Lost, item: Item) -> Window | None:
+    """The seconds before a sample that it measured."""
+    lasted = next((item.values[name] for name in lost.seconds if name in item.values), 0.0)
+    return (item.end - lasted, item.end) if lasted > 0 else None
+
+
+def _run_up(lost: Lost, item: Item, track: Track, since: float) -> Iterator[Item]:
+    """The samples of an item's stream shortly before it, after `since`, that measured a share themselves."""
+    name = next(iter(item.values), "")
+    if not lost.run_up_s or name not in lost.share:
+        return
+    column = track.stream(item.source, item.group)
+    first = bisect_right(column.times, max(since, item.floor, item.end - lost.run_up_s))
+    for at in range(first, bisect_left(column.times, item.end)):
+        yield replace(item, start=column.times[at], end=column.times[at], own_values={name: column.values[at]})
 
 
 def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
@@ -135,6 +160,9 @@ def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> l
             continue
         shares = (condition.short(item, view) for condition in found.signature.conditions)
         share = next((share for share in shares if share is not None), None)
+        if share is None and (measured := _measured(lost, item)):
+            windows.append(measured)
+            continue
         if share is None:
             share = _part(lost, item, view)
         start, end = extent(item, view)
@@ -196,6 +224,8 @@ def _part(lost: Lost, item: Item, view: View) -> float:
         return column.values[start] if stop > start else 0.0
 
     own_share = next((name for name in lost.share if name in item.values), "")
+    if lost.rest and len(view.track(lost.rest)):
+        return max(0.0, 1.0 - value(lost.rest) / 100.0)
     if own_share or (lost.share and len(view.track(lost.share[0]))):
         return min(1.0, value(own_share or lost.share[0]) / 100.0)
     if lost.rest:

@@ -49,7 +49,8 @@ class Lost:
     `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`, or `between` it
     and the sample before; or the `spans` of a kind during the finding; or the time between samples times `share` (a
     metric in %; of several the one that was looked at), times what `rest` (another) leaves of 100 %, or times
-    `fraction[0] / sum(fraction)`. What lasts uses `leg` where a run has nothing of the others.
+    `fraction[0] / sum(fraction)`; or the `seconds` before a sample that it measured. What lasts uses `leg` where a run
+    has nothing of the others.
     """
 
     leg: str = ""
@@ -60,6 +61,10 @@ class Lost:
     share: tuple[str, ...] = ()
     rest: str = ""
     fraction: tuple[str, ...] = ()
+    seconds: tuple[str, ...] = ()
+    run_up_s: float = 0.0
+    """Of `share`: what samples measured in so many seconds before an occurrence is lost, too. The mean of a window is
+    beyond its limit later than its first values."""
     back: int = 1
     """Of samples: the number of samples before it at which its time starts; as many as its conditions use."""
     until: str = ""

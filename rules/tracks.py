@@ -173,6 +173,14 @@ class Track:
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is evaluated."""
     _columns: dict[str, Column] = field(default_factory=dict)
+    _firsts: dict[float, float | None] = field(default_factory=dict)
+
+    def first_above(self, limit: float) -> float | None:
+        """Time of the first sample above a limit; -inf where the window holds not all of them, None where none is."""
+        if limit not in self._firsts:
+            first = next((time for time, value in zip(self.times, self.values, strict=True) if value > limit), None)
+            self._firsts[limit] = -inf if first is not None and any(self.earlier.values()) else first
+        return self._firsts[limit]
 
     def __len__(self) -> int:
         return len(self.values)

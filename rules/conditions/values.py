@@ -36,8 +36,12 @@ _STATS: dict[str, _Stat] = {
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
-_OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share")
+_OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share", "age")
+_UNBOUNDED = ("age",)
+"""Statistics that need no window."""
 _NEWEST = 3
+_LONG_S = 86400.0
+"""Any age above it is as good."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,9 @@ class Aggregate(_Limited):
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
     of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
-    time: of each log and group that has two of them in the window, their mean. `of = "mark"` counts marks instead of
-    reading a metric. The window does not reach behind samples that the signature skips.
+    time: of each log and group that has two of them in the window, their mean. `age` is the number of seconds since the
+    metric was above `limit` for the first time, in any log and group. `of = "mark"` counts marks instead of reading a
+    metric. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
     the statistic is `largest`, or `smallest`.
@@ -151,7 +156,8 @@ class Aggregate(_Limited):
             raise table.wrong("groups", "expected all, largest or smallest")
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
-        if not (self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")):
+        bounded = self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")
+        if not bounded and self.stat not in _UNBOUNDED:
             raise table.wrong("window_s", "expected window_s or window_n, above 0")
 
     @property
@@ -165,6 +171,9 @@ class Aggregate(_Limited):
             return self._count(item, view)
         if self.stat == "time_share":
             return self._time_share(item, view)
+        if self.stat == "age":
+            first = view.track(self.metric).first_above(self.limit)
+            return None if first is None or first > item.end else min(item.end - first, _LONG_S)
         if not self.groups:
             return self._of(item, view)
         track = view.track(self.metric)
@@ -248,6 +257,8 @@ class Aggregate(_Limited):
         per = " per minute" if self.stat in _PER_MINUTE else ""
         if self.stat == "time_share":
             return f"{self.metric}: share of the time over {over}"
+        if self.stat == "age":
+            return f"time since {self.metric} was first above {self.limit:g}"
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
         stat = names.get(self.stat, self.stat.replace("_", " "))
         return f"{stat} of {self.metric}{per} over {over}"
@@ -257,10 +268,12 @@ class Aggregate(_Limited):
         return self.of_marks or self.stat in ("count", "growth")
 
     def _unit(self) -> str:
+        if self.stat == "age":
+            return "s"
         return "%" if self.stat in _OTHERS else "" if self._plain else metric_unit(self.metric)
 
     def _shown(self, value: float) -> str:
-        if self.stat in _OTHERS:
+        if self.stat in _OTHERS and self.stat != "age":
             return f"{value:.0f} %"
         return f"{value:g}" if self._plain else format_value(value, self._unit())
 

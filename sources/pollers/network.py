@@ -124,13 +124,10 @@ the two it is remains open.
 
 
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
-    """producer, network, consumer, upstream, healthy or idle: what most of the last periods show."""
-    flows = [flow for period in periods for flow in period]
-    moving = [flow for flow in flows if flow.sent + flow.received >= _SOME or flow.send_q or flow.recv_q]
-    if not moving:
+    """producer, network, consumer, upstream, healthy or idle: of the last periods, what most of them say."""
+    writers, readers = _ends(periods)
+    if not writers and not readers:
         return "idle"
-    writers = [flow for flow in moving if not flow.reads or flow.send_q]
-    readers = [flow for flow in moving if flow.reads or flow.recv_q]
     if _most(readers, lambda flow: flow.recv_share > _FULL) or _most(
         writers, lambda flow: flow.limited > _LIMITED and flow.busy > _CALM
     ):
@@ -143,6 +140,28 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
     if _most(writers, lambda flow: flow.busy < _CALM):
         return "producer" if starved else "healthy"
     return "healthy"
+
+
+def _ends(periods: Sequence[Sequence[Flow]]) -> tuple[list[Flow], list[Flow]]:
+    """What writes and what reads, of the connections that carry something."""
+    flows = [flow for period in periods for flow in period]
+    moving = [flow for flow in flows if flow.sent + flow.received >= _SOME or flow.send_q or flow.recv_q]
+    return [flow for flow in moving if not flow.reads or flow.send_q], [
+        flow for flow in moving if flow.reads or flow.recv_q
+    ]
+
+
+def holders(periods: Sequence[Sequence[Flow]]) -> dict[str, float]:
+    """100 for the one that holds up the data, 0 for those that do not, by `HOLDERS`.
+
+    What the ends in view cannot show is left out: of the network the sender alone knows, of the producer both together.
+    """
+    found = verdict(periods)
+    if found == "idle":
+        return {}
+    writers, readers = _ends(periods)
+    shown = {"consumer": True, "network": bool(writers), "producer": bool(writers and readers), "upstream": not writers}
+    return {f"{who}_pct": 100.0 * (who == found) for who in HOLDERS if shown[who]}
 
 
 def _most(flows: Sequence[Flow], what: Callable[[Flow], bool]) -> bool:
@@ -191,18 +210,9 @@ class SocketPoller(ScriptPoller):
             self._periods.append(flows)
             values.update(_rates(flows))
             values["retrans_per_s"] = sum(max(0, after.retrans - before.retrans) for before, after in known) / since
-            found = verdict(self._periods)
-            words = {"verdict": found}
-            values.update(_holders(found))
+            words = {"verdict": verdict(self._periods)}
+            values.update(holders(self._periods))
         return [Reading(Area.SOCKET, str(self._port), values, words)]
-
-
-def _holders(found: str) -> dict[str, float]:
-    """100 for the one that holds up the data, 0 for those that do not."""
-    if found == "idle":
-        return {}
-    decided = ("consumer", "upstream") if found == "upstream" else HOLDERS
-    return {f"{who}_pct": 100.0 * (who == found) for who in decided}
 
 
 def _levels(held: Sequence[TcpSocket]) -> dict[str, float]:

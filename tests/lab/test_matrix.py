@@ -74,8 +74,10 @@ def test_the_confusion_matrix_is_that_of_the_runs() -> None:
 
 
 def test_what_must_be_reached_is_reached() -> None:
-    healthy, cost = (json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in ("healthy", "emit"))
-    assert sum(run["observed_s"] for run in healthy["runs"]) >= 1790
-    assert len({run["seed"] for run in healthy["runs"]}) == len(healthy["runs"]) > 1
-    assert [run for run in healthy["runs"] if run["alarms"] or run["verdict"]] == []
+    cost = json.loads((RESULTS / "emit.json").read_text("utf-8"))
+    for kind in ("healthy", "pipeline"):
+        runs = json.loads((RESULTS / f"{kind}.json").read_text("utf-8"))["runs"]
+        assert sum(run["observed_s"] for run in runs) >= 0.98 * 1800.0
+        assert len({run["seed"] for run in runs}) == len(runs) > 1
+        assert [run for run in runs if run["alarms"] or run["verdict"]] == []
     assert cost["slowdown_pct"] + cost["error_pct"] <= 1.0

@@ -100,6 +100,14 @@ def test_aggregate(tmp_path: Path, stat: str, more: dict[str, object], limit: fl
     assert not found(tmp_path, ON_KV + condition(**keys, above=limit + 1), text)
 
 
+def test_the_age_of_a_metric_is_the_time_since_it_was_first_above_a_limit(tmp_path: Path) -> None:
+    keys = {"type": "compare", "metric": "kv_usage", "stat": "age", "limit": 10}
+    text = samples("kv_usage", [0, 5, 40, 3, 90])
+    assert found(tmp_path, ON_KV + condition(**keys, above=19), text)
+    assert not found(tmp_path, ON_KV + condition(**keys, above=20), text)
+    assert not found(tmp_path, ON_KV + condition(**keys, above=0), samples("kv_usage", [0, 5, 10]))
+
+
 def test_an_aggregate_over_seconds_forgets(tmp_path: Path) -> None:
     keys = {"type": "compare", "metric": "kv_usage", "stat": "sum", "window_s": 25, "above": 150}
     assert found(tmp_path, ON_KV + condition(**keys), samples("kv_usage", [60, 60, 60]))

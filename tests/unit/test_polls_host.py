@@ -42,7 +42,7 @@ from perfmon.sources.pollers.host.host import (
     read_here,
     read_psutil,
 )
-from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
+from perfmon.sources.pollers.network import Flow, SocketPoller, holders, sockets_of, verdict
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
 from perfmon.sources.shell import LocalRunner, Shell
 
@@ -398,6 +398,24 @@ def test_ss_is_read() -> None:
 )
 def test_the_verdict_is_the_one_of_the_measurements(flows: list[Flow], says: str) -> None:
     assert verdict([flows] * 5) == says
+
+
+@pytest.mark.parametrize(
+    ("flows", "known"),
+    [
+        ([flow(received=12e6, lastrcv_ms=4)], {"consumer": 0.0, "upstream": 100.0}),
+        ([flow(recv_share=0.97, recv_q=3_930_000, received=3.2e6)], {"consumer": 100.0, "upstream": 0.0}),
+        ([flow(busy=0.001, sent=5.2e6)], {"consumer": 0.0, "network": 0.0}),
+        ([flow(send_q=1_300_000, busy=1.0, sent=12e6)], {"consumer": 0.0, "network": 100.0}),
+        (
+            [flow(busy=0.001, sent=5.2e6), flow(received=5.2e6, lastrcv_ms=108)],
+            {"consumer": 0.0, "network": 0.0, "producer": 100.0},
+        ),
+        ([], {}),
+    ],
+)
+def test_one_end_alone_shows_nothing_of_the_other(flows: list[Flow], known: dict[str, float]) -> None:
+    assert holders([flows] * 5) == {f"{who}_pct": share for who, share in known.items()}
 
 
 async def test_a_machine_without_ss_is_told_in_a_line() -> None:

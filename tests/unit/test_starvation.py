@@ -79,6 +79,28 @@ def test_from_the_receiver_alone_sender_and_network_stay_open() -> None:
     assert standings(found(diagnosis)["data-starved"])["network-slow"] == "open"
 
 
+def test_the_senders_end_excludes_the_link() -> None:
+    sender = [
+        line.replace("host=a100-0", "host=daq-0").replace("producer_pct=0 upstream_pct=0 ", "")
+        for line in connection(verdict="healthy")
+    ]
+    assert verdict(judged(queue=STARVED, receiver=connection(verdict="upstream"), sender=sender)) == "producer-slow"
+
+
+def test_consumers_and_producers_that_both_wait_are_held_up_by_the_queue() -> None:
+    both = queue(capacity=16, depth=16, put_wait=88.0, get_wait=65.0)
+    assert verdict(judged(queue=both, gpus=gpu(busy=33))) == "queue-overhead"
+
+
+def test_the_first_batches_of_a_pipeline_are_no_fault() -> None:
+    starting = queue(
+        capacity=16, depth=lambda n: 0 if n < 10 else 16, put_wait=lambda n: 0.0 if n < 10 else 90.0,
+        get_wait=lambda n: 99.0 if n < 12 else 0.5, get=lambda n: 0 if n < 10 else 4, put=4,
+    )  # fmt: skip
+    busy = gpu(busy=lambda n: 0 if n < 12 else 97)
+    assert found(judged(queue=starting, gpus=busy, sockets=connection(verdict="consumer"))) == {}
+
+
 def test_without_anything_that_decides_all_hypotheses_stay_open() -> None:
     rows = [f"2026-03-02 10:{n // 15:02d}:{n % 15 * 4:02d} step={n} step_time=4.0 data_time=2.00" for n in range(40)]
     finding = found(judged(train=rows))["data-starved"]
