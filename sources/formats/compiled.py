@@ -30,7 +30,7 @@ def _reads_blanks_one_by_one(regex: str) -> bool:
     """True where nothing but the blanks outside of groups, each once, matches a blank: then a match depends on nothing
     behind the blank that follows it, for all ways to match have as many blanks."""
     atoms, depth = _ATOM.findall(regex), 0
-    for atom, after in zip(atoms, [*atoms[1:], ")"], strict=True):
+    for atom, after in zip(atoms, [*atoms[1:], ")"], strict=False):
         depth += (atom == "(") - (atom == ")")
         if atom == " ":
             if depth or after in "?*+{":
