@@ -35,7 +35,7 @@ class Pane(Timely, Widget):
         self.skin = skin
         self._drawn: list[Row] = []
         self._strips: list[Strip] = []
-        """Those rows as Textual draws them, most of them again and again: it asks for lines around those that change."""
+        """Those rows as Textual draws them: it asks for lines around those that change, too."""
         self._drawn_for = (0, 0)
         self._note = ""
 
