@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection
 from prometheus_client.parser import text_string_to_metric_families
 
 from perfmon.sources.pollers.engines import EngineValues, by_engine, load_mapping
-from perfmon.sources.pollers.metrics_endpoint import off_loop
-from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.metrics_page import off_loop, read_samples
 from perfmon.sources.pollers.ray.poller import NAMES, RayWaits
 
 HISTOGRAMS = (

@@ -56,10 +56,14 @@ def _case(*faults: str, seconds: float = 75.0, begins_s: float = BEGINS_S) -> Ca
 
 _APART = ("stall", "hung-trainer", "dead-trainer", "gpu-memory", "slow-reward", "restart", "request-cap", "memory-leak")
 """Faults whose runs take longer, or less long, than others."""
+_PIPELINES_S = 80.0
+"""A full queue, and the buffers on the way to it, have to be used up before anything is missed."""
+_RAY_S = 30.0
+"""A Ray cluster takes its time to start."""
 
 CASES: tuple[Case, ...] = (
     Case(HEALTHY, (), 75.0),
-    *(_case(name) for name in FAULTS if name not in (HEALTHY, *_APART)),
+    *(_case(name) for name in FAULTS if name not in (HEALTHY, *_APART) and not FAULTS[name].pipeline),
     _case("stall", seconds=RHYTHM_S + 100.0, begins_s=RHYTHM_S),
     _case("hung-trainer", seconds=80.0),
     _case("dead-trainer", seconds=45.0),
@@ -73,6 +77,11 @@ CASES: tuple[Case, ...] = (
     _case("shared-pool", "truncation"),
     _case("noisy", "slow-load"),
     _case("clock-offset", "shared-pool"),
+    *(_case(name, seconds=_PIPELINES_S) for name in FAULTS if FAULTS[name].pipeline and name != "ray-queue"),
+    *(
+        _case("ray-queue", *others, seconds=_PIPELINES_S + _RAY_S, begins_s=BEGINS_S + _RAY_S)
+        for others in ((), ("slow-producer",), ("slow-serialise",), ("slow-consumer",))
+    ),
 )
 
 

@@ -1,9 +1,10 @@
-"""Starts the three processes, ends them, and writes down what truly happened."""
+"""Starts the processes, ends them, and writes down what truly happened."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,20 +12,27 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
+from .channel import RAY_ENVIRONMENT, address_file, ray_folder
 from .clocks import true_monotonic
 from .faults import FAULTS
 from .host import POLLS_S, Host
 from .journal import Journal
+from .network import Link
 from .plan import Plan
 from .truth import truth
 
 ROLES = ("inference", "trainer", "orchestrator")
-_READY_S = 30.0
+PIPELINE_ROLES = ("queue", "consumer", "streamer", "producer", "polls")
+POLLS_STREAMER = "polls-streamer"
+"""A role of a pipeline whose streamer has a host of its own."""
+_READY_S = 60.0
 _GRACE_S = 4.0
 _ARRIVALS_S = 0.25
 _LOOK_S = 0.5
@@ -56,6 +64,7 @@ class Lab:
             raise LabError(f"{folder}: {error.strerror}; name a folder that is new") from None
         self.plan = replace(plan, out=str(folder))
         self._processes: list[_Process] = []
+        self._link: Link | None = None
         self._over = threading.Event()
         self.ended_s = 0.0
         """When the processes were told to end, in seconds since the start."""
@@ -63,10 +72,10 @@ class Lab:
     def __enter__(self) -> Lab:
         self.plan = replace(self.plan, started=true_monotonic(), port=self.plan.port or _free_port())
         try:
-            for role in ROLES:
-                self._start(role)
-                if role == "inference":
-                    self._wait_until_ready()
+            if self.plan.pipeline:
+                self._start_pipeline()
+            else:
+                self._start_training()
         except BaseException:
             self.stop()
             raise
@@ -75,32 +84,57 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _start(self, role: str, attempt: int = 0) -> None:
+    def _start_training(self) -> None:
+        for role in ROLES:
+            self._start(role)
+            if role == "inference":
+                self._wait_until_ready(self._answers)
+
+    def _start_pipeline(self) -> None:
+        if self.plan.knobs().ray_queue and find_spec("ray") is None:
+            raise LabError("ray is not installed: pip install 'ray[default]'")
+        link = self._link = Link(self.plan.port) if Link.available() else None
+        self.plan = replace(self.plan, link=link.near if link else "")
+        for role in PIPELINE_ROLES:
+            self._start(role, Link.APART if link and role == "streamer" else ())
+            if role == "queue":
+                self._wait_until_ready(address_file(self.plan).exists)
+            if role == "streamer" and link:
+                try:
+                    link.connect(self.pids[role])
+                except (OSError, subprocess.CalledProcessError) as error:
+                    raise LabError(f"the streamer has no link of its own: {error}") from None
+        if link:
+            self._start(POLLS_STREAMER, link.inside(self.pids["streamer"]))
+
+    def _start(self, role: str, prefix: Sequence[str] = (), attempt: int = 0) -> None:
         told = self.plan.folder / f"{role}.json"
         replace(self.plan, attempt=attempt).write(told)
         log = self.plan.folder / "logs" / f"{role}.log"
         with log.open("ab") as out:
             running = subprocess.Popen(
-                [sys.executable, "-m", "lab.worker", role, str(told), str(os.getpid())],
+                [*prefix, sys.executable, "-m", "lab.worker", role, str(told), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=Path(__file__).parent.parent,
+                env={**os.environ, **RAY_ENVIRONMENT},
                 process_group=0,  # Ctrl+C goes to the lab alone, which tells them in order
             )
         self._processes.append(_Process(role, running, log))
 
-    def _wait_until_ready(self) -> None:
+    def _answers(self) -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"{self.plan.url}/health", timeout=1.0):  # noqa: S310 - our own
+            return True
+        return False
+
+    def _wait_until_ready(self, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _READY_S
         process = self._processes[-1]
-        while time.monotonic() < deadline:
-            if process.running.poll() is not None:
-                break
-            try:
-                with urllib.request.urlopen(f"{self.plan.url}/health", timeout=1.0):  # noqa: S310 - our own server
-                    return
-            except OSError:
-                time.sleep(0.05)
+        while time.monotonic() < deadline and process.running.poll() is None:
+            if ready():
+                return
+            time.sleep(0.05)
         raise LabError(f"the {process.role} did not start; {process.log} says why")
 
     def run(self) -> None:
@@ -143,6 +177,8 @@ class Lab:
             self.ended_s = true_monotonic() - self.plan.started
         for process in reversed(self._processes):
             _end(process.running)
+        if self.plan.knobs().ray_queue:
+            shutil.rmtree(ray_folder(self.plan), ignore_errors=True)
         self._over.set()
 
     def _watch_logs(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from .knobs import Knobs
 
@@ -43,7 +44,11 @@ class Fault:
 
     clock_s: float = 0.0
     """How far the server's clocks are ahead of the others'."""
+    pipeline: bool = False
+    """The run is a pipeline of streamer, producer, queue and consumer."""
 
+
+_pipeline = partial(Fault, pipeline=True)
 
 FAULTS: dict[str, Fault] = {
     fault.name: fault
@@ -206,8 +211,47 @@ FAULTS: dict[str, Fault] = {
             from_start=True,
             clock_s=7.3,
         ),
+        _pipeline("pipeline", "a healthy pipeline: the queue is full, the GPU busy", None),
+        _pipeline(
+            "warm-up",
+            "the streamer starts 25 s late, and the first batch takes 15 s",
+            None,
+            setting={"starts_after_s": 25.0, "first_batch_s": 15.0},
+        ),
+        _pipeline("ray-queue", "the queue is an actor of a Ray cluster", None, setting={"ray_queue": True}),
+        _pipeline("slow-producer", "the streamer takes 0.8 s for an item", "producer-slow", {"produce_s": 0.8}, "get"),
+        _pipeline(
+            "bursty-producer",
+            "the streamer takes 0.4 s for an item, and sends twenty at once",
+            "producer-slow",
+            {"produce_s": 0.4, "burst": 20},
+            "get",
+        ),
+        _pipeline("throttled-link", "the link carries 2.5 MiB/s", "network-slow", {"link_mib_s": 2.5}, "get"),
+        _pipeline("slow-parse", "the producer parses an item for 0.7 s", "parse-bound", {"parse_s": 0.7}, "get"),
+        _pipeline("slow-queue", "each put and get takes the queue 0.35 s", "queue-overhead", {"queue_s": 0.35}, "get"),
+        _pipeline("slow-serialise", "an item is serialised for 0.7 s", "queue-overhead", {"serialise_s": 0.7}, "get"),
+        _pipeline(
+            "slow-consumer",
+            "the consumer stores the results of a batch for 0.5 s, and its GPU waits",
+            "consumer-bound",
+            {"store_s": 0.5},
+            "push",
+        ),
+        _pipeline("blocked-consumer", "the consumer hangs", "consumer-dead", {"consumer_hangs": True}, "stuck"),
+        _pipeline(
+            "dead-consumer",
+            "the consumer's process is gone without a word",
+            "consumer-dead",
+            {"consumer_dies": True},
+            "stuck",
+            ends="consumer",
+        ),
     )
 }
+
+HEALTHY_RUNS = [fault.name for fault in FAULTS.values() if fault.signature is None]
+"""Faults that are none: what a run is like."""
 
 
 def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None, planned: Iterable[str] = ()) -> Knobs:

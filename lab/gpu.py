@@ -1,6 +1,14 @@
-"""A GPU of which only the memory is there: it is taken, given back, and runs out."""
+"""A GPU of which only the memory is there, and the time that it is busy: it is taken, given back, and runs out."""
 
 from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .clocks import true_monotonic
 
 _TOTAL_GIB = 79.15
 _CONTEXT_GIB = 0.55
@@ -48,3 +56,32 @@ class Gpu:
     def free(self, gib: float) -> None:
         """Gives some back."""
         self._used -= gib
+
+
+_BUSY = struct.Struct("dd")
+
+
+class BusyTime:
+    """How long a GPU has been busy: one process counts, in a file that another one looks at."""
+
+    def __init__(self, path: Path) -> None:
+        """The file is made where there is none."""
+        with path.open("a+b") as file:
+            file.truncate(_BUSY.size)
+            self._shared = mmap.mmap(file.fileno(), _BUSY.size)
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """It computes."""
+        busy_s, _ = _BUSY.unpack(self._shared[:])
+        began = true_monotonic()
+        self._shared[:] = _BUSY.pack(busy_s, began)
+        try:
+            yield
+        finally:
+            self._shared[:] = _BUSY.pack(busy_s + true_monotonic() - began, 0.0)
+
+    def total_s(self) -> float:
+        """Seconds so far, those of what it computes now among them."""
+        busy_s, began = _BUSY.unpack(self._shared[:])
+        return float(busy_s + (true_monotonic() - began if began else 0.0))

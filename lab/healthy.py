@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .asked import duration, in_order
 from .conductor import Lab, memory, run_together
+from .faults import HEALTHY, HEALTHY_RUNS
 from .judged import judge
 from .page import RESULTS
 from .plan import Plan
@@ -24,7 +25,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=_seeds, default="101,102,103", help="one run each, all at once (default: 101,102,103)"
     )
-    parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/healthy.json")
+    parser.add_argument(
+        "--run",
+        choices=HEALTHY_RUNS,
+        default=HEALTHY,
+        help="the kind of run, one without a fault (default: %(default)s)",
+    )
+    parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/RUN.json")
     parser.add_argument(
         "--within", type=Path, default=memory(), help="where the runs' files are meanwhile (default: in memory)"
     )
@@ -44,18 +51,21 @@ def _seeds(text: str) -> list[int]:
 
 def _watch(asked: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
+        faults = () if asked.run == HEALTHY else (asked.run,)
         plans = [
-            Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in asked.seeds
+            Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes, faults=faults)
+            for seed in asked.seeds
         ]
         run_together([Lab(plan) for plan in plans])
         runs = [_judged(plan, asked.evidence) for plan in plans]
     for run in runs:
         print(run)
     if asked.keep:
-        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
+        option = "" if asked.run == HEALTHY else f" --run {asked.run}"
+        command = f"python -m lab.healthy{option} --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
         told = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "healthy.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        (RESULTS / f"{asked.run}.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
     return int(any(run["alarms"] or run["verdict"] for run in runs))
 
 

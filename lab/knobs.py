@@ -92,6 +92,37 @@ class Knobs:
     trainer_hangs: bool = False
     """It hangs within a step, until it is stopped."""
 
+    # --- the pipeline: streamer, producer, queue, consumer ---
+    produce_s: float = 0.21
+    """How long the streamer takes for an item, give or take a tenth."""
+    burst: int = 0
+    """Items that the streamer holds back until it sends them at once; 0: it sends each."""
+    starts_after_s: float = 0.0
+    """Seconds until the streamer has its first item."""
+    item_mib: float = 2.0
+    link_mib_s: float = 0.0
+    """What the link from the streamer to the producer carries; 0: as much as there is."""
+    parse_s: float = 0.02
+    """How long the producer takes to parse an item."""
+    serialise_s: float = 0.0
+    """How long it takes to serialise one for the queue."""
+    queue_items: int = 16
+    """What the queue holds."""
+    queue_s: float = 0.0
+    """How long each put, and each get, keeps the queue busy."""
+    ray_queue: bool = False
+    """The queue is an actor of a Ray cluster."""
+    consume_s: float = 0.25
+    """How long the consumer's GPU computes for a batch."""
+    first_batch_s: float = 3.0
+    """How much longer the first one takes: everything is compiled."""
+    store_s: float = 0.0
+    """How long the consumer stores the results of a batch, while its GPU waits."""
+    consumer_hangs: bool = False
+    """It hangs between two batches, until it is stopped."""
+    consumer_dies: bool = False
+    """Its process is gone without a word."""
+
     # --- all of them ---
     polls_host: bool = False
     """Somebody looks at the memory of their host."""

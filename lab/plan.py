@@ -27,6 +27,8 @@ class Plan:
     started: float = 0.0
     """The moment that all is counted from, on the machine's monotonic clock."""
     port: int = 0
+    link: str = ""
+    """The producer's address on the link to the streamer's host; empty: they share a host."""
     turns: Mapping[str, object] = field(default_factory=dict)
     """Knobs, by name, that are turned all the time, whatever the faults say."""
     emit: bool = True
@@ -46,6 +48,11 @@ class Plan:
     def clock_s(self) -> float:
         """How far the server's clocks are ahead."""
         return sum(FAULTS[name].clock_s for name in self.faults)
+
+    @property
+    def pipeline(self) -> bool:
+        """The processes are those of a pipeline."""
+        return any(FAULTS[name].pipeline for name in self.faults)
 
     def knobs(self) -> Knobs:
         """How everything is turned now."""

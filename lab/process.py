@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.5
@@ -39,3 +40,11 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def until_stopped() -> Iterator[None]:
+    """Everything within is broken off by SIGINT, without a word: the process is to end."""
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+    with suppress(SystemExit):
+        yield

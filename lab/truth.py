@@ -12,6 +12,8 @@ beyond what is good for it.
     cache        the share of the throughput that sequences waiting for the full cache would make
     cap          the same, for sequences that wait because no more may run
     tail         from nine tenths of a batch to its end, beyond what that takes before the fault
+    get          the consumer's wait for a batch, beyond what it is before the fault
+    push         the producer's wait for a free place in the queue, beyond what it is before the fault
     stuck        since the engine made no generation any more
     policy-wait  the orchestrator's wait for a policy
     batch-wait   the trainer's wait for a batch
@@ -33,6 +35,8 @@ from .plan import Plan
 
 Stretch = tuple[float, float]
 Journal = Mapping[str, list[Stretch]]
+_NOTHING_S = 0.02
+"""A wait that is longer than usual by this is as usual."""
 _BEYOND = {"queue": 0.1, "load": 2.0, "write": 1.0, "wait": 0.5}
 
 
@@ -119,10 +123,15 @@ def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
     return lost
 
 
-def _tail(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
-    tails = journal.get("tail", [])
-    usual = median([end - start for start, end in tails if end <= begins] or [0.0])
-    return [(start + usual, end) for start, end in tails if start >= begins and end - start > usual]
+def _beyond_usual(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
+    def lost(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+        all_of_it = journal.get(kind, [])
+        usual = median([end - start for start, end in all_of_it if end <= begins] or [0.0])
+        return [
+            (start + usual, end) for start, end in all_of_it if start >= begins and end - start > usual + _NOTHING_S
+        ]
+
+    return lost
 
 
 def _during(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
@@ -183,7 +192,7 @@ _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     **{kind: _beyond(kind) for kind in _BEYOND},
     "cache": _during("cache"),
     "cap": _during("cap"),
-    "tail": _tail,
+    **{kind: _beyond_usual(kind) for kind in ("tail", "get", "push")},
     "stuck": _stuck,
     "policy-wait": _waits_for_policy,
     "batch-wait": _during("batch-wait"),

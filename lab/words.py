@@ -1,4 +1,4 @@
-"""How the processes log: the orchestrator and the trainer as prime-rl does, the server as vLLM and uvicorn do."""
+"""How the processes log: orchestrator and trainer as prime-rl, the server as vLLM and uvicorn, pipelines as on Ray."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ def speak_like_vllm(tells: bool) -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if not tells:
         emit.configure(_silence)
+
+
+def speak_like_ray(actor: str, tells: bool) -> None:
+    """Lines with the actor's class and process, date and level."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter(f"({actor} pid={os.getpid()}) %(asctime)s - %(levelname)s - %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    emit.configure(None if tells else _silence)
 
 
 def _silence(_: str) -> None:

@@ -76,6 +76,6 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def to_markdown(diagnosis: Diagnosis) -> str:
     """The report that `perfmon analyze -o FOLDER` writes as `SUMMARY.md`."""
-    from perfmon.reports import render_markdown
+    from perfmon.reports import render_page
 
-    return render_markdown(diagnosis)
+    return render_page(diagnosis, resolved=True)

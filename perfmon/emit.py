@@ -14,7 +14,7 @@ file next to a trainer are the same. Its lines:
     [gen] batch.start inflight=96 target_batch=64
     [gen] batch.done completions=64 dur_ms=2345.6 inflight=96
     [rollout] trunc_pct=2.3 current_step=10 ckpt_step=9 staleness=1
-    rollouts utilization: 12.5% (25 items) empty=40.0% produced=120 consumed=118
+    rollouts utilization: 12.5% (25 items) empty=40.0% produced=120 consumed=118 put_wait=0.0% get_wait=62.5%
 
 Lines go to the logger `perfmon.emit`, at level INFO, or wherever `configure` says. Times are of the monotonic clock.
 Errors here never reach the training: nothing raises, a value that cannot be formatted is left out, a line that cannot
@@ -33,7 +33,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from json.encoder import encode_basestring_ascii as _quoted
 from operator import index
@@ -562,13 +562,81 @@ def _with_rpc_header(send: _Send, request: _Request) -> _Send:
 
 
 # --- queues -----------------------------------------------------------------------------------------------------------
+class _Side:
+    """One side of a queue: the calls that put items in, or that take them out, and how long they wait."""
+
+    __slots__ = ("callers", "calls", "count", "counts", "measured", "since", "waited")
+    _KEPT_S = 60.0
+
+    def __init__(self, counts: bool) -> None:
+        self.count = 0
+        self.measured = False
+        self.counts = counts
+        """False until the first call has ended: of the wait for the first item nothing is counted."""
+        self.calls: dict[int, float] = {}
+        """By call that has not ended, when it began."""
+        self.callers: dict[int, float] = {}
+        """By thread, when it last called."""
+        self.waited, self.since = 0.0, time.monotonic()
+
+    def begin(self, call: int) -> None:
+        now = time.monotonic()
+        self.measured = True
+        self.calls[call] = self.callers[threading.get_ident()] = now
+
+    def end(self, call: int) -> None:
+        now = time.monotonic()
+        began = self.calls.pop(call, now)
+        if self.counts:
+            self.waited += now - max(began, self.since)
+        else:
+            self.counts, self.since, self.waited = True, now, 0.0
+
+    def share(self) -> float | None:
+        """Percent of their time that callers waited since this was last read; None where nothing is measured."""
+        if not self.measured or not self.counts:
+            return None
+        now = time.monotonic()
+        self.callers = {
+            caller: last
+            for caller, last in self.callers.items()
+            if now - last < self._KEPT_S or last in self.calls.values()
+        }
+        waited = self.waited + sum(now - max(began, self.since) for began in self.calls.values())
+        elapsed = (now - self.since) * max(len(self.callers), len(self.calls), 1)
+        self.waited, self.since = 0.0, now
+        return min(100.0, 100.0 * waited / elapsed) if elapsed > 0 else None
+
+
+class _Call:
+    """One call that may wait, of which one item comes."""
+
+    __slots__ = ("_monitor", "_side")
+
+    def __init__(self, monitor: QueueMonitor, side: _Side) -> None:
+        self._monitor, self._side = monitor, side
+
+    def __enter__(self) -> None:
+        with suppress(Exception), self._monitor._lock:
+            self._side.begin(id(self))
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(Exception), self._monitor._lock:
+            self._side.end(id(self))
+            self._side.count += kind is None
+
+
 class QueueMonitor:
     """Samples a queue every 100 ms in a thread of its own, and logs once a second how full it is.
 
     `queue` has `qsize()`, or is a function that returns the depth; `capacity` is its `maxsize` unless given; without
     a limit only the depth is logged. A line has means over the samples since the line before, the share of samples
-    that found it empty, and what `produced` and `consumed` counted in this process. Below `low` (a share of the
+    that found it empty once anything went through it, and what was counted in this process. Below `low` (a share of the
     capacity), once anything went through it, a warning follows the line, at first and at every tenth.
+
+    Wrap the calls that may wait in `putting` and `getting`: they count items, and how long producers wait for room and
+    consumers for items is logged, too, as a share of their time. Where only items are to be counted, call `produced`
+    and `consumed`.
 
     Use it with `with`, or call `start` and `stop`. A forked child, or a process that it is sent to, has no thread and
     counts from zero; it may start its own.
@@ -587,14 +655,15 @@ class QueueMonitor:
         self._queue = queue
         self._capacity = capacity
         self._every_s, self._looks, self._low = every_s, looks, low
-        self._used = False
+        self._used = self._copied = False
         self._low_lines = 0
         self._reset()
         _monitors.add(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy for a new process: it counts from zero, and has no thread."""
-        return type(self), (self._queue, self.name, self._capacity, self._every_s, self._looks, self._low)
+        settings = (self._queue, self.name, self._capacity, self._every_s, self._looks, self._low)
+        return type(self), settings, {"_copied": True}
 
     def _reset(self) -> None:
         """Begins to count; in a forked child a lock may be held by a thread that is not there."""
@@ -602,17 +671,26 @@ class QueueMonitor:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._depths: list[float] = []
-        self._produced = self._consumed = 0
+        self._empty = 0
+        self._puts, self._gets = _Side(counts=True), _Side(counts=False)
 
     def produced(self, count: int = 1) -> None:
         """Counts what was put into the queue."""
         with suppress(Exception), self._lock:
-            self._produced += int(count)
+            self._puts.count += int(count)
 
     def consumed(self, count: int = 1) -> None:
         """Counts what was taken out of the queue."""
         with suppress(Exception), self._lock:
-            self._consumed += int(count)
+            self._gets.count += int(count)
+
+    def putting(self) -> AbstractContextManager[None]:
+        """Around a call that puts one item in: `with monitor.putting(): queue.put(item)`. It may be awaited inside."""
+        return _Call(self, self._puts)
+
+    def getting(self) -> AbstractContextManager[None]:
+        """Around a call that takes one item out. The wait for the first one of all is not counted."""
+        return _Call(self, self._gets)
 
     def start(self) -> None:
         """Start sampling; a monitor that already samples continues."""
@@ -648,6 +726,8 @@ class QueueMonitor:
             return
         if math.isfinite(depth):
             self._depths.append(depth)
+            self._used = self._used or bool(depth or self._puts.count or self._gets.count)
+            self._empty += self._used and depth <= 0
         try:
             if len(self._depths) >= self._looks:
                 self._emit()
@@ -665,14 +745,14 @@ class QueueMonitor:
             _State.lost += 1
 
     def _emit(self) -> None:
-        depths, self._depths = self._depths, []
+        depths, empty = self._depths, self._empty
+        self._depths, self._empty = [], 0
         if not depths:
             return
         try:
             depth = sum(depths) / len(depths)
-            self._used = self._used or bool(depth or self._produced or self._consumed)
             fill = self._fill(depth)
-            self._emit_depth(depth, fill, 100.0 * depths.count(0.0) / len(depths))
+            self._emit_depth(depth, fill, 100.0 * empty / len(depths))
             if fill is not None and fill < self._low and self._used:
                 if self._low_lines % _WARN_EVERY == 0:
                     _emit_text(
@@ -698,9 +778,18 @@ class QueueMonitor:
         if fill is not None:
             figures["fill_pct"] = round(100.0 * fill, 1)
             text = f"{self.name} utilization: {fill:.1%} ({depth:.0f} items)"
-        figures.update(produced=self._produced, consumed=self._consumed)
-        counts = f"produced={self._produced} consumed={self._consumed}"
-        _emit_text(f"{text} empty={empty_pct:.1f}% {counts}", "depth", figures, False)
+        with self._lock:
+            produced, consumed, waits = self._puts.count, self._gets.count, (self._puts.share(), self._gets.share())
+        figures.update(produced=produced, consumed=consumed)
+        text = f"{text} empty={empty_pct:.1f}% produced={produced} consumed={consumed}"
+        for name, share in {"put_wait": waits[0], "get_wait": waits[1]}.items():
+            if share is not None:
+                figures[f"{name}_pct"] = round(share, 1)
+                text = f"{text} {name}={share:.1f}%"
+        if _State.forks or self._copied:
+            figures["pid"] = os.getpid()
+            text = f"{text} pid={os.getpid()}"
+        _emit_text(text, "depth", figures, False)
 
 
 def _emit_text(text: str, event: str, figures: Mapping[str, object], warns: bool) -> None:

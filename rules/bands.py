@@ -12,8 +12,11 @@ from perfmon.core import Table, read_toml
 BUILTIN = Path(__file__).parent / "bands"
 DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
+_KEYS = (
+    "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
+    "plausible_from",
+)  # fmt: skip
 _NO_VALUE = (inf, -inf)
-_KEYS = ("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless")
 CALIBRATED, LEARNED = "calibrated from", "learned from"
 """Prefixes of the origins of limits from a healthy run, and from the healthy start of the run itself."""
 
@@ -33,6 +36,8 @@ class Band:
     origin: str = ""
     unless: tuple[str, ...] = ()
     """Spans, metrics and marks: these limits do not apply to a run with one of them."""
+    plausible_from: float = 0.0
+    """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -93,9 +98,16 @@ class Bands:
         band = self.table.get(metric)
         return None if band is None else band.level(value)
 
-    def holding(self, has_any: Callable[[Sequence[str]], bool]) -> Bands:
-        """Those that apply to a run, of which `has_any` finds names; the others keep their direction."""
-        gone = {metric for metric, band in self.table.items() if band.unless and has_any(band.unless)}
+    def holding(self, has_any: Callable[[Sequence[str]], bool], largest: Callable[[str], float]) -> Bands:
+        """Those that apply to a run, of which `has_any` finds names, and `largest` the largest value of a metric.
+
+        The others keep their direction.
+        """
+        gone = {
+            metric
+            for metric, band in self.table.items()
+            if (band.unless and has_any(band.unless)) or (band.plausible_from and largest(metric) < band.plausible_from)
+        }
         if not gone:
             return self
         held = {metric: band for metric, band in self.table.items() if metric not in gone}
@@ -178,5 +190,6 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         if not all(unless):
             raise table.wrong("unless", "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless)
+        plausible = table.amount("plausible_from", 0.0)
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible)
     return bands

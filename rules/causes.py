@@ -118,12 +118,16 @@ def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> li
 
 
 def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
-    """The lost part of the time that each item is about, by the conditions, placed at its end.
+    """The lost part of the time that each item is about, by the conditions, placed at its end; or all since it began.
 
     Where no condition defines it, it is the part by `share`, `rest` or `fraction`.
     """
     windows: list[Window] = []
     for item in items:
+        starts = (condition.since(item, view) for condition in found.signature.conditions)
+        if (since := next((start for start in starts if start is not None), None)) is not None:
+            windows.append((max(since, view.window[0]), item.end))
+            continue
         shares = (condition.short(item, view) for condition in found.signature.conditions)
         share = next((share for share in shares if share is not None), None)
         if share is None:

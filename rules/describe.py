@@ -22,6 +22,7 @@ _SUBJECTS = {
     "open": "each {name} that is still open",
     "limit": "the {name} that the run needs and has",
     "failure": "each failure that ends a run or a part of it: {name}",
+    "finding": "each occurrence of {name}",
 }
 _QUIET = {"all": "all logs", "one": "one log"}
 

@@ -13,7 +13,8 @@ defines the cost of a finding, and which finding explains another or waits for i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from perfmon.core import Severity, Window, intersection, length, union
 
@@ -21,7 +22,7 @@ from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .lifecycle import FIRING, Found, Lifecycle, Occurrence, track_lifecycle
+from .lifecycle import FIRING, RESOLVING, Found, Hypothesis, Lifecycle, Occurrence, track_lifecycle
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item
@@ -29,16 +30,23 @@ from .tracks import Item
 _LONG_S = 1800.0
 """In a run that was observed for less, the share of time does not show what matters."""
 _MOSTLY = 0.5
-"""Of the time of an item: see `_only_waited`."""
+"""Of the time of an item: see `_only_waited`; of the occurrences of a finding: see `_hypotheses`."""
+_JUDGED, _OFTEN = 500, 3
+"""Occurrences by which hypotheses are judged, and how many of them must hold."""
 Identity = tuple[tuple[str, str], ...]
 
 
 def find(signatures: Iterable[Signature], view: View) -> list[Found]:
     """All findings, strongest cause first."""
-    found: list[Found] = []
-    for signature in signatures:
-        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless):
-            found += _judge(signature, view)
+    fitting = [
+        signature
+        for signature in signatures
+        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless)
+    ]
+    found = [finding for signature in fitting for finding in _judge(signature, view)]
+    causing = [signature for signature in fitting if signature.explains]
+    for finding in sorted(found, key=lambda one: one.rank):  # what explains the cause of a symptom explains both
+        found += _hypotheses(finding, causing, {one.signature.id for one in found}, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)
     causes.suppress_premature(found, view)
@@ -70,6 +78,47 @@ def _weigh(found: Sequence[Found], view: View) -> None:
             finding.severity = Severity.WARNING
 
 
+def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Container[str], view: View) -> list[Found]:
+    """Judge the occurrences of a finding by the signatures that may explain it; those that do are findings, too.
+
+    Those whose id is `known` are findings already. A new one has the time and the state of the one that it explains,
+    and most of its occurrences, or a few: what held up the run once in an hour explains nothing.
+    """
+    causes: list[Found] = []
+    for signature in signatures:
+        if finding.signature.id not in signature.explains:
+            continue
+        newest = finding.occurrences[-_JUDGED:]
+        levels = [tuple(one.judge(occurrence.item, view) for one in signature.conditions) for occurrence in newest]
+        judged = [Hypothesis(signature, o.item, held) for o, held in zip(newest, levels, strict=True)]
+        finding.hypotheses.append(max(reversed(judged), key=lambda one: one.likelihood))
+        kept = [o for o, one in zip(newest, judged, strict=True) if one.proven]
+        often = len(kept) >= max(1, min(_OFTEN, _MOSTLY * len(newest)))
+        if finding.counts and often and signature.id not in known:
+            causes.append(_explaining(signature, finding, kept, view))
+    finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
+    return causes
+
+
+def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], view: View) -> Found:
+    of = finding.signature.id
+    subject = next(one for one in signature.subjects if one.kind == "finding" and of in one.name.split("|"))
+    over = finding.state == FIRING and kept[-1] is not finding.occurrences[-1]
+    cause = Found(
+        signature=signature,
+        subject=subject,
+        identity=finding.identity,
+        occurrences=kept,
+        total=finding.total,
+        severity=min(finding.severity, signature.severity, key=lambda one: one.rank),
+        state=RESOLVING if over else finding.state,
+        first=min(occurrence.item.start for occurrence in kept),
+        last=max(occurrence.item.end for occurrence in kept),
+    )
+    cause.claims = claims(replace(cause, signature=finding.signature, subject=finding.subject), view)
+    return cause
+
+
 def _has(name: str, view: View) -> bool:
     return bool(view.spans(name)) or name in view.metrics or name in view.marks or name in view.steps
 
@@ -78,7 +127,7 @@ def _judge(signature: Signature, view: View) -> list[Found]:
     """Findings by the first subject that the run has data for, else by those that are evaluated too."""
     has_data, found = False, list[Found]()
     for subject in signature.subjects:
-        if found or (has_data and not subject.also):
+        if found or (has_data and not subject.also) or subject.kind == "finding":
             continue
         judged = items_of(subject, signature, view)
         has_data = has_data or judged.total > 0

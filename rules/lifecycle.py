@@ -30,6 +30,44 @@ class Occurrence:
     """A condition holds only if what happens now continues for longer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A signature that may explain a finding, with the level of each of its conditions in one of its occurrences."""
+
+    signature: Signature
+    item: Item
+    levels: tuple[Level, ...]
+
+    @property
+    def proven(self) -> bool:
+        """All that must hold does."""
+        return self._worst > Level.NO
+
+    @property
+    def refuted(self) -> bool:
+        """Something that must hold does not."""
+        return self._worst is Level.NO
+
+    @property
+    def _worst(self) -> Level:
+        """NO where a condition that must hold does not, UNKNOWN where one is not observed, else how they hold."""
+        needed = [
+            Level.WARNING if level is Level.UNKNOWN and condition.if_missing == "pass" else level
+            for condition, level in zip(self.signature.conditions, self.levels, strict=True)
+            if condition.must_hold
+        ]
+        return Level.NO if Level.NO in needed else min(needed)
+
+    @property
+    def likelihood(self) -> tuple[int, float, float]:
+        """Sorts hypotheses: proven ones first, by precedence, and refuted ones last; others by what of them holds."""
+        if self.proven:
+            return (2, -self.signature.rank, 0.0)
+        seen = [level for level in self.levels if level is not Level.UNKNOWN]
+        share = sum(level.holds for level in seen) / len(seen) if seen else 0.0
+        return (0 if self.refuted else 1, share, -self.signature.rank)
+
+
 @dataclass(slots=True)
 class Found:
     """A finding before it is put in words."""
@@ -51,6 +89,8 @@ class Found:
     """Index of the finding that explains this one."""
     established: bool = True
     """Some finding of this signature has all its required conditions observed."""
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """Signatures that may explain it, the likeliest first."""
 
     @property
     def counts(self) -> bool:

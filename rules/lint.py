@@ -27,7 +27,7 @@ from .tracks import SPAN_METRICS, UPDATE, UPDATE_METRICS
 _GAP_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
 _VALUES = {
     "quiet": _GAP_VALUES, "absence": _GAP_VALUES, "failure": ("duration_s", "known"), "limit": LIMIT_VALUES,
-    "open": OPEN_VALUES, "span": UPDATE_METRICS,
+    "open": OPEN_VALUES, "span": UPDATE_METRICS, "finding": (),
 }  # fmt: skip
 """Values of an item by kind of subject; of spans those of weight updates."""
 
@@ -152,6 +152,9 @@ def _unknown_names(signature: Signature, known: Known) -> Mistakes:
         elif subject.kind == "limit":
             if subject.name != "time":
                 yield f"on[{at}].limit", f"{subject.name}: expected time"
+        elif subject.kind == "finding":
+            odd = [name for name in subject.name.split("|") if known.ids and name not in known.ids]
+            yield from ((f"on[{at}].finding", f"{name}: no such signature") for name in odd)
         elif subject.kind == "absence" and known.no_span(subject.name):
             yield f"on[{at}].absence", f"{subject.name}: expected a span (weight-update, …)"
         elif not known.word(subject.name):

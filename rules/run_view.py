@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, compress, islice, repeat
+from math import inf
 from operator import attrgetter, ge
 from typing import TypeVar, cast
 
@@ -273,3 +274,15 @@ def tells_of(store: Store, names: Sequence[str]) -> bool:
     """Some span, metric or mark of these names is in a store."""
     spans = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
     return spans or any(name in names for name, _ in (*store.series, *store.marks) if names)
+
+
+def bands_of(store: Store, bands: Bands) -> Bands:
+    """The bands that apply to the run in a store."""
+
+    def largest(metric: str) -> float:
+        peaks = (
+            peak for (name, _), series in store.series.items() if name == metric for _, peak in series.peaks.values()
+        )
+        return max(peaks, default=-inf)
+
+    return bands.holding(lambda names: tells_of(store, names), largest)

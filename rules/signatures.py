@@ -26,11 +26,12 @@ KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
 class Subject:
     """The items that a signature evaluates, one by one: spans of a kind, samples of a metric, gaps and others."""
 
-    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit"]
+    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit", "finding"]
     name: str
     """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing; for a
     failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended; for limit what
-    is short: time."""
+    is short: time; for finding the signatures whose occurrences are evaluated once more, joined by |: the signature is
+    a hypothesis about their cause."""
     also: bool = False
     """Evaluated too when an earlier subject has data but gives no finding."""
     sentence: str = ""
@@ -148,13 +149,20 @@ class Signature:
     every_s: float = 0.0
     """Samples of a stream that come more often are judged once in this time: what is polled every second."""
 
+    @property
+    def explains(self) -> frozenset[str]:
+        """Ids of the signatures of whose findings this one is a hypothesis."""
+        return frozenset(
+            name for subject in self.subjects if subject.kind == "finding" for name in subject.name.split("|")
+        )
+
 
 # --- Reads signatures from TOML; an error names file, key and what was expected ---
 
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
 _FILE_NAME = re.compile(r"\w[\w.-]{0,80}", re.ASCII)
-_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open", "limit")
+_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open", "limit", "finding")
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",

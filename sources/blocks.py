@@ -16,7 +16,7 @@ try:
     from . import _scanning as scanning
 except ImportError:  # no compiler when this was installed, or a processor without AVX2
     scanning = None  # type: ignore[assignment]
-_TIME = re.compile(r"\d:\d\d:|\d{9}")
+_TIME = re.compile(r"\d:\d\d:|\d{9}|\d\.\d\d\.\d{3}\.\d{3} ")
 
 
 def in_use() -> bool:
@@ -30,7 +30,7 @@ def newlines(data: bytes) -> int:
 
 
 def tells_time(text: str, start: int) -> bool:
-    """True if a time (`0:00:` or nine digits) may follow after `start`, and for text that is not ASCII."""
+    """True if a time (`0:00:`, nine digits, `0.00.000.000 `) may follow after `start`, or text that is not ASCII."""
     if scanning is None:
         return not text.isascii() or _TIME.search(text, start) is not None
     return scanning.tells_time(text, start)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 from datetime import UTC, datetime, timedelta
 
-from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 _DAY = 86400.0
 _BACK_S = 6 * 3600.0
@@ -81,6 +81,8 @@ class SourceClock:
         Its `t=` counts only where no line was dated: the offset to the dates is refined with each line, so the result
         would depend on what was read before.
         """
+        if stamp is not None and stamp[0] == UPTIME:
+            mono, stamp = stamp[1], None
         if stamp is not None:
             if stamp != self._stamp:
                 self._read(stamp)

@@ -12,12 +12,4 @@ if TYPE_CHECKING:
     from .app_base import AppOptions
     from .screenshot import board_columns, shoot
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "actions": "ACTIONS",
-        "app": "PerfmonApp",
-        "app_base": "AppOptions",
-        "screenshot": "board_columns,shoot",
-    },
-)
+__getattr__ = lazy_face(__name__)

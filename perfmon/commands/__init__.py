@@ -31,7 +31,7 @@ COMMANDS = {
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",
     "collect": "copy the logs of a run from all hosts into one archive",
-    "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard",
+    "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard; write a trace",
     "record": "record logs, to replay or analyse them later",
     "replay": "play a recording in the live monitor",
     "rules": "list, explain, check and test signatures",
@@ -42,6 +42,10 @@ COMMANDS = {
 """Every command with its line of help."""
 
 _SHARED = {
+    "watch": ("live", "Watch"),
+    "ssh": ("live", "Ssh"),
+    "calibrate": ("learning", "Calibrate"),
+    "formats": ("learning", "Formats"),
     "demo": ("playback", "Demo"),
     "replay": ("playback", "Replay"),
     "doctor": ("installation", "Doctor"),

@@ -33,7 +33,7 @@ def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
     add_login_arguments(parser)
 
 
-def add_login_arguments(parser: argparse.ArgumentParser) -> None:
+def add_login_arguments(parser: argparse._ActionsContainer) -> None:
     """Options for connecting."""
     parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     about = "ssh configuration file (default: ~/.ssh/config)"
@@ -198,12 +198,6 @@ def connect(
     for name in fleet.pending_hosts:
         warn(f"{name}: no answer yet (waiting)")
     return fleet
-
-
-def connect_quietly(remote: Sequence[RemoteSpec]) -> Fleet:
-    """Connects with the default options. Raises ConnectError when no host answers."""
-    options = argparse.Namespace(ssh_config=None, accept_new=False)
-    return connect(options, remote, history=HISTORY)
 
 
 def print_missing(fleet: Fleet) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import tarfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ Copy the logs of a run from all hosts into one archive for perfmon analyze: one 
 sizes, SHA-256 and host details. Without --log, the logs of running processes are discovered.
 
 If it is interrupted or the connection drops, partial data stays next to the archive, in FILE.parts; the same command
-resumes. The archive contains the logs unchanged, credentials included: only its owner may read it.
+resumes. The archive contains the logs unchanged, credentials included: only its owner may read it. With --redact,
+whatever looks like a credential is stars, and compressed logs are unpacked for that.
 
 Exit code 3: a host could not be reached or was lost; the archive has the logs of the others, and the same command
 completes it."""
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
     )
     parser.add_argument("--force", action="store_true", help="overwrite an existing archive")
+    parser.add_argument("--redact", action="store_true", help="replace credentials in the logs by stars")
     add_login_arguments(parser)
 
 
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{parts}: cannot be written: {error.strerror}") from None
     finally:
         fleet.close()
-    return _finish(output, parts, copies, [str(failure) for failure in failures])
+    return _finish(args, parts, copies, [str(failure) for failure in failures])
 
 
 def _unfinished(parts: Path, hosts: set[str]) -> bool:
@@ -73,14 +76,15 @@ def _unfinished(parts: Path, hosts: set[str]) -> bool:
         return False
 
 
-def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
+def _finish(args: argparse.Namespace, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
+    output: Path = args.output
     logs = [log for copy in copies for log in copy.logs]
     for problem in (problem for copy in copies for problem in (*copy.unfound, *copy.problems)):
         warn(problem)
     if not logs:
         raise ConnectError(failures[0]) if failures else InputError("no logs found (name them with --log)")
     try:
-        _pack(output, parts, copies)
+        _pack(output, parts, copies, redacted=args.redact)
         if not failures:
             shutil.rmtree(parts)
     except OSError as error:
@@ -95,13 +99,15 @@ def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Seq
     return ExitCode.CONNECT if failures else ExitCode.DONE
 
 
-def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
+def _pack(output: Path, parts: Path, copies: Sequence[HostCopy], *, redacted: bool) -> None:
     """Whole or not at all."""
-    from perfmon.sources.remote import manifest
+    from perfmon.sources.remote import manifest, redact
 
-    listed = parts / _MANIFEST
+    listed, folder = parts / _MANIFEST, parts / ".redacted" if redacted else parts
+    if redacted:
+        copies = [replace(copy, logs=[redact(parts, log, folder) for log in copy.logs]) for copy in copies]
     listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))
     with replacing(output) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
         archive.add(listed, _MANIFEST)
         for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
-            archive.add(parts / log.file, log.file, recursive=False)
+            archive.add(folder / log.file, log.file, recursive=False)

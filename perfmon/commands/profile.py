@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gap", metavar="TIME", type=seconds, default=0.001, help="list gaps from this length on (default: 1 ms)"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        default="local",
+        help="local (default), or ray[=HOST:PORT] to read the traces on an existing Ray cluster whose nodes see them",
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
     output.add_argument("--markdown", action="store_true", help="print the report as Markdown")
@@ -37,11 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, evaluates and reports."""
+    from perfmon.cluster import RayCluster
     from perfmon.profile import read_profile
     from perfmon.reports import profile_document, profile_markdown, profile_text
 
     with ProgressBar("reading traces") as bar:
-        found = read_profile(args.paths, round(args.gap * 1e9), bar)
+        found = read_profile(args.paths, round(args.gap * 1e9), bar, cluster=RayCluster.of_option(args.engine))
     if args.json:
         sys.stdout.write(json.dumps(profile_document(found), indent=2, allow_nan=False) + "\n")
     else:

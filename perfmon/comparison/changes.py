@@ -68,6 +68,8 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     assert late is not None  # noqa: S101
     shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
     moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
+    if any(run.by_means for run in runs):
+        moves = {name: move if name == "mean" else 0 for name, move in moves.items()}
     matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
     verdict, why = _verdict(moves, matters, better, (early, late), drawn)
     return MetricChange(

@@ -12,7 +12,7 @@ from typing import Literal
 import perfmon.rules
 from perfmon.core import Interval, Severity, Summary, Table, format_value, read_toml
 from perfmon.diagnosis import Diagnosis, RuleSet, uncalibrated
-from perfmon.rules import Bands, Signature, Track, View, load_bands
+from perfmon.rules import Bands, Signature, Track, View, bands_of, load_bands
 
 # --- What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit ---
 
@@ -278,6 +278,8 @@ class Run:
     """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
     given: Bands | None = None
     """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
+    by_means: bool = False
+    """Samples are arbitrary parts of its time: of their distribution only the mean means something."""
 
 
 def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
@@ -288,7 +290,7 @@ def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
         if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
             samples |= _grouped(name, track)
     looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}
-    given = uncalibrated(view.bands, load_bands()).holding(view.has_any)
+    given = bands_of(view.store, uncalibrated(view.bands, load_bands()))
     return Run(snapshot, view.bands, samples, _seen(view), looked_for_in, given)
 
 

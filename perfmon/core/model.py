@@ -74,9 +74,11 @@ DAYTIME = 2
 """Seconds since midnight."""
 LOCAL = 3
 """Date and time without an offset: seconds since 1970 as if the zone were UTC."""
+UPTIME = 4
+"""Seconds since the process started."""
 
 Stamp = tuple[int, float]
-"""(EPOCH | YEARLESS | DAYTIME | LOCAL, seconds)."""
+"""(EPOCH | YEARLESS | DAYTIME | LOCAL | UPTIME, seconds)."""
 
 LegStamp = Stamp | tuple[int, float, bool]
 """Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""
@@ -122,6 +124,10 @@ RUN = 12
 SAME = 13
 """(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, say
 the same in the same second; no line between them says anything else. The last observation of its record."""
+
+COUNTED = 14
+"""(COUNTED, metric: str, total: float, group: str, key: str): of what counts from a start, the rate a second is a
+sample of the group; counters of several keys grow independently."""
 
 Observation = tuple[Any, ...]
 

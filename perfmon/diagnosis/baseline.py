@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from perfmon.clocks import Alignment
 from perfmon.core import FIGURES, Severity, TimeBase, counted, format_seconds, median, metric_unit, percentile, plain
-from perfmon.rules import CALIBRATED, HIGHER, LEARNED, Band, Bands, Track, View
+from perfmon.rules import CALIBRATED, HIGHER, LEARNED, Band, Bands, Track, View, bands_of
 from perfmon.store import Store
 
 from .assessment import RuleSet, judge, view_of
@@ -268,7 +268,7 @@ class Baseline:
                 return
         origin = f"{LEARNED} the first {format_seconds(seconds)} of this run"
         view = start.view(self._given, seconds)
-        calibration = learn(view.metrics, self._given.bands.holding(view.has_any), origin, capped=True)
+        calibration = learn(view.metrics, bands_of(view.store, self._given.bands), origin, capped=True)
         if calibration.learned:
             self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
             count = counted(len(calibration.learned), "metric")

@@ -118,6 +118,20 @@ class ConditionState:
 
 
 @dataclass(frozen=True, slots=True)
+class HypothesisState:
+    """A signature that may explain a finding, with the values that support and contradict it."""
+
+    signature: str
+    title: str
+    standing: str
+    """shown: it is the cause; open: what decides is not observed; refuted: something that it needs does not hold."""
+    supporting: tuple[str, ...]
+    contradicting: tuple[str, ...]
+    unseen: tuple[str, ...]
+    """Metrics that would decide, and are not observed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """One occurrence of a finding."""
 
@@ -156,6 +170,8 @@ class Finding:
     """The signature of the finding that explains this one, when there is one (it is then inhibited)."""
     unseen: tuple[str, ...] = ()
     """Data that would raise the confidence ("no inference log: the server side is inferred")."""
+    hypotheses: tuple[HypothesisState, ...] = ()
+    """Possible causes, the likeliest first; of a finding that explains another one, those of that one."""
     moments: tuple[Moment, ...] = ()
     """The newest of its occurrences, by end."""
     lost: tuple[tuple[float, float], ...] = ()

@@ -33,6 +33,7 @@ from perfmon.rules import (
     parallel_counters,
     set_forward,
     steps_covered,
+    waiting_lines,
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
@@ -388,6 +389,8 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
     late = overdue_s(view)
     if late > 0 and not state:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
+    if not state and (waiting := waiting_lines(view)):
+        state = f"none of the last {waiting:,} recognised lines reports progress"
     critical = f"; {state}" if state else ""
     if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import (
@@ -19,10 +19,11 @@ from perfmon.core import (
     metric_unit,
     summarise,
 )
-from perfmon.rules import Found, Item, Occurrence, View, fill, share_critical
-from perfmon.rules.conditions import Level
+from perfmon.hangs import named_ranks
+from perfmon.rules import Found, Hypothesis, Item, Occurrence, View, fill, share_critical
+from perfmon.rules.conditions import Condition, Level, every_condition
 
-from .result import ConditionState, EvidenceLine, Finding, Moment, Verdict
+from .result import ConditionState, EvidenceLine, Finding, HypothesisState, Moment, Verdict
 
 # --- The evidence of a finding: its occurrences, and few lines, the most informative ones first ---
 
@@ -197,6 +198,7 @@ def worded(
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
         unseen=tuple(message for missing, message in signature.unseen if _missing(missing, view)),
+        hypotheses=tuple(_hypothesis(one, view) for one in _hypotheses_of(at, found)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )
@@ -240,11 +242,23 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
         "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
         "longest": format_seconds(max(item.end - item.start for item in items)),
         "times": counted(len(items), "time") if len(items) > 1 else "",
+        "others": _others(str(finding.identity.get("group", "")), view),
         **_figures(finding, view),
         **finding.identity,
     }
     text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
     return f"{text} ({cause.signature.title.lower()} is the cause)" if cause is not None else text
+
+
+def _others(group: str, view: View) -> str:
+    """The ranks of the run that a group of ranks (`0, 2`) leaves out; "" where the logs do not report how many it has,
+    or where most are left out.
+    """
+    sizes, ranks = view.metrics.get("nccl_ranks"), {int(rank) for rank in group.split(",") if rank.strip().isdecimal()}
+    if not sizes or not ranks:
+        return ""
+    others = set(range(int(max(sizes.values)))) - ranks
+    return named_ranks(others) if 0 < len(others) <= len(ranks) else ""
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:
@@ -264,6 +278,33 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
         if condition.role != "gate"
     )
+
+
+# --- Hypotheses: the evidence for and against each possible cause ---
+def _hypotheses_of(at: int, found: Sequence[Found]) -> Sequence[Hypothesis]:
+    """Those of the finding, or of the first one that it explains."""
+    explained = (one.hypotheses for one in found if one.explained_by == at and one.hypotheses)
+    return found[at].hypotheses or next(explained, ())
+
+
+def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
+    supporting, contradicting, unseen = list[str](), list[str](), list[str]()
+    for condition, level in zip(one.signature.conditions, one.levels, strict=True):
+        if level is Level.UNKNOWN:
+            unseen += _names_in(condition)
+        elif condition.role != ("gate" if level.holds else "supporting"):
+            text = evidence_text(condition.describe(one.item, view))
+            (supporting if level.holds else contradicting).append(text)
+    standing = "shown" if one.proven else "refuted" if one.refuted else "open"
+    signature = one.signature
+    return HypothesisState(
+        signature.id, signature.title, standing, *(tuple(dict.fromkeys(x)) for x in (supporting, contradicting, unseen))
+    )
+
+
+def _names_in(condition: Condition) -> Iterator[str]:
+    for part in every_condition((condition,)):
+        yield from part.metric_names()
 
 
 # --- The verdict ---

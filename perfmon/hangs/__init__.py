@@ -18,18 +18,4 @@ if TYPE_CHECKING:
     from .verdict import Answer, Cause, Kind, Verdict, judge
     from .words import brief, next_steps, summary
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "command": "read_folder,report_of,run",
-        "dossier": "LogLine,last_lines",
-        "dump_files": "find_dumps,is_dump_head,is_dump_name,read_dumps",
-        "lines": "evidence_of_lines,merge",
-        "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",
-        "ras": "RasReport,ask,judge_ras,parse,query",
-        "render": "HangReport",
-        "search": "Found,HangSearch,Limits,Places,REMOTE_PREFIXES,usual_places",
-        "verdict": "Answer,Cause,Kind,Verdict,judge",
-        "words": "brief,next_steps,summary",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -15,15 +15,4 @@ if TYPE_CHECKING:
     from .scheduling import BackgroundListener
     from .worker import Watch
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "composite_feeds": "HistoryTaggedFeed,PollingFeed,RemoteFeed",
-        "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
-        "headless": "Observed,TAIL,glance,observe",
-        "inspector_feed": "INSPECTOR_HISTORY,InspectorFeed",
-        "monitor": "Monitor",
-        "scheduling": "BackgroundListener",
-        "worker": "Watch",
-    },
-)
+__getattr__ = lazy_face(__name__)

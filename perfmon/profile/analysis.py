@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, total, union
+from .shares import CELLS, Shares, equal_parts, periods, shares_of
+from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, minus, total, union
 
 LONG_GAP_NS = 1_000_000
 """Gaps from one millisecond on are listed: shorter ones are between launches."""
@@ -16,6 +19,9 @@ KERNEL_WAIT_NS = 30_000
 QUEUE_FULL = 1024
 """Launches that a stream of CUDA holds; the next one waits."""
 _SHOWN = 5
+_MOST_SAMPLES = 40
+_MOST_COLLECTIVES = 1000
+"""Of one name: the same ones of each rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,19 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+    samples: tuple[tuple[float, float], ...] = ()
+    """Mean length, and mean time to the one before, of successive groups of them."""
+
+
+@dataclass(slots=True)
+class Collectives:
+    """Kernels of one name that communicate, in order; of many every nth one."""
+
+    count: int
+    """All of them."""
+    start: array[int]
+    duration: array[int]
+    """Nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -83,8 +102,14 @@ class GpuUse:
     long_gaps_ns: int = 0
     during_gaps: list[tuple[str, int]] = field(default_factory=list)
     """Operations of the host in all long gaps, the longest first."""
-    collectives: list[tuple[str, int]] = field(default_factory=list)
-    """Name and duration of each kernel that communicates, by start."""
+    collectives: dict[str, Collectives] = field(default_factory=dict)
+    """The kernels that communicate, by name."""
+    parts: list[Shares] = field(default_factory=list)
+    """The steps, or other parts of the time, in order."""
+    cells: list[Shares] = field(default_factory=list)
+    """Equal short parts, as samples."""
+    lanes: dict[str, list[Interval]] = field(default_factory=dict)
+    """The time of each kind of work, for a picture: disjoint, ascending."""
 
     @property
     def idle(self) -> int:
@@ -94,11 +119,9 @@ class GpuUse:
 
 def evaluate(trace: Trace, long_gap: int = LONG_GAP_NS) -> list[GpuUse]:
     """The use of every GPU of a trace."""
-    last_step = max(trace.steps, default=None) if len(trace.steps) > 1 else None
-    cut = trace.steps[last_step][0] if last_step is not None else None
     found = []
     for device, work in sorted(trace.gpus.items()):
-        rows = _complete(work, trace, cut)
+        rows = _complete(work, trace)
         if rows:
             found.append(_evaluate(trace, device, work, rows, long_gap))
     return found
@@ -109,21 +132,39 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     found = []
     for name, held in trace.ranges.items():
         apart = gaps(union(held))
-        found.append(
-            NamedRange(name, len(held), total(held), total(apart), max((end - low for low, end in apart), default=0))
-        )
+        longest = max((end - low for low, end in apart), default=0)
+        found.append(NamedRange(name, len(held), total(held), total(apart), longest, _samples(sorted(held))))
     return sorted(found, key=lambda one: one.total, reverse=True)
 
 
-def _complete(work: GpuWork, trace: Trace, cut: int | None) -> list[int]:
+def _samples(held: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+    each = -(-len(held) // _MOST_SAMPLES)
+    between = [max(0, after[0] - before[1]) for before, after in pairwise(held)]
+    found = []
+    for low in range(0, len(held) - 1, each):
+        lengths, apart = held[low + 1 : low + 1 + each], between[low : low + each]
+        found.append((total(lengths) / len(lengths), sum(apart) / len(apart)))
+    return tuple(found)
+
+
+def _complete(work: GpuWork, trace: Trace) -> list[int]:
     """The rows of a GPU by start, of several steps without the work of the last one: the profiler cuts that off.
 
-    Work without a launch in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis does.
+    Work whose launch is not in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis
+    does; work that names no launch belongs to the step in which it runs.
     """
-    rows = list(range(len(work.start)))
-    if cut is not None:
+    rows: Iterable[int] = range(len(work.start))
+    if (cut := trace.last_step) is not None:
         launches = trace.launches
-        rows = [row for row in rows if (call := launches.get(work.correlation[row])) is not None and call[0] < cut]
+        rows = [
+            row
+            for row in rows
+            if (
+                work.start[row] < cut
+                if (number := work.correlation[row]) < 0
+                else (call := launches.get(number)) is not None and call[0] < cut
+            )
+        ]
     return sorted(rows, key=lambda row: (work.start[row], work.end[row]))
 
 
@@ -138,23 +179,79 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     idle = gaps(busy)
     streams = _breakdown(trace, work, rows)
     mean, most = _queue(trace, work, rows)
-    loader, stepped = _loader(trace, busy, max(work.end))
+    waits, stepped = _loader(trace, busy, max(work.end))
     host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
+    stalls = common(union(trace.syncs), idle)
+    copies = trace.copies.get(device, [])
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
         total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
-        host, kernel, other,
-        total(common(union(trace.syncs), idle)), loader, stepped,
-        trace.pageable_bytes.get(device, 0), trace.copied_bytes.get(device, 0),
-        total(union(trace.pageable.get(device, []))), mean, most, streams,
+        host, kernel, other, total(stalls), None if waits is None else total(waits), stepped,
+        sum(copy[2] for copy in copies if copy[4]), sum(copy[2] for copy in copies),
+        total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
     )  # fmt: skip
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
-    names = trace.names
-    use.collectives = [
-        (names[work.name[row]], work.end[row] - work.start[row]) for row in rows if work.kind[row] == COMMUNICATION
-    ]
+    use.collectives = _collectives(trace, work, rows)
+    late = _late(trace, work, rows, idle)
+    fed = _fed(trace, device, by_kind[COMPUTE])
+    use.lanes = {
+        "compute": by_kind[COMPUTE], "communication": by_kind[COMMUNICATION],
+        "copies": union([*by_kind[COPY], *by_kind[MEMSET]]), "idle": idle,
+        "launched late": late, "sync stall": stalls, "data loading": waits or [],
+    }  # fmt: skip
+    held = {
+        "idle": idle,
+        "late": late,
+        "launch": minus(minus(late, waits or []), fed),
+        "data": waits,
+        "communication": by_kind[COMMUNICATION],
+        "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
+        "fed": fed,
+        "sync": stalls,
+    }
+    use.parts = shares_of(*periods(trace, start, start + span), held, copies)
+    use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
     return use
+
+
+def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, Collectives]:
+    names, found = trace.names, dict[str, list[int]]()
+    for row in rows:
+        if work.kind[row] == COMMUNICATION:
+            found.setdefault(names[work.name[row]], []).append(row)
+    made = {}
+    for name, held in found.items():
+        made[name] = Collectives(len(held), array("q"), array("q"))
+        for row in held[:: -(-len(held) // _MOST_COLLECTIVES)]:
+            made[name].start.append(work.start[row])
+            made[name].duration.append(work.end[row] - work.start[row])
+    return made
+
+
+def _late(trace: Trace, work: GpuWork, rows: Sequence[int], idle: Sequence[Interval]) -> list[Interval]:
+    """The gaps of a GPU whose next work was launched after they began."""
+    first: dict[int, int] = {}
+    for row in rows:
+        first.setdefault(work.start[row], row)
+    found = []
+    for gap in idle:
+        call = trace.launches.get(work.correlation[first[gap[1]]])
+        if call is not None and call[0] > gap[0]:
+            found.append(gap)
+    return found
+
+
+def _fed(trace: Trace, device: int, compute: Sequence[Interval]) -> list[Interval]:
+    """The time in which data go from the host to the GPU and nothing computes.
+
+    A copy from pageable memory includes its call, in which the host first moves the data to a buffer.
+    """
+    held = []
+    for start, end, _, correlation, pageable in trace.copies.get(device, []):
+        call = trace.launches.get(correlation) if pageable else None
+        held.append((start if call is None else min(start, call[0]), end))
+    return minus(union(held), compute)
 
 
 def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tuple[int, int, int]]:
@@ -197,7 +294,7 @@ def _queue(trace: Trace, work: GpuWork, rows: Sequence[int]) -> tuple[float, int
     return (summed / count if count else 0.0), most
 
 
-def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | None, int]:
+def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Interval] | None, int]:
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
@@ -205,8 +302,7 @@ def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | Non
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
     waits = common(union(trace.loads), steps)
     calls = union((start, end) for start, end, _ in trace.launches.values())
-    hidden = union([*common(waits, busy), *common(waits, calls)])
-    return total(waits) - total(hidden), total(steps)
+    return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
 
 
 def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:

@@ -20,6 +20,7 @@ from .trace import (
     LOADER,
     MEMSET,
     MOST_HOST_EVENTS,
+    Interval,
     Trace,
     TraceError,
 )
@@ -37,8 +38,11 @@ _GPU = {
     "kernel": COMPUTE, "mtia_ccp_events": COMPUTE,
     "memcpy": COPY, "gpu_memcpy": COPY, "memset": MEMSET, "gpu_memset": MEMSET,
 }  # fmt: skip
-_RUNTIME = frozenset(("runtime", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime"))
+_RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
+"""Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
 _HOST = frozenset(("operator", "cpu_op", "user_annotation"))
+_MEMORY = re.compile(r"Memcpy|Memset|dma")
+"""Work of copy engines among kernels."""
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -96,9 +100,23 @@ def read_kineto(path: Path) -> Trace:
             for event in events:
                 if event.ph == "X":
                     _add(event, trace)
+    trace.settle()
     if not trace.events:
         raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
     return trace
+
+
+def is_kineto(path: Path) -> bool:
+    """Return true if a file begins like a trace in Chrome's format."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            head = next(_unpacked(raw, Trace("")), b"") if packed else raw.read(_PIECE)
+    except OSError:
+        return False
+    found = _BEGIN.search(head)
+    return found is not None and re.search(rb'"ph"\s*:', head[found.end() :]) is not None
 
 
 def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
@@ -220,26 +238,18 @@ def _add(event: _Event, trace: Trace) -> None:
     category = event.cat.lower()
     args = event.args
     if (kind := _GPU.get(category)) is not None:
-        if args is None:
-            return
-        device, stream = _whole(args.device), _whole(args.stream)
-        device = device if device is not None else _whole(event.pid) or 0
-        stream = stream if stream is not None else _whole(event.tid) or 0
-        if kind == COMPUTE and COLLECTIVE.match(event.name):
-            kind = COMMUNICATION
-        correlation = args.correlation if isinstance(args.correlation, int) else -1
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(event.name))
-        if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
-            size = args.bytes if isinstance(args.bytes, int) else 0
-            trace.copy(device, (start, end), size, pageable="Pageable" in event.name)
+        if args is not None:
+            _add_work(event, args, kind, (start, end), trace)
         return
-    is_call = category in _RUNTIME
+    if "ProfilerStep" in event.name:  # also those of the GPU's own annotations
+        trace.step(event.name, start)
+    is_call = _RUNTIME.fullmatch(category) is not None
     if not is_call and category not in _HOST:
         return
     thread = trace.thread((event.pid, event.tid))
     if is_call:
-        if args is not None and isinstance(args.correlation, int):
-            trace.launches[args.correlation] = (start, end, thread)
+        if args is not None and (correlation := _whole(args.correlation)) is not None:
+            trace.launches[correlation] = (start, end, thread)
         if BLOCKING.match(event.name):
             trace.syncs.append((start, end))
     elif LOADER.match(event.name):
@@ -250,3 +260,18 @@ def _add(event: _Event, trace: Trace) -> None:
             return
     if len(trace.host.start) < MOST_HOST_EVENTS:
         trace.host.add(start, end, thread, trace.name(event.name))
+
+
+def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: Trace) -> None:
+    device, stream = _whole(args.device), _whole(args.stream)
+    device = device if device is not None else _whole(event.pid) or 0
+    if kind == COMPUTE:
+        kind = COMMUNICATION if COLLECTIVE.match(event.name) else COPY if _MEMORY.match(event.name) else COMPUTE
+    correlation = _whole(args.correlation)
+    correlation = -1 if correlation is None else correlation
+    work = trace.work(device) if stream is not None else trace.streamless(device)
+    stream = stream if stream is not None else _whole(event.tid) or 0
+    work.add(*interval, stream, correlation, kind, trace.name(event.name))
+    if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
+        size = args.bytes if isinstance(args.bytes, int) else 0
+        trace.copy(device, interval, size, correlation, pageable="Pageable" in event.name)

@@ -88,14 +88,15 @@ class Trace:
     steps: dict[int, Interval] = field(default_factory=dict)
     ranges: dict[str, list[Interval]] = field(default_factory=dict)
     """Named ranges (NVTX, record_function) by name without its numbers."""
-    pageable: dict[int, list[Interval]] = field(default_factory=dict)
-    """Copies from pageable memory to a device."""
-    pageable_bytes: dict[int, int] = field(default_factory=dict)
-    copied_bytes: dict[int, int] = field(default_factory=dict)
-    """To a device, from memory of any kind."""
+    copies: dict[int, list[tuple[int, int, int, int, bool]]] = field(default_factory=dict)
+    """Copies to a device: start, end, bytes, correlation, and true where they come from pageable memory."""
     events: int = 0
     notes: list[str] = field(default_factory=list)
     """What was lost, in sentences."""
+    last_step: int | None = None
+    """Start of the last step of several."""
+    _steps: dict[str, int] = field(default_factory=dict)
+    _streamless: dict[int, GpuWork] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _threads: dict[object, int] = field(default_factory=dict)
 
@@ -120,12 +121,26 @@ class Trace:
         """The work of a device."""
         return self.gpus.setdefault(device, GpuWork())
 
-    def copy(self, device: int, interval: Interval, size: int, *, pageable: bool) -> None:
+    def streamless(self, device: int) -> GpuWork:
+        """The work of a device that has no stream."""
+        return self._streamless.setdefault(device, GpuWork())
+
+    def step(self, name: str, start: int) -> None:
+        """A step of the profiler: of the host, or what the GPU did of it."""
+        self._steps[name] = max(start, self._steps.get(name, start))
+
+    def settle(self) -> None:
+        """Complete the trace after its last event.
+
+        Work without a stream counts only where none has one: else it is work of another engine, that others contain.
+        """
+        self.gpus = self.gpus or self._streamless
+        if len(self._steps) > 1:
+            self.last_step = max(self._steps.values())
+
+    def copy(self, device: int, interval: Interval, size: int, correlation: int, *, pageable: bool) -> None:
         """A copy from the host to a device."""
-        self.copied_bytes[device] = self.copied_bytes.get(device, 0) + size
-        if pageable:
-            self.pageable.setdefault(device, []).append(interval)
-            self.pageable_bytes[device] = self.pageable_bytes.get(device, 0) + size
+        self.copies.setdefault(device, []).append((*interval, size, correlation, pageable))
 
     def named(self, name: str, interval: Interval) -> None:
         """A range that the program named."""
@@ -159,6 +174,24 @@ def total(intervals: Iterable[Interval]) -> int:
 def gaps(busy: Sequence[Interval]) -> list[Interval]:
     """The time between disjoint intervals."""
     return [(before[1], after[0]) for before, after in pairwise(busy) if after[0] > before[1]]
+
+
+def minus(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
+    """The time in one of two ascending lists of disjoint intervals, and not in the other."""
+    found: list[Interval] = []
+    at = 0
+    for start, end in one:
+        while at < len(other) and other[at][1] <= start:
+            at += 1
+        low, here = start, at
+        while here < len(other) and other[here][0] < end:
+            if other[here][0] > low:
+                found.append((low, other[here][0]))
+            low = max(low, other[here][1])
+            here += 1
+        if low < end:
+            found.append((low, end))
+    return found
 
 
 def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:

@@ -182,7 +182,7 @@ def _metrics_markdown(comparison: Comparison) -> list[str]:
     if not comparison.metrics:
         return section("Metrics", ["No metric has data."])
     shown, rest = _shown(comparison)
-    head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
+    head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "level", "n", "verdict")
     table = markdown_table(head, map(_cells, shown), frozenset({1, 2, 3, 4}))
     names = ", ".join(inline(name, 80) for name in rest[:100])
     return section("Metrics", [*table, *(["", f"Not judged, or too few samples: {names}."] if rest else [])])

@@ -121,6 +121,10 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "evidence": [fields_of(line, "source", "line", "text") for line in finding.evidence],
         "confidence": finding.confidence,
         "conditions": [fields_of(condition, "text", "held") for condition in finding.conditions],
+        "hypotheses": [
+            fields_of(one, "signature", "title", "standing", "supporting", "contradicting", "unseen")
+            for one in finding.hypotheses
+        ],
         **fields_of(finding, "confused_with", "explained_by", "unseen"),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os.path import commonprefix
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from perfmon.core import (
     plain,
     plural_of,
 )
-from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
+from perfmon.diagnosis import Diagnosis, Finding, Goal, HypothesisState, MetricStats, RunInfo, SourceSummary, Verdict
 
 T = TypeVar("T")
 
@@ -104,6 +104,12 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
 
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
 HELD = {True: "✓", False: "✗", None: "?"}
+
+
+def weighed(one: HypothesisState) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What supports a hypothesis, what contradicts it, and what is not observed, each with its sign; no empty ones."""
+    parts = ((HELD[True], one.supporting), (HELD[False], one.contradicting), (HELD[None], one.unseen))
+    return ((sign, texts) for sign, texts in parts if texts)
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -232,7 +238,7 @@ def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
         shift = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
-        notes.append(f"{name}: {shift} ({counted(offset.traces, 'trace')}){wrong}")
+        notes.append(f"{name}: {shift} ({counted(offset.traces, 'update')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs disagree: times across logs are uncertain")
     notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())

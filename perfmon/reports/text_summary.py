@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.core import format_seconds, format_share
-from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, MetricStats, Verdict
+from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, HypothesisState, MetricStats, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
 from perfmon.textgraphics import bar
 
@@ -101,11 +101,21 @@ def _finding(finding: Finding, verdict: Verdict | None, folder: str) -> list[str
         lines += layout.wrap(f"explained by {finding.explained_by}", "    ")
     for condition in finding.conditions:
         lines += layout.wrap(condition.text, "      ", f"    {HELD[condition.held]} ")
+    lines += _hypotheses(finding.hypotheses)
     lines += _evidence(finding.evidence, folder)
     for advice in finding.advice:
         lines += layout.wrap(advice, "      ", "    → ")
     for missing in finding.unseen:
         lines += layout.wrap(missing, "      ", "    ? ")
+    return lines
+
+
+def _hypotheses(hypotheses: Sequence[HypothesisState]) -> list[str]:
+    lines = ["    possible causes, the likeliest first:"] if hypotheses else []
+    for number, one in enumerate(hypotheses, start=1):
+        lines += layout.wrap(f"{one.title} ({one.signature}): {one.standing}", "         ", f"      {number}  ")
+        for sign, texts in layout.weighed(one):
+            lines += layout.wrap("; ".join(texts), "           ", f"         {sign} ")
     return lines
 
 
@@ -123,7 +133,7 @@ def _metrics(snapshot: Diagnosis) -> list[str]:
         return []
     banded = [metric for metric in snapshot.metrics.values() if metric.band is not None]
     shown = (banded or list(snapshot.metrics.values()))[:_SHOWN_METRICS]
-    rows = [("", "count", "mean", "p50", "p95", "max", "band"), *(_metric_row(metric) for metric in shown)]
+    rows = [("", "count", "mean", "p50", "p95", "max", "level"), *(_metric_row(metric) for metric in shown)]
     lines = _indented(layout.table(rows, frozenset({0, 6}), (24, 8, 8, 8, 8, 8, 15)))
     rest = [metric.name for metric in snapshot.metrics.values() if metric not in shown]
     return ["Metrics", *lines, *layout.name_list("also", rest), *_learned_limits(shown)]

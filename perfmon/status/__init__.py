@@ -9,9 +9,4 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .state_file import State, StateFile, absolute, read_state, read_states, state_of
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "state_file": "State,StateFile,absolute,read_state,read_states,state_of",
-    },
-)
+__getattr__ = lazy_face(__name__)

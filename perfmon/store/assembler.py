@@ -15,6 +15,7 @@ from perfmon.core import (
     BEGINS_WITH,
     BETWEEN_RUNS_S,
     CLOSE,
+    COUNTED,
     DETAIL,
     FAILURE,
     LEG,
@@ -30,6 +31,7 @@ from perfmon.core import (
     STEP,
     TABLE,
     UNDER_WAY,
+    UPTIME,
     Fields,
     Observation,
     Record,
@@ -40,7 +42,7 @@ from perfmon.core import (
 from perfmon.sources import SourceClock
 
 from .axis import extend_extent, record_gap, shift_source
-from .counters import Paces, StepSources, of_total
+from .counters import Paces, StepSources, Totals, of_total
 from .progress import Failure, RunMark, place_of
 from .source_state import SourceState
 from .store import Store
@@ -79,7 +81,7 @@ class Assembler:
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
-        self._paces, self._step_sources = Paces(), StepSources()
+        self._paces, self._step_sources, self._totals = Paces(), StepSources(), Totals()
         self._pattern = 0
         """The pattern of the current line."""
         self._bars: dict[int, Observation] = {}
@@ -105,12 +107,13 @@ class Assembler:
             CLOSE: self._closed,
             STEP: self._step,
             MARK: self._mark,
-            TABLE: self._table,
+            TABLE: self._tables.begin,
             ROW: self._row,
             PROGRESS: self._progress,
             FAILURE: self._failure,
             DETAIL: self._detail,
             RUN: self._run,
+            COUNTED: self._counted,
         }
 
     def ingest(self, state: SourceState, clock: SourceClock, records: Sequence[Record], line_base: int = 0) -> None:
@@ -125,8 +128,11 @@ class Assembler:
                 continue
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
+            if stamp is not None and stamp[0] == UPTIME:
+                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock that tells no time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
+                self._paces.move(source, clock.rebased)
                 shift_source(self.store, state, clock)
             if time is None:
                 time, state.undated = state.pseudo, True
@@ -137,6 +143,8 @@ class Assembler:
                 self._undated = held is not None and held[0] == clocked
                 if held is None or not self._undated:
                     held = self._by_bars[source] = clocked, 0.0
+                if state.last is None and state.undated:  # its first clock also dates the bars before it
+                    self._paces.move(source, time + held[1] - state.pseudo)
                 time = extend_extent(self.store, state, time + held[1], early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:
@@ -252,9 +260,10 @@ class Assembler:
             span = self._open.pop(slot) if slot is not None else None
         duration = fields.pop("duration_s", None)
         metric = fields.pop("metric", None)
-        if span is None and duration is None:
-            return
+        time -= float(fields.pop("before_s", 0.0))
         if span is None:
+            if duration is None:
+                return
             took = float(duration or 0.0)
             adds = state.clockless and not self.store.progress.has_shown(state.index, time, ref.line, took)
             start = time if adds else time - took
@@ -406,6 +415,8 @@ class Assembler:
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
         elif cause == "chained":
             self.store.progress.chained(state.index, place_of(fields), ref.line)
+        elif cause == "backtrace":
+            self.store.progress.backtrace(state.index, ref.line, fields)
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 
@@ -416,8 +427,11 @@ class Assembler:
     def _mark(self, _state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
         self.store.mark(observation[1], observation[3], time, observation[2], ref, text)
 
-    def _table(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
-        self._tables.begin(state, time, ref, observation, text)
+    def _counted(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, metric, total, group, key = observation
+        rate = None if state.clockless else self._totals.rate((state.index, metric, group, key), time, total)
+        if rate is not None:
+            self.store.sample(metric, group, time, rate, ref, text)
 
     def _row(self, _state: SourceState, _time: float, ref: Ref, observation: Observation, text: str) -> None:
         self._tables.row(ref, observation[1], text)

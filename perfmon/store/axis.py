@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import HEAD, SILENCE, Gap, Observation
+from perfmon.core import HEAD, SILENCE, UPTIME, Gap, Observation
 from perfmon.sources import SourceClock
 
 from .source_state import SourceState
@@ -51,6 +51,8 @@ def record_gap(
         return
     if kind == SILENCE:
         stamp, mono = observations[0]
+        if stamp is not None and stamp[0] == UPTIME:
+            mono, stamp = stamp[1], None
         # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
@@ -67,7 +69,8 @@ def record_gap(
         state.tail, state.last_line = time, line
         state.note_line(time, line)
         for stamp, number, text in observations:  # a line before it that is later
-            latest = clock.at(stamp, None)
+            is_ticked = stamp[0] == UPTIME and ticked is not None
+            latest = time + stamp[1] - ticked if is_ticked else clock.at(stamp, None)
             if latest is not None:
                 state.last = latest if state.last is None else max(state.last, latest)
                 state.note_line(latest, (number + line_base, text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 # --- The pace of counters by their own clocks: progress bars, and lines with the time since they started ---
@@ -56,6 +56,14 @@ class Paces:
         """Others of the same name, in the order in which they were shown: trials or ranks."""
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
+
+    def move(self, source: int, seconds: float) -> None:
+        """Move the counters of a log with its times: a clock came that dates its earlier lines."""
+        held = [one for slot, one in self._counted.items() if slot[0] == source]
+        held += [one for slot, others in self._others_of.items() if slot[0] == source for one in others]
+        for counted in held:
+            counted.began += seconds
+            counted.now += seconds
 
     def along(
         self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
@@ -379,3 +387,24 @@ def has_jumped(known: WorkCounter, time: float, amount: float) -> bool:
     """Return True if a counter grew far more over a pause than its pace explains."""
     passed, took, made = time - known.time, known.time - known.first, known.amount - known.first_amount
     return passed >= LEAP_S and made > 0 and (amount - known.amount) * took > _FAR_MORE * made * passed
+
+
+# --- What counts from a start: its mean since then lags behind the truth for minutes, its growth does not ---
+
+_LEAST_APART_S = 0.05
+"""A rate over less is one of the clock's resolution."""
+
+
+class Totals:
+    """The last total of each counter, and when it was."""
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, tuple[float, float]] = {}
+
+    def rate(self, counter: Hashable, time: float, total: float) -> float | None:
+        """What it grew by in a second since the total before; None for the first one, and for one that starts again."""
+        since, before = self._last.get(counter, (time, total))
+        if counter in self._last and total >= before and time - since < _LEAST_APART_S:
+            return None  # one that comes late is older news, too
+        self._last[counter] = (time, total)
+        return (total - before) / (time - since) if time > since and total >= before else None

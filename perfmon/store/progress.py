@@ -51,6 +51,8 @@ _MOST_UNNAMED = 512
 """With so many counters those without a name are one."""
 _MOST_TEXT = 200
 _PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
+_BACKTRACE_LINES = 12
+"""So far behind an error its backtrace begins."""
 _DETAIL_LINES = 60
 """So far from a failure its frames and details stand."""
 _FRAMES_APART = 12
@@ -304,6 +306,12 @@ class ProgressLog:
             self._handled[slot] = line
         if len(self._frames) > _MOST_PLACES:
             self._frames = {slot: self._frames[slot]}
+
+    def backtrace(self, source: int, line: int, fields: Fields) -> None:
+        """The first frame of a backtrace of native code: it is that of an error just before that has none."""
+        last = next(reversed(self._recent.get(source, ())), None)
+        if last is not None and last.cause == "exception" and not last.frame and line - last.line <= _BACKTRACE_LINES:
+            last.frame = fields
 
     def _entry(self, slot: tuple[int, str], line: int, fields: Fields) -> str | None:
         """The script in which the traceback of a frame begins; "" where it begins elsewhere, None if that is open."""

@@ -114,7 +114,8 @@ class Alert:
 
     def holds_still(self, now: float) -> bool:
         """Return True if it is known to hold at `now`."""
-        return self.state not in (AlertState.RESOLVED, AlertState.PENDING) and self.held_until(now) >= now
+        over = (AlertState.RESOLVED, AlertState.PENDING, AlertState.UNKNOWN)
+        return self.state not in over and self.held_until(now) >= now
 
 
 @dataclass(frozen=True, slots=True)

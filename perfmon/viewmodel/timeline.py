@@ -12,7 +12,7 @@ from typing import TypeVar
 from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
-from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, route, tells_of, update_values
+from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, bands_of, route, update_values
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
@@ -199,7 +199,7 @@ class TimelineBuilder:
         """The thresholds that hold for the run, with those that the diagnosis derived for relative ones."""
         if self._judged is not None and self._judged[0] is snapshot:
             return self._judged[1]
-        table = dict(self._bands.holding(lambda names: tells_of(self._store, names)).table)
+        table = dict(bands_of(self._store, self._bands).table)
         for metric, band in self._bands.table.items():
             stats = snapshot.metrics.get(metric) if snapshot is not None else None
             if band.relative_to and stats is not None and stats.good is not None and stats.critical is not None:

@@ -85,6 +85,10 @@ class Condition(ABC):
         """The share (0..1) of the time that the item speaks of which it says is lost; None where it has no opinion."""
         return None
 
+    def since(self, item: Item, view: View) -> float | None:  # most are about the item's own time
+        """When what it finds began, if that is before the item: all of the time since is lost."""
+        return None
+
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Figures for the sentence, of those that `slots` names; "" for one that is not known."""
         return {}

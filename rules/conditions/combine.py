@@ -33,6 +33,11 @@ class Combined(Condition):
         shares = (part.short(item, view) for part in self._counting(item, view))
         return next((share for share in shares if share is not None), None)
 
+    def since(self, item: Item, view: View) -> float | None:
+        """The beginning by the first of those that count."""
+        starts = (part.since(item, view) for part in self._counting(item, view))
+        return next((start for start in starts if start is not None), None)
+
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Those of all that count."""
         parts = self._counting(item, view)

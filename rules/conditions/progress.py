@@ -6,16 +6,16 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import counted, format_seconds, format_share, median
 
-from .base import Explained, Level, Metric, Single
+from .base import Amount, Explained, Level, Metric, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
-    from ..tracks import Item, Track
+    from ..tracks import Column, Item, Track
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
@@ -159,7 +159,53 @@ class StepsGoOn(Single):
         return f"steps continue: {since}{busy}"
 
 
+@dataclass(frozen=True)
+class Ceased(Explained):
+    """`metric` (a rate) was last above 0 at least `least_s` before the item, and longer ago than ever between two times
+    before: than `factor` times the longest of these pauses.
+
+    Of the item's group, with `everywhere` of all groups. No sample is as good as one that is 0: what is dead reports
+    nothing. Unknown where it was never above 0.
+    """
+
+    costly: ClassVar[bool] = True
+    metric: Metric
+    least_s: Amount = 30.0
+    factor: float = 1.5
+    everywhere: bool = False
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        times, longest = self._activity(item, view)
+        at = bisect_right(times, item.end) - 1
+        if at < 0:
+            return Level.UNKNOWN, f"{self.metric} not told"
+        idle_s = item.end - times[at]
+        level = Level.CRITICAL if idle_s >= max(self.least_s, self.factor * longest[at]) else Level.NO
+        return level, f"{self.metric} 0 for {format_seconds(idle_s)}, before for at most {format_seconds(longest[at])}"
+
+    def since(self, item: Item, view: View) -> float | None:
+        """The last time that it was above 0."""
+        times, _ = self._activity(item, view)
+        at = bisect_right(times, item.end) - 1
+        return times[at] if at >= 0 else None
+
+    def _activity(self, item: Item, view: View) -> tuple[list[float], list[float]]:
+        group = "" if self.everywhere else item.group
+        return view.once((self, group), lambda: self._active(view.track(self.metric).column(group)))
+
+    @staticmethod
+    def _active(column: Column) -> tuple[list[float], list[float]]:
+        """When it was above 0, and the longest pause up to then."""
+        times = [time for time, value in zip(column.times, column.values, strict=True) if value > 0]
+        pauses = [0.0, *(after - before for before, after in pairwise(times))]
+        return times, list(accumulate(pauses, max))
+
+    def explain(self) -> str:
+        return f"{self.metric} is 0 for {self.least_s:g} s, and {self.factor:g} times as long as ever before"
+
+
 WHAT: Mapping[str, type[Single]] = {
+    "ceased": Ceased,
     "steps": StepsGoOn,
     "work": GoingOn,
     "no-reported-work": NoReportedWork,

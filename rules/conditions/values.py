@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import Table, format_value, metric_unit, percentile, slope, summarise
@@ -35,7 +36,7 @@ _STATS: dict[str, _Stat] = {
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
-_OTHERS = ("of_max", "of_usual", "share_above", "share_below")
+_OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share")
 _NEWEST = 3
 
 
@@ -77,13 +78,15 @@ class _Limited(Single):
 class Threshold(_Limited):
     """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own).
 
-    With `part` it is a part of the time in %, and what of it is beyond the limit is lost.
+    With `part` it is a part of the time in %, and what of it is beyond the limit is lost. With `later_s` it is the
+    largest of that one and those of so many seconds after the item: what paused continued.
 
     Where the item's group (an engine) has samples of the metric those of other groups do not count.
     """
 
     within_s: float = 600.0
     part: bool = False
+    later_s: float = 0.0
 
     def value(self, item: Item, view: View) -> float | None:
         """Its own, or the latest one."""
@@ -93,7 +96,11 @@ class Threshold(_Limited):
         apart = item.group and view.has_group(self.metric, item.group)
         column = view.track(self.metric).column(item.group if apart else "")
         at = bisect_right(column.times, item.end) - 1
-        return None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
+        latest = None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
+        if not self.later_s:
+            return latest
+        later = column.values[at + 1 : bisect_right(column.times, item.end + self.later_s)]
+        return max((value for value in (latest, *later) if value is not None), default=None)
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """No own value is beyond the limit; by the largest or the least one, where it is one limit."""
@@ -119,8 +126,12 @@ class Aggregate(_Limited):
 
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
-    of what three quarters of those above 0 are below. `of = "mark"` counts marks instead of reading a metric. The
-    window does not reach behind samples that the signature skips.
+    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
+    time: of each log and group that has two of them in the window, their mean. `of = "mark"` counts marks instead of
+    reading a metric. The window does not reach behind samples that the signature skips.
+
+    `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
+    the statistic is `largest`.
     """
 
     costly: ClassVar[bool] = True
@@ -130,14 +141,17 @@ class Aggregate(_Limited):
     window_n: int = 0
     least: int = 1
     limit: float = 0.0
+    groups: str = ""
 
     def check(self, table: Table) -> None:
         """The statistic must be known, and the window not empty."""
         if self.stat not in (*_STATS, *_OTHERS):
             raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
+        if self.groups not in ("", "all", "largest"):
+            raise table.wrong("groups", "expected all or largest")
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
-        if not (self.window_s > 0 or self.window_n > 0):
+        if not (self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")):
             raise table.wrong("window_s", "expected window_s or window_n, above 0")
 
     @property
@@ -149,6 +163,16 @@ class Aggregate(_Limited):
         """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
         if self.of_marks:
             return self._count(item, view)
+        if self.stat == "time_share":
+            return self._time_share(item, view)
+        if not self.groups:
+            return self._of(item, view)
+        track = view.track(self.metric)
+        names = {group for _, group in track.streams} if self.groups == "largest" else {""}
+        values = (self._of(replace(item, group=group, floor=-inf), view) for group in names)
+        return max((value for value in values if value is not None), default=None)
+
+    def _of(self, item: Item, view: View) -> float | None:
         column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)
         if stop - start < max(1, self.least):
             return None
@@ -164,6 +188,20 @@ class Aggregate(_Limited):
         if self.stat == "share_below":
             return 100.0 * sum(value < self.limit for value in values) / len(values)
         return _STATS[self.stat](times, values)
+
+    def _time_share(self, item: Item, view: View) -> float | None:
+        """What the durations of each log and group take of the time from the first of them to the item, in %."""
+        per_s = 1000.0 if self.metric.endswith("_ms") else 1.0
+        shares = []
+        for column in view.track(self.metric).streams.values():
+            stop = bisect_right(column.times, item.end)
+            start = bisect_right(column.times, item.end - self.window_s, 0, stop)
+            if stop - start < max(2, self.least):
+                continue
+            # The first one began before it was reported: its time and its duration are not of the window.
+            took = sum(column.values[start + 1 : stop]) / per_s
+            shares.append(100.0 * took / max(item.end - column.times[start], 1e-9))
+        return min(100.0, sum(shares) / len(shares)) if shares else None
 
     @staticmethod
     def _usual(values: Sequence[float]) -> float:
@@ -190,7 +228,7 @@ class Aggregate(_Limited):
         if self.of_marks:
             above = self.limits.clear if self.limits.clear is not None else self.limits.above
             return self.metric not in view.marks and not self.limits.band and above is not None and above >= 0
-        if name != self.metric or self.stat not in AMONG_VALUES:
+        if name != self.metric or self.stat not in AMONG_VALUES or self.groups:
             return False
         column = view.track(name).column(group)
         if not len(column):
@@ -207,6 +245,8 @@ class Aggregate(_Limited):
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
+        if self.stat == "time_share":
+            return f"{self.metric}: share of the time over {over}"
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
         stat = names.get(self.stat, self.stat.replace("_", " "))
         return f"{stat} of {self.metric}{per} over {over}"

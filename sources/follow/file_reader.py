@@ -99,6 +99,21 @@ class Stream:
         self._file = file
         return True
 
+    def goes_on(self, old: Stream) -> bool:
+        """Go on where `old` ended, if this file is a copy of it with new lines: rsync and editors replace logs so.
+
+        They leave the old file without a name; a rotation leaves it one, and a link that is pointed elsewhere, too.
+        """
+        known = old.print
+        if (
+            os.fstat(old.fd).st_nlink
+            or known.position < max(self.print.position, HEAD_SIZE + TAIL_SIZE)
+            or not known.fits(self.fd)
+        ):
+            return False
+        self.print, self.cutter, self.ignored = known, old.cutter, old.ignored
+        return True
+
     def close(self) -> None:
         """Close the file; what was read stays known."""
         self.owner = None

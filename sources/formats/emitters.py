@@ -11,6 +11,7 @@ from typing import Any
 
 from perfmon.core import (
     CLOSE,
+    COUNTED,
     DETAIL,
     FAILURE,
     LEG,
@@ -151,8 +152,26 @@ def _kept(emit: Emit) -> Callable[[Values], Fields]:
 
 
 def _metric(emit: Emit) -> Maker:
+    if emit.rate:
+        return _counted_metric(emit)
     plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero)
     return _plain_metric(emit) if plain and emit.unit not in ("duration", "date") else _any_metric(emit)
+
+
+def _counted_metric(emit: Emit) -> Maker:
+    """A field that counts from a start: the metric is what it grows by in a second."""
+    name, grouped, keyed = emit.name, _grouped(emit), _keyed(emit)
+
+    def make(values: Values) -> Observation | None:
+        value = _first(values, emit.field)
+        if value is None:
+            return None
+        total = to_number(value, emit.unit) * emit.scale
+        if not isfinite(total):
+            raise AbsurdValueError(f"{emit.field[0]}={total:g}")
+        return (COUNTED, name, total, grouped(values), keyed(values))
+
+    return make
 
 
 def _plain_metric(emit: Emit) -> Maker:
@@ -280,12 +299,15 @@ def _open(emit: Emit) -> Maker:
 
 def _close(emit: Emit) -> Maker:
     key, timed, kept = _keyed(emit), _optional_seconds(emit, emit.duration), _kept(emit)
+    before = _optional_seconds(emit, emit.minus)
 
     def make(values: Values) -> Observation | None:
         fields = kept(values)
         duration, absurd = timed(values)
         if duration is not None:
             fields["duration_s"] = duration
+        if emit.minus and (ahead := before(values)[0]) is not None:
+            fields["before_s"] = ahead
         if emit.metric:
             fields["metric"] = emit.metric
         return _unless(absurd, (CLOSE, emit.name, key(values), fields))

@@ -53,7 +53,8 @@ class Emit:
     over: tuple[str, ...] = ()
     """The metric is 100 * field / over, a percentage."""
     minus: tuple[str, ...] = ()
-    """Fields taken off a metric's value or a span's duration, those that the line has; never below zero."""
+    """Fields taken off a metric's value or a span's duration, those that the line has; never below zero. Of a close:
+    the seconds before the line at which it ended."""
     skip_zero: bool = False
     """A zero says that it did not happen (no checkpoint in this step), not that it was quick."""
     group: str = ""
@@ -63,7 +64,7 @@ class Emit:
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
     """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the field of the update's
-    id, none when each line is an update of its own."""
+    id, none when each line is an update of its own; for a metric with `rate` what tells several counters apart."""
     metric: str = ""
     """Metric that the paired duration of an open/close is a sample of; of progress with an amount and `elapsed`: what
     the seconds for one more are a sample of."""
@@ -84,7 +85,8 @@ class Emit:
     bar: bool = False
     """Of a step: where no field has its number, it is what the last bar without a name in the same log shows."""
     rate: bool = False
-    """Of progress: the field is a rate; any value above 0 is progress, and 0 is none."""
+    """Of progress: the field is a rate; any value above 0 is progress, and 0 is none. Of a metric: the field counts
+    from a start, and the metric is what it grows by in a second."""
     role: str = ""
     """Of a failure: one of FAILURE_ROLES."""
     fatal: bool = False

@@ -49,7 +49,10 @@ _EPOCH = re.compile(
     r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
 
-_TOOK = re.compile(r"(?i)(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$")
+_TOOK = re.compile(
+    r"(?i)(?:(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$"
+    r"|\b(?:completed|finished|done|took) (?:in )?(?P<in>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?(?=[\s,;|.]|$))"
+)
 """`(5.0s)` at the end of an epoch's line."""
 
 _NAMES = {
@@ -158,7 +161,7 @@ def read_step(body: str) -> dict[str, Any]:
     if name != "epoch" and (within := next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)):
         figures["in_epoch"], figures["epochs"] = within["n"], within["of"]
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
-        figures["epoch_time"] = f"{took['time']}s"
+        figures["epoch_time"] = f"{took['time'] or took['in']}s"
     if name != "epoch" and "data_time" in figures and "step_time" not in figures:
         took = _TIME_OF_DATA.search(body)
         if took is not None:
@@ -311,7 +314,7 @@ _READ = ("loss", "lr", "grad_norm", "reward", "tps")
 _PART = re.compile(r"_(?:step|epoch|avg|mean)$")
 _POSTFIX = 400
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")
-_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])")
+_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])(?: ?(?:/|of) ?(\d{1,6})(?![\d.]))?")
 _NUMBERED = re.compile(r" \d{1,6}$")
 _LONGEST_BAR = 60
 
@@ -346,6 +349,9 @@ class _Named(NamedTuple):
     """Its words, and the number of the epoch: other numbers in it may change from frame to frame."""
     place: str
     """Rank or process that draws it, where a launcher says so."""
+    epoch: str | None = None
+    epochs: str | None = None
+    """The number of the epoch that it belongs to, and how many there are."""
 
 
 def read_bar(body: str) -> dict[str, Any]:
@@ -367,7 +373,7 @@ def read_bar(body: str) -> dict[str, Any]:
         name = head
     else:
         name = head[: percent.start()]
-    kind, label, place = _named(name)
+    kind, label, place, epoch, epochs = _named(name)
     unit = body[times.end() : times.end() + 40]
     if kind in ("items", "step") and ("s/epoch" in unit or "epoch/s" in unit):
         kind = "epochs"
@@ -385,6 +391,8 @@ def read_bar(body: str) -> dict[str, Any]:
         "label": label,
         "place": place,
         "series": _NUMBERED.sub("", label),
+        "epoch": epoch if kind == "step" else None,
+        "epochs": epochs,
     }
 
 
@@ -418,7 +426,8 @@ def _named(name: str) -> _Named:
     if epoch is not None:
         label = f"{label[-_LONGEST_BAR + 10 :]} {epoch[1]}".strip()
     found = _PLACE.search(name)
-    return _Named(kind, label[-_LONGEST_BAR:], next(filter(None, found.groups()), "") if found is not None else "")
+    place = next(filter(None, found.groups()), "") if found is not None else ""
+    return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
 
 
 def _says(kind: str, label: str) -> bool:

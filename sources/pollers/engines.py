@@ -13,8 +13,20 @@ from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
 from .base import Machine, PollError
-from .metrics_endpoint import TIMEOUT_S, Endpoint, PagePoller
-from .openmetrics import QUANTILES, Counters, Histograms, Increase, Sample, Samples, add_bucket, quantile, read_samples
+from .metrics_page import (
+    QUANTILES,
+    TIMEOUT_S,
+    Counters,
+    Endpoint,
+    Histograms,
+    Increase,
+    PagePoller,
+    Sample,
+    Samples,
+    add_bucket,
+    quantile,
+    read_samples,
+)
 from .reading import Area, Reading
 
 # --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---

@@ -117,6 +117,12 @@ class Flow:
         return self.received > self.sent
 
 
+HOLDERS = ("consumer", "network", "producer", "upstream")
+"""Those who may hold up a stream; upstream is the producer or the network, seen from the receiver alone: then which of
+the two it is remains open.
+"""
+
+
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
     """producer, network, consumer, upstream, healthy or idle: of the last periods, what most of them say."""
     flows = [flow for period in periods for flow in period]
@@ -185,8 +191,18 @@ class SocketPoller(ScriptPoller):
             self._periods.append(flows)
             values.update(_rates(flows))
             values["retrans_per_s"] = sum(max(0, after.retrans - before.retrans) for before, after in known) / since
-            words = {"verdict": verdict(self._periods)}
+            found = verdict(self._periods)
+            words = {"verdict": found}
+            values.update(_holders(found))
         return [Reading(Area.SOCKET, str(self._port), values, words)]
+
+
+def _holders(found: str) -> dict[str, float]:
+    """100 for the one that holds up the data, 0 for those that do not."""
+    if found == "idle":
+        return {}
+    decided = ("consumer", "upstream") if found == "upstream" else HOLDERS
+    return {f"{who}_pct": 100.0 * (who == found) for who in decided}
 
 
 def _levels(held: Sequence[TcpSocket]) -> dict[str, float]:

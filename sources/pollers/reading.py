@@ -48,7 +48,8 @@ class Area(StrEnum):
     """name: interface. rx_mb_s tx_mb_s speed_mb_s errors_per_s drops_per_s."""
     SOCKET = "socket"
     """name: port. connections recv_q_bytes recv_q_share_pct send_q_bytes busy_pct rwnd_limited_pct retrans_per_s
-    rate_mb_s. Words: verdict (producer, network, consumer, upstream, healthy, idle)."""
+    rate_mb_s; consumer_pct network_pct producer_pct upstream_pct (100 of the one that holds up the data, else 0; none
+    where nothing flows). Words: verdict (producer, network, consumer, upstream, healthy, idle)."""
     QUEUE = "queue"
     """name: HOST:PORT/ENGINE, or `ray/…`. Of engines: running waiting kv_usage_pct gen_tps prompt_tps preemptions
     (since the last poll) preemptions_per_min prefix_hit_pct cut_pct (requests that ended at their length limit), and

@@ -20,8 +20,8 @@ from ..http_client import Url
 from ..pollers.request import PollRequest
 from ..shell import RunnerError
 from .connection import HostError, Login
+from .copies import Fetcher, HostCopy, Progress
 from .discovery import Discovery, discover, with_metrics, with_names
-from .fetch import Fetcher, HostCopy, Progress
 from .follow import Emit, Finder, HostLogs, ThreadQueue
 from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec

@@ -51,6 +51,17 @@ def test_a_hang_costs_from_when_the_others_have_done_what_they_could(tmp_path: P
     assert (told["lost_s"], told["faults"][0]["bites_s"]) == (pytest.approx(31.0), 29.0)
 
 
+def test_a_consumer_is_starved_by_what_it_waits_beyond_its_usual_wait(tmp_path: Path) -> None:
+    waits = (("get", 5.0, 5.01), ("get", 10.0, 10.01), ("get", 25.0, 25.02), ("get", 30.0, 31.01), ("get", 40.0, 40.51))
+    told = _truth(tmp_path, "slow-producer", *waits)
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (pytest.approx(1.5), pytest.approx(30.01))
+
+
+def test_a_consumer_that_is_gone_costs_the_time_since_its_last_batch(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "dead-consumer", ("batch", 21.0, 21.25), ("batch", 21.25, 21.5), ("died", 21.5, 21.5))
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (pytest.approx(38.5), 21.5)
+
+
 def test_a_death_bites_when_the_process_ends(tmp_path: Path) -> None:
     told = _truth(tmp_path, "dead-trainer", ("died", 23.5, 23.5))
     assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)

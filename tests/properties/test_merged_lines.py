@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import Filler, stamped
 
-from perfmon.logbuffer.filters import EVERYTHING, Filter
-from perfmon.logbuffer.lines import LogLevel, level_of
+from perfmon.logbuffer.lines import EVERYTHING, Filter, LogLevel, level_of
 from perfmon.logbuffer.reader import Page, View
 
 WORDS = ("INFO start", "WARNING slow Queue", "ERROR queue full", "DEBUG x=1", "[weights][abc] rpc.done", "ünïcode")

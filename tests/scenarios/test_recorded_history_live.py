@@ -20,7 +20,7 @@ from perfmon.monitor.composite_feeds import HistoryTaggedFeed
 from perfmon.monitor.feeds import Feed, FollowFeed, RecordingFeed
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.session import Session
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of

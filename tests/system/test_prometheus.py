@@ -194,7 +194,7 @@ def test_an_alert_fires_with_its_finding_and_no_longer(tmp_path: Path) -> None:
     assert main(["export", "alert-rules", "-o", "rules.yml"]) == 0
     rule = (tmp_path / "rules.yml").read_text().partition("PerfmonFrontendQueue")[2].partition("- alert")[0]
     others = [
-        line.strip() for line in rule.splitlines() if line.strip().startswith(("description", "mend", "explained"))
+        line.strip() for line in rule.splitlines() if line.strip().startswith(("description", "fix", "explained"))
     ]
     (tmp_path / "test.yml").write_text(RULE_TEST.replace("OTHERS", ", ".join(others)))
     done = subprocess.run(["promtool", "test", "rules", "test.yml"], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ import pytest
 from perfmon.core.model import Block
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.reports.json_report import document
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,6 @@ from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
-from perfmon.sources.pollers.slurm import jobs_of_json, nodes_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
 TITLE = "train: a|b; $(touch owned) [red]"
@@ -54,26 +53,6 @@ async def test_jobs_and_nodes(cluster: slurm_node.Cluster, monkeypatch: pytest.M
     assert told[Area.JOB, second].words["state"] == "CANCELLED"
     assert told[Area.JOB, second].values["ended"] == 1.0
     cluster.run("scancel", first)
-    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
-
-
-async def test_its_json_is_read_as_well(cluster: slurm_node.Cluster) -> None:
-    job = cluster.run("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", TITLE)
-    mine = {told.id: told for told in jobs_of_json(cluster.run("squeue", "--json"), "root", 2e9)}
-    assert mine[job].title == TITLE
-    assert list(jobs_of_json(cluster.run("squeue", "--json"), "nobody", 2e9)) == []
-    cluster.run("scancel", job)
-    nodes = ("sinfo", "-N", "--json", "-n", cluster.host)  # as `scontrol show node` from 23.02 on
-    slurm_node.wait_for(  # it does not respond for a moment behind a job that was ended at once
-        lambda: (
-            [(well.name, well.values) for well in nodes_of_json(cluster.run(*nodes))]
-            == [(cluster.host, {"unwell": 0.0})]
-        ),
-        cluster.folder,
-    )
-    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=drain", "reason=Xid 79 | ticket 7")
-    (ill,) = nodes_of_json(cluster.run(*nodes))
-    assert (ill.values, ill.words["reason"]) == ({"unwell": 1.0}, "Xid 79 | ticket 7")
     cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
 
 

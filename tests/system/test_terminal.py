@@ -19,7 +19,7 @@ from perfmon.core.model import Block
 from perfmon.core.units import format_seconds
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.reports.json_report import document
 from perfmon.sources.pollers.reading import is_poll
 
@@ -94,9 +94,9 @@ def test_from_an_alert_to_its_line_and_to_the_trace(demo: Window) -> None:
     demo.hides("as of ")
     demo.shows("not following")
     demo.press("Enter")
-    demo.shows("trace ▸")
+    demo.shows("weight update ▸")
     demo.press("Escape")
-    demo.hides("trace ▸")
+    demo.hides("weight update ▸")
     demo.press("L", "Tab")
 
 
@@ -111,7 +111,7 @@ def test_what_opens_and_closes(demo: Window) -> None:
     demo.press("Escape")
     demo.shows("1 TIMELINE")
     demo.press("w")
-    demo.shows("trace ▸")
+    demo.shows("weight update ▸")
     demo.press("Escape")
     demo.shows("1 TIMELINE")
     demo.press(":")

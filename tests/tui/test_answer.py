@@ -99,7 +99,7 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
     for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
         stale_s = 60.0 * int(age[:-1])
         said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " ongoing 10m" in said
+        assert " for 10m" in said
         assert f"STALE {age}: no log output" in said
 
 

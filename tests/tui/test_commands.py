@@ -151,7 +151,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "chart": "chart: expected chart METRIC",
             "chart nonsense": "no such metric: 'nonsense', expected one of queue_ms",
             "chart _ms": "is ambiguous: expected one of",
-            "trace zzz": "no such weight update in view with the id: 'zzz'",
+            "update zzz": "no such weight update in view with the id: 'zzz'",
             "ack nobody": "no such alert: 'nobody', expected one of frontend-queue",
             "ack #99": "no such alert: #99",
             "open ²": "no such alert: '²'",

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import EvidenceLine
-from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.lines import Filter
 from perfmon.logbuffer.reader import View
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.cells import ASCII
@@ -355,7 +355,7 @@ async def test_a_trace_shows_its_gaps() -> None:
         await pilot.press("home", "r")
         await pilot.pause()
         lines = screen_text(app)
-        assert "trace ab" in lines[0]
+        assert "update ab" in lines[0]
         assert [re.findall(r"[+-][\d.]+ ms", line) for line in lines[1:4]] == [[], ["+30333.4 ms"], ["+1222.0 ms"]]
         assert not lines[4].strip()
         await pilot.press("r")

@@ -73,7 +73,7 @@ async def test_legs_are_to_scale_with_their_shares() -> None:
     app = Shown(book())
     async with app.run_test(size=(120, 30)):
         lines = screen_text(app)
-    assert "trace ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
+    assert "weight update ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
     assert "2 of 2 in view" in lines[0]
     queue, rpc = lines[3], lines[4]
     assert queue.split()[0] == "queue"

@@ -66,7 +66,7 @@ def test_where_weights_are_updated_nothing_judges_gpus_by_it() -> None:
 
 
 def test_it_is_still_better_the_busier_they_are() -> None:
-    held = load_bands().holding(lambda names: "staleness" in names)
+    held = load_bands().holding(lambda names: "staleness" in names, lambda _: 0.0)
     assert held.get("gpu_busy") is None
     assert held.direction("gpu_busy") == "higher"
     assert held.direction("queue_ms") == LOWER
@@ -76,7 +76,7 @@ def test_it_is_still_better_the_busier_they_are() -> None:
 def test_a_users_limits_hold_everywhere_unless_they_say_so_themselves(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text("schema = 1\n[band.gpu_busy]\ngood = 60\ncritical = 20\nhigher_is_worse = false\n")
-    band = load_bands([mine]).holding(lambda names: True).get("gpu_busy")
+    band = load_bands([mine]).holding(lambda names: True, lambda _: 0.0).get("gpu_busy")
     assert band is not None
     assert (band.good, band.critical) == (60, 20)
 

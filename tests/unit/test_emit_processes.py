@@ -131,7 +131,7 @@ def test_forks_tell_their_own_lines_with_ids_of_their_own(tmp_path: Path) -> Non
     assert len(sent) == 800
     assert len({line.split("]")[1] for line in sent}) == 800
     assert all(re.fullmatch(r"\[weights\]\[\w{12}\] client\.(send|done) \S.*|Q1 .*", line) for line in lines)
-    produced = [line.split()[-2] for line in lines if line.startswith("Q1")]
+    produced = re.findall(r"^Q1 .* (produced=\d+) ", log.read_text(), re.MULTILINE)
     assert sorted(produced) == ["produced=0", "produced=1", "produced=2", "produced=3", "produced=7"]
 
 
@@ -154,7 +154,7 @@ if __name__ == "__main__":
         child = begun.Process(target=count, args=(monitor,))
         child.start()
         child.join()
-    print(child.exitcode, monitor._produced)
+    print(child.exitcode)
 """
 
 
@@ -162,9 +162,9 @@ def test_a_monitor_may_be_sent_to_a_process_that_is_started_anew(tmp_path: Path)
     (tmp_path / "program.py").write_text(SPAWNS)
     command = [sys.executable, "program.py", str(tmp_path / "run.log")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0 7\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
     told = (tmp_path / "run.log").read_text()
-    assert told.startswith("Q1 utilization: 0.0% (0 items) empty=100.0% produced=2 consumed=0\n")
+    assert re.match(r"Q1 utilization: 0.0% \(0 items\) empty=100.0% produced=2 consumed=0 pid=\d+\n", told)
 
 
 FULL = """

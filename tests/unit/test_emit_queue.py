@@ -33,7 +33,7 @@ def test_a_line_tells_means_over_its_looks(lines: list[str]) -> None:
         monitor.produced(2)
         monitor.consumed()
         monitor.look()
-    assert lines == ["rollouts utilization: 37.5% (3 items) empty=25.0% produced=6 consumed=3"]
+    assert lines == ["rollouts utilization: 37.5% (3 items) empty=0.0% produced=6 consumed=3"]
 
 
 def test_a_queue_without_an_end_tells_its_depth(lines: list[str]) -> None:

@@ -130,9 +130,10 @@ def test_the_fill_of_a_queue_comes_back(
         queue.look()
     session = run.read()
     mean = sum(depths) / len(depths)
+    used = 0 if produced or consumed else next((at for at, depth in enumerate(depths) if depth), len(depths))
     told = {
         "queue_size": [pytest.approx(mean, abs=0.51)],
-        "queue_empty_share": [pytest.approx(100 * depths.count(0) / len(depths), abs=0.051)],
+        "queue_empty_share": [pytest.approx(100 * depths[used:].count(0) / len(depths), abs=0.051)],
         "produced_batches": [produced],
         "consumed_batches": [consumed],
     }

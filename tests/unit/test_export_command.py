@@ -226,6 +226,33 @@ def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes(capfd: pytest
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9477", 200),
+        ("[::1]:9477", 200),
+        ("10.0.0.5", 200),
+        ("LocalHost:1", 200),
+        ("Metrics.Example:9477", 200),
+        ("rebound.example:9477", 421),
+        ("127.0.0.1.rebound.example", 421),
+        ("", 421),
+        ("[bad", 421),
+    ],
+)
+def test_only_requests_for_this_host_are_served(host: str, status: int) -> None:
+    server = Server("127.0.0.1", 0, ["metrics.example"])
+    server.start(lambda _, start: text(start, "200 OK", "good"))
+    try:
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+        connection.request("GET", "/metrics", headers={"Host": host})
+        with connection.getresponse() as answer:
+            assert (answer.status, b"--allow-host" in answer.read()) == (status, status == 421)
+        connection.close()
+    finally:
+        server.close()
+
+
 def test_too_many_requests_at_once_are_refused_and_the_next_one_is_answered() -> None:
     busy = threading.Barrier(TOGETHER + 1)
     end = threading.Event()

@@ -14,7 +14,6 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
     Column,
     app_row,
-    dmon_reading,
     gpu_row,
     pmon_use,
     table,
@@ -208,15 +207,6 @@ async def test_what_goes_over_pcie_is_told_where_dmon_tells_it(smi: Smi, poller:
     assert found["1"].values == TOLD
 
 
-async def test_an_old_driver_that_answers_no_query_has_dmon(smi: Smi, poller: GpuPoller) -> None:
-    smi.fields([])
-    rows = "    0    96    40     -    12     3\n    1    90    41     -    99     4"
-    smi.write("dmon", f"# gpu   pwr gtemp mtemp    sm   mem\n# Idx     W     C     C     %     %\n{rows}")
-    found = gpus(await poller.poll())
-    assert found["0"].values == {"power_w": 96, "temp_c": 40, "util_pct": 12, "mem_util_pct": 3}
-    assert found["1"].values["util_pct"] == 99
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -307,12 +297,6 @@ PMON = """\
 # Idx          #   C/G     %     %     %     %   name
     1       4243   C+G     7     1     -     -   ray::Actor
 """
-DMON = """\
-# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk     fb   bar1   ccpm
-# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz     MB     MB     MB
-    0    684     71     80     97     41      0      0      0      0   2619   1755  66560      5      0
-    1    121     38      -      -      -      0      0      0      0   2619   1980      4      5      0
-"""
 
 
 def test_tables_are_read_by_their_headers() -> None:
@@ -321,12 +305,6 @@ def test_tables_are_read_by_their_headers() -> None:
         GpuProcess(4242, "0", 66280.0, 96.0, "python3 -m vllm"),
         GpuProcess(4243, "1", None, 7.0, "ray::Actor"),
     ]
-    first, second = map(dmon_reading, table(DMON.splitlines()))
-    assert first.values == {
-        "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "power_w": 684, "temp_c": 71, "sm_mhz": 1755,
-        "mem_mhz": 2619,
-    }  # fmt: skip
-    assert "util_pct" not in second.values
 
 
 @pytest.mark.parametrize(

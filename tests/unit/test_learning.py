@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.commands import formats
+from perfmon.commands.learning import Formats
 from perfmon.core.errors import ExitCode
 from perfmon.core.model import PROGRESS, SAMPLE, STEP
 from perfmon.sources.formats.learning import NothingLearnedError, propose, sample_problems
@@ -163,4 +163,4 @@ def test_a_log_that_is_none_is_told_in_one_line(
 def test_a_built_in_format_is_not_replaced(log: Path) -> None:
     assert main(["formats", "learn", str(log), "--all", "--id", "vllm", "--install"]) == ExitCode.USAGE
     assert main(["formats", "learn", str(log), "--id", "My Trainer"]) == ExitCode.USAGE
-    assert formats.DESCRIPTION
+    assert Formats.DESCRIPTION

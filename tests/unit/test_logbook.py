@@ -12,8 +12,7 @@ from rich.cells import cell_len
 from perfmon.core.errors import InputError, UsageError
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer, Totals
-from perfmon.logbuffer.filters import EVERYTHING, Filter, Query
-from perfmon.logbuffer.lines import TEXT_CAP, Line, LogLevel, level_of, searchable
+from perfmon.logbuffer.lines import EVERYTHING, TEXT_CAP, Filter, Line, LogLevel, Query, level_of, searchable
 from perfmon.logbuffer.reader import View, read_back
 from perfmon.sources.clock import SourceClock
 

@@ -11,7 +11,7 @@ from perfmon.rules.signatures import Signature, load_signatures
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (
-        "backward_s", "barrier_s", "comm_s", "epoch_data_share", "epoch_elapsed_s", "forward_s", "gather_s",
+        "backward_s", "barrier_s", "comm_s", "epoch_elapsed_s", "forward_s", "gather_s",
         "group_wait_s", "iter_blocked_s", "iter_user_s", "micro_backward_s", "micro_comm_s", "micro_forward_s",
         "micro_step_s", "optim_s", "pause_s", "pipeline_wait_s", "timer_s", "transfer_s", "weight_apply_s",
         "weight_pull_s",
@@ -28,23 +28,25 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "accept_pct", "entropy", "kl", "mfu_pct", "tflops", "cut_pct", "peak_mem_gib",
     ),
     "a host, a disk, a network: bands colour it, and it explains findings; alone it costs the run nothing": (
-        "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_max_pct", "host_cpu_pct",
+        "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_pct",
         "iowait_pct", "nic_drops_per_s", "nic_errors_per_s", "nic_rx_mb_s", "nic_rx_share", "nic_tx_mb_s",
-        "nic_tx_share", "psi_cpu_pct", "psi_io_pct", "psi_mem_pct", "socket_busy", "socket_rate_mb_s",
-        "socket_recv_q_share", "socket_retrans_per_s", "socket_rwnd_limited_pct", "socket_send_q_bytes",
+        "nic_tx_share", "psi_cpu_pct", "psi_io_pct", "psi_mem_pct",
+        "socket_recv_q_share", "socket_rwnd_limited_pct", "socket_send_q_bytes",
     ),
     "a stream of data between processes: it says why data are late, where a run is starved": (
-        "backpressure_events", "consumed_batches", "data_rows_done", "dropped_events", "empty_polls", "get_per_s",
-        "object_store_fill", "parse_s", "produced_batches", "producers_waiting", "push_s", "put_per_s", "put_s",
-        "queue_fill", "queue_size", "queued_blocks", "received_packets", "restored_bytes", "sent_bytes", "sent_items",
-        "sent_wait_s", "spilled_bytes", "spilled_objects", "upstream_wait_s",
+        "backpressure_events", "data_rows_done", "dropped_events", "empty_polls", "queue_fill", "queued_blocks",
+        "received_packets", "restored_bytes", "sent_bytes", "sent_items", "sent_mb_s", "sent_per_s", "sent_wait_s",
+        "spilled_bytes", "spilled_objects",
+    ),
+    "a part of the idle time of a GPU in a trace: the findings about it judge what it waits for": (
+        "gpu_idle_share", "host_wait_share", "profiled_step_ms", "range_gap_ms", "range_ms", "sync_stall_share",
     ),
     "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",
     ),
     "how long collectives took to set up: a part of the start": ("nccl_bootstrap_s", "nccl_init_s"),
     "what a poller found out about something that answers, or how old it is": (
-        "answer_ms", "check_ms", "health_ms", "job_uptime_s", "node_unwell", "polled_value", "step_age_s",
+        "check_ms", "health_ms", "job_uptime_s", "node_unwell", "polled_value", "step_age_s",
     ),
     "a count that a line tells beside something else": ("completions",),
 }  # fmt: skip
@@ -54,16 +56,13 @@ MARKS: dict[str, tuple[str, ...]] = {
     ),
     "something that a format warns of; there are too few to say what it costs": (
         "backpressure", "disk-nearly-full", "empty-batch", "env-error", "few_workers", "inference-unreachable",
-        "overload", "receive_error", "starved", "validation", "weights-failed",
+        "overload", "receive_error", "validation", "weights-failed",
     ),
     "says that a process lives, which a hung one does, too": (
         "heartbeat", "idle-queue", "raylet-chore", "resources-unavailable", "still-waiting",
     ),
     "a process is gone, and no line says why: the state of the run is unknown": ("process-gone",),
     "which network ranks use, and why": ("nccl-net-ib", "nccl-no-ib-device", "nccl-no-plugin"),
-    "who holds up a connection: it says why data are late": (
-        "socket-consumer", "socket-network", "socket-producer", "socket-upstream",
-    ),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from failures import failures_of
 from perfmon.core import model
 from perfmon.core.model import (
     CLOSE,
+    COUNTED,
     DETAIL,
     EPOCH,
     FAILURE,
@@ -138,7 +139,7 @@ def _has_samples(pattern: Pattern) -> None:
     assert pattern.samples
     shown: set[tuple[str, str]] = set()
     codes = {
-        SAMPLE: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark",
+        SAMPLE: "metric", COUNTED: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark",
         PROGRESS: "progress", FAILURE: "failure", DETAIL: "detail", RUN: "run",
     }  # fmt: skip
     for sample in pattern.samples:

@@ -12,8 +12,8 @@ from perfmon.core.errors import DataFileError, UsageError
 from perfmon.sources.pollers import engines as dialects
 from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_mapping
-from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
-from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.metrics_page import Endpoint as Page
+from perfmon.sources.pollers.metrics_page import read_samples
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from perfmon.sources.pollers.openmetrics import MOST, read_samples, read_types
+from perfmon.sources.pollers.metrics_page import MOST, read_samples, read_types
 
 NAMES = ("vllm:num_requests_running", "up", "jobs_total", "wait_seconds_bucket", "up_more")
 

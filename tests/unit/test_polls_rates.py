@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from perfmon.sources.pollers.openmetrics import Counters, Histograms, quantile
+from perfmon.sources.pollers.metrics_page import Counters, Histograms, quantile
 
 
 def test_counters_tell_what_they_grew_by() -> None:

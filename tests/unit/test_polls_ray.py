@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from perfmon.sources.pollers.base import LocalMachine
-from perfmon.sources.pollers.openmetrics import Sample, read_samples
+from perfmon.sources.pollers.metrics_page import Sample, read_samples
 from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
 from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
 from perfmon.sources.pollers.registry import make_pollers

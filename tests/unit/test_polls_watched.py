@@ -182,7 +182,7 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
     folder.mkdir()
     (folder / "run.log").touch()
     live = _followed(folder, (PollRequest("host"),), 5.0, file)
-    from perfmon.recording.reader import open_recording
+    from perfmon.recording.format import open_recording
 
     recording = open_recording(file)
     assert any(name.startswith("poll:/") for name in recording.logs)

@@ -10,7 +10,7 @@ from handfed import HandFed
 
 from perfmon.core.model import Block, Notice
 from perfmon.monitor.recorder import Recorder
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.discovery import log_file
 

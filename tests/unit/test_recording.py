@@ -12,8 +12,7 @@ import pytest
 
 from perfmon.core.errors import InputError
 from perfmon.core.model import Block
-from perfmon.recording.format import MAGIC, DamagedError, pack_begin, pack_section, read_head
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import MAGIC, DamagedError, open_recording, pack_begin, pack_section, read_head
 from perfmon.recording.writer import RecordingWriter
 
 LINES = b"".join(b"%08x line of a log\n" % (number * 2654435761 % 2**32) for number in range(40_000))

@@ -314,6 +314,7 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     room = width - 2
     sections: list[tuple[str, str, list[Words]]] = [
         ("WHY", _confidence(finding), _conditions(finding, skin, room)),
+        ("POSSIBLE CAUSES", "the likeliest first", _hypotheses(finding, skin, room)),
         ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
         ("WHAT TO DO", "", _marked(map(str, count(1)), finding.advice, room, "text", "accent")),
@@ -344,6 +345,23 @@ def _conditions(finding: Finding, skin: ThemeStyles, room: int) -> list[Words]:
     for condition in finding.conditions:
         glyph, style = _HELD[condition.held]
         rows += paragraph(condition.text, room, "text", f" {skin.glyph(glyph)} ", style)
+    return rows
+
+
+_STANDING = {"shown": True, "open": None, "refuted": False}
+"""Hypotheses in terms of conditions."""
+
+
+def _hypotheses(finding: Finding, skin: ThemeStyles, room: int) -> list[Words]:
+    """Each possible cause with its standing, and the values for it, against it, and not observed."""
+    rows: list[Words] = []
+    for number, one in enumerate(finding.hypotheses, start=1):
+        glyph, style = _HELD[_STANDING[one.standing]]
+        rows += paragraph(f"{number} {one.title} ({one.standing})", room, "title", f" {skin.glyph(glyph)} ", style)
+        for held, texts in ((True, one.supporting), (False, one.contradicting), (None, one.unseen)):
+            glyph, style = _HELD[held]
+            if texts:
+                rows += paragraph("; ".join(texts), room, "muted", f"     {skin.glyph(glyph)} ", style)
     return rows
 
 

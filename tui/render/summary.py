@@ -130,7 +130,8 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     if any(alert.since > alert.began for alert in alerts):
         return f", since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f", ongoing {short_duration(max(0.0, until - began))}"
+    known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
+    return f", {known} {short_duration(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Diagnosis) -> str:

@@ -17,8 +17,7 @@ from perfmon.core import UsageError, plain
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
 from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
-from ..metrics_endpoint import Endpoint, off_loop
-from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
+from ..metrics_page import Counters, Endpoint, Increase, Sample, Samples, off_loop, read_samples
 from ..reading import Area, Reading
 
 # --- What Ray's metrics say of its queues, of Ray Data and of the object store ---
