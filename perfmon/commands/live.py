@@ -20,7 +20,14 @@ from ._remote import (
     sort_specs,
     wanted,
 )
-from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
+from ._screen import (
+    add_hang_source_arguments,
+    add_screen_arguments,
+    hang_sources,
+    need_terminal,
+    open_screen,
+    own_keyboard,
+)
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
@@ -56,6 +63,7 @@ nccl=user@host:/DIR).
         )
         add_polls_argument(parser)
         add_baseline_argument(parser)
+        add_hang_source_arguments(parser)
         add_reach_arguments(parser)
         add_data_arguments(parser)
 
@@ -64,6 +72,7 @@ nccl=user@host:/DIR).
         config = read_config(args)
         wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
         pollers = requested_pollers(wanted, args.no_polls)
+        hang = hang_sources(args)
         title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
         own_keyboard(args.spec)
         fleet = _connected(args, wanted) if wanted.remote else None
@@ -75,7 +84,7 @@ nccl=user@host:/DIR).
                 inspector=wanted.collectives,
             )  # fmt: skip
 
-        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
+        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang)
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow the logs of a running job in the monitor (without DuckDB); with --json: one line of JSON whenever"
         " the findings change, until Ctrl+C",
     )
-    add_login_arguments(parser.add_argument_group("hosts, with --live"))
+    add_login_arguments(parser)
     add_upload_arguments(parser)
     add_hang_arguments(parser)
 
@@ -282,9 +282,8 @@ def _upload(args: argparse.Namespace, job: Job, found: JobAnalysis, uploader: Up
     """Upload the results and print the counts. Raises InputError if documents were refused."""
     from perfmon.exporters import JobDocuments, job_name
 
-    documents = JobDocuments(
-        job, found, job_name([Path(path) for path in args.paths], args.jobid), not args.no_operations
-    )
+    name = job_name([Path(path) for path in args.paths], args.jobid)
+    documents = JobDocuments(job, found, name, not args.no_operations)
     total = documents.count()
     sys.stdout.flush()
     with ProgressBar("uploading", counts=True) as bar:

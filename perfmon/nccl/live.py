@@ -38,6 +38,8 @@ _PAST = 40
 _TREND = 40
 _ROWS = 40
 _NAMED = 4
+_MOST_PAIRS = 1 << 16
+"""Pairs of ranks of one communicator that exchange data: those of pipelines are few."""
 
 
 class _Op:
@@ -114,7 +116,7 @@ class LiveJob:
             self._evict()
 
     def _add(self, record: Record, at: int) -> None:
-        context, _, collective, sn, size, exec_us, busbw = record
+        context, _, collective, sn, size, exec_us, busbw, peer = record
         comm = self._members.get(context) or self._join(context)
         comm.records += 1
         piece = self._slice(at // _SLICE_US)
@@ -126,6 +128,8 @@ class LiveJob:
             mine[0] += 1
             mine[1] += exec_us
         if sn is None:
+            if peer is not None and len(comm.pairs) < _MOST_PAIRS:
+                comm.pairs.add((context.rank, peer))
             kind = piece.of_kind((comm.kind, collective, size))
             kind.ops += 1
             kind.exec_us += exec_us

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import slurm_node
 
+from lab.nccl_logs import Plan, write
+from perfmon.cli import main
 from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.pollers.registry import make_pollers
@@ -54,6 +57,27 @@ async def test_jobs_and_nodes(cluster: slurm_node.Cluster, monkeypatch: pytest.M
     assert told[Area.JOB, second].values["ended"] == 1.0
     cluster.run("scancel", first)
     cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
+
+
+def test_the_logs_of_a_job_are_found_and_described(
+    cluster: slurm_node.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
+    pytest.importorskip("matplotlib", reason="needs matplotlib (pip install 'perfmon-tui[plots]')")
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    job = cluster.run("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", TITLE)
+    slurm_node.wait_for(lambda: "RUNNING" in cluster.run("squeue", "-h", "-j", job, "-o", "%T"), cluster.folder)
+    write(tmp_path / "logs" / job, Plan(nodes=1, gpus=2, steps=2))
+    (tmp_path / "exporter.ini").write_text(f"[paths]\ndefault_log_root = {tmp_path}/logs\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["nccl", "--jobid", job, "--config", "exporter.ini"]) == 0
+    described = json.loads((tmp_path / f"{job}-insp" / "summary.json").read_text())["job"]
+    cluster.run("scancel", job)
+    assert (described["JobName"], described["Partition"], described["State"]) == (TITLE, "debug", "RUNNING")
+    assert (described["NodeList"], described["NNodes"]) == (cluster.host, "1")
+    assert described["User"].startswith("root(")
+    assert (tmp_path / f"{job}-insp" / "summary").is_dir()
+    assert main(["nccl", "--jobid", "999999", "--config", "exporter.ini"]) == 2
 
 
 async def test_a_controller_that_is_not_there_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

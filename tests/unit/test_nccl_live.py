@@ -75,6 +75,15 @@ def test_stages_of_a_pipeline_that_wait_for_each_other_accuse_no_one(tmp_path: P
     assert all(rank.own_lateness < 0.6 for rank in job.state(0.0).ranks if rank.share > 0.05)
 
 
+def test_a_slow_rank_in_a_pipeline_is_named_live(tmp_path: Path) -> None:
+    plan = Plan(nodes=4, gpus=2, steps=60, layers=1, compute_us=30_000, jitter=0.003, replicas=2, microbatches=3)
+    writer = write(tmp_path, replace(plan, faults=Faults(slow_rank=3, delay_us=30_000)))
+    wanted = [("nccl-slow-rank", f"rank 3 on {writer.hosts[1]} (pid {writer.pids[3]})")]
+    assert accused(fed(tmp_path)[1]) == wanted
+    with Job([tmp_path]) as job:
+        assert [(f.signature, f.identity["group"]) for f in job.analyze().findings] == wanted
+
+
 def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, PLAN)
     monkeypatch.setattr(live_module, "MOST_OPEN", 64)
