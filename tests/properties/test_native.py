@@ -15,6 +15,7 @@ from perfmon.core.model import MARK, SAME
 from perfmon.core.text import ESCAPES
 from perfmon.sources import blocks as accelerator
 from perfmon.sources.blocks import in_use, newlines
+from perfmon.sources.formats.compiled import CompiledPattern
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
 from perfmon.sources.scan.block_scanner import ScanResult
@@ -180,9 +181,19 @@ _ACCESS = st.sampled_from((
 ))  # fmt: skip
 
 
+_TAILS = st.sampled_from((
+    "", "", " request 17", " request 18", " 0.12s", " rt=0.12", " time=5", "time=5", " 'time': 5", " at 10:00:03",
+    ":00:03", " 1234567890", "567", ' "-" "curl/8"', " {", '"', "\r", "\rx", "\x1b[0m", " \x1b[0m x", " \x1b[31",
+    " é", " \u0661", "\x00", " [gen] batch.start inflight=1 target_batch=4", " \ufeff", " " + 400 * "x",
+    ' "POST /v1/completions HTTP/1.1" 503 x',
+))  # fmt: skip
+
+
 @compiled
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), max_size=40), st.lists(st.integers(0, 2000), max_size=3))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(_HEADS, _ACCESS, _TAILS).map("".join), max_size=40), st.lists(st.integers(0, 2000), max_size=3)
+)
 def test_lines_that_say_the_same_are_counted_alike(lines: list[str], cuts: list[int]) -> None:
     whole = "\n".join(lines).encode()
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
@@ -197,6 +208,30 @@ def test_the_first_lines_of_a_long_block_teach_how_the_others_are_read() -> None
     taught.prepare(data)
     assert len(taught.search.find(data, taught.headers.fast_clocks).hits) == 1
     assert repr(_values(fresh.scan(data))) == repr(_values(taught.scan(data)))
+
+
+@compiled
+def test_what_stands_behind_all_that_is_read_may_differ() -> None:
+    access = 'INFO:     10.0.0.4:39830 - "POST /v1/completions HTTP/1.1" 200 OK in {}ms\n'
+    data = "".join(access.format(n) for n in range(6000)).encode()
+    taught = Scanner(PACKS)
+    taught.prepare(data)
+    assert len(taught.search.find(data, taught.headers.fast_clocks).hits) == 1
+    (record,) = [one for one in taught.scan(data).records if one[0] >= 0]
+    assert record[5][-1] == (SAME, 5999, 5999)
+
+
+ENDED = [one for one in Scanner(PACKS).patterns if one.ends_by_blank and one.repeats]
+
+
+@given(
+    st.sampled_from(ENDED), st.lists(st.text(alphabet=" 0123456789.:-/|\"'()[]xP", max_size=12), min_size=2, max_size=2)
+)
+def test_nothing_behind_a_blank_behind_a_match_matters(pattern: CompiledPattern, tails: list[str]) -> None:
+    for sample in pattern.pattern.samples:
+        span = pattern.span(sample.text)
+        read = [] if span is None else [pattern.span(f"{sample.text[: span[1]]} {tail}") for tail in tails]
+        assert len(set(read)) <= 1
 
 
 @pytest.mark.parametrize("data", [b"", b"no newline", b"x" * 300_000, b"\n" * 300_000])
