@@ -203,8 +203,8 @@ def main() -> int:
             agreed = agreed and (found.agrees(expected) if found and expected else found is expected)
         peak = peak_tree_bytes(command)
     report(log, ours, theirs, peak)
-    told = f"count {found.count}, mean {found.mean:.1f} ms, max {found.max:.1f} ms" if found else "none"
-    print(f"queue_ms          {'agree' if agreed else 'DISAGREE'}: {told}")
+    result = f"count {found.count}, mean {found.mean:.1f} ms, max {found.max:.1f} ms" if found else "none"
+    print(f"queue_ms          {'agree' if agreed else 'DISAGREE'}: {result}")
     return 0 if agreed else 1
 
 

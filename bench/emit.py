@@ -24,8 +24,8 @@ def quiet(_: str) -> None:
 
 def update() -> None:
     """Both lines of a weight update's client."""
-    with emit.weights_update("http://10.0.0.5:8000", "/models/run/step_42") as told:
-        told.rpc_ms = 12.5
+    with emit.weights_update("http://10.0.0.5:8000", "/models/run/step_42") as result:
+        result.rpc_ms = 12.5
 
 
 def write() -> None:
@@ -36,8 +36,8 @@ def write() -> None:
 
 def batch() -> None:
     """Both lines of a batch of generations."""
-    with emit.generation_batch(96, 64) as told:
-        told.completions = 64
+    with emit.generation_batch(96, 64) as result:
+        result.completions = 64
 
 
 def rollout() -> None:
@@ -73,21 +73,21 @@ def line_us(call: Callable[[], object], lines: int, lines_a_call: int) -> float:
 
 def measure(lines: int) -> dict[tuple[str, str], float]:
     """Microseconds a line of every call and way, each once."""
-    told = {("logging.info", "in logging"): line_us(lambda: logging.info(TEXT), lines, 1)}
+    result = {("logging.info", "in logging"): line_us(lambda: logging.info(TEXT), lines, 1)}
     for name, call, lines_a_call in CALLS:
         emit.configure(quiet)
-        told[name, "own"] = line_us(call, lines, lines_a_call)
+        result[name, "own"] = line_us(call, lines, lines_a_call)
         emit.configure(quiet, json_lines=True)
-        told[name, "as JSON"] = line_us(call, lines, lines_a_call)
+        result[name, "as JSON"] = line_us(call, lines, lines_a_call)
         emit.configure()
-        told[name, "in logging"] = line_us(call, lines, lines_a_call)
-    told["monitor.produced", "own"] = line_us(emit.QueueMonitor(lambda: 1).produced, lines, 1)
-    told["monitor.putting", "own"] = line_us(_put, lines, 1)
+        result[name, "in logging"] = line_us(call, lines, lines_a_call)
+    result["monitor.produced", "own"] = line_us(emit.QueueMonitor(lambda: 1).produced, lines, 1)
+    result["monitor.putting", "own"] = line_us(_put, lines, 1)
     logger = logging.getLogger("perfmon.emit")
     logger.setLevel(logging.WARNING)
-    told["switched off", "own"] = line_us(rollout, lines, 1)
+    result["switched off", "own"] = line_us(rollout, lines, 1)
     logger.setLevel(logging.NOTSET)
-    return told
+    return result
 
 
 def main() -> None:
@@ -101,13 +101,13 @@ def main() -> None:
         logging.basicConfig(filename=Path(folder) / "run.log", format=form, level=logging.INFO)
         rounds = [measure(args.lines) for _ in range(args.rounds)]
         logging.shutdown()
-    least = {case: min(told[case] for told in rounds) for case in rounds[0]}
+    least = {case: min(result[case] for result in rounds) for case in rounds[0]}
     floor = least["logging.info", "in logging"]
     print(f"{'us a line':18}" + "".join(f"{way:>12}" for way in WAYS) + f"{'over logging.info':>20}")
     for name in dict.fromkeys(name for name, _ in least):
-        told = [f"{least[name, way]:12.2f}" if (name, way) in least else " " * 12 for way in WAYS]
+        result = [f"{least[name, way]:12.2f}" if (name, way) in least else " " * 12 for way in WAYS]
         whole = least.get((name, "in logging"))
-        print(f"{name:18}" + "".join(told) + ("" if whole is None else f"{whole / floor:20.2f}"))
+        print(f"{name:18}" + "".join(result) + ("" if whole is None else f"{whole / floor:20.2f}"))
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=2)
     parser.add_argument("--within", type=Path)
     parser.add_argument("--keep", action="store_true")
-    asked = parser.parse_args()
+    requests = parser.parse_args()
     with_it, without = list[float](), list[float]()
-    for pair in range(asked.pairs):
-        with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
+    for pair in range(requests.pairs):
+        with tempfile.TemporaryDirectory(prefix="lab-", dir=requests.within) as folder:
             plans = [
-                Plan(out=f"{folder}/{emit}", seed=pair, seconds=asked.seconds, emit=emit) for emit in (True, False)
+                Plan(out=f"{folder}/{emit}", seed=pair, seconds=requests.seconds, emit=emit) for emit in (True, False)
             ]
             run_together([Lab(plan) for plan in plans])
             with_it += _steps(plans[0])
@@ -43,9 +43,9 @@ def main() -> int:
     error = 100.0 * variance**0.5 / statistics.fmean(without)
     steps = min(len(with_it), len(without))
     print(f"a step takes {slowdown:+.2f} % (± {error:.2f} %) longer, {steps} steps each")
-    if asked.keep:
-        within = f" --within {asked.within}" if asked.within is not None else ""
-        command = f"python bench/emit_lab.py --seconds {asked.seconds:g} --pairs {asked.pairs}{within}"
+    if requests.keep:
+        within = f" --within {requests.within}" if requests.within is not None else ""
+        command = f"python bench/emit_lab.py --seconds {requests.seconds:g} --pairs {requests.pairs}{within}"
         told_of = {"command": command, "slowdown_pct": slowdown, "error_pct": error, "steps": steps}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "emit.json").write_text(json.dumps(told_of, indent=2) + "\n", "utf-8")

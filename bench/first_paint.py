@@ -87,9 +87,9 @@ def main() -> None:
     medians = {what: [statistics.median(at) for at in zip(*took, strict=True)] for what, took in walls.items()}
     floor = medians["an empty Textual app"][0]
     print(f"{runs} runs in turns, median, 200x50{'':13}  first frame     takes keys        first news")
-    for what, told in medians.items():
-        columns = "  ".join(f"{at:6.0f} ms {at / floor:5.2f}x" for at in told)
-        print(f"{what:<42} {'' if len(told) > 1 else ' ' * 18}{columns}")
+    for what, result in medians.items():
+        columns = "  ".join(f"{at:6.0f} ms {at / floor:5.2f}x" for at in result)
+        print(f"{what:<42} {'' if len(result) > 1 else ' ' * 18}{columns}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from functools import partial
 
 from perfmon.core.model import LOCAL, Block
 from perfmon.logbuffer.buffer import LogBuffer
-from perfmon.logbuffer.filters import EVERYTHING, Filter
+from perfmon.logbuffer.lines import EVERYTHING, Filter
 from perfmon.logbuffer.reader import View
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.clock import SourceClock

@@ -129,8 +129,8 @@ def step_events(rng: random.Random, step: int, begin: float) -> tuple[float, lis
         duration = rng.uniform(2.4, 3.8)
         events.append((now, f"[gen] batch.start inflight={inflight} target_batch=64"))
         now += duration
-        told = f"completions=64 dur_ms={1e3 * duration:.1f} inflight={inflight}"
-        events.append((now, f"[gen] batch.done {told}"))
+        result = f"completions=64 dur_ms={1e3 * duration:.1f} inflight={inflight}"
+        events.append((now, f"[gen] batch.done {result}"))
         batches += 1
     quality = f"trunc_pct={rng.uniform(1, 9):.1f} current_step={step} ckpt_step={step - 1} staleness=1"
     events.append((now, f"[rollout] {quality}"))
@@ -171,8 +171,8 @@ def seconds_of(begin: float, end: float, events: list[Event], rng: random.Random
         for _, message in events[here:at]:
             block += [dress(message).encode(), b"\n", pool.take(rng, share)]
         daytime = (BEGIN_S + second) % 86400
-        told = f"{daytime // 3600:02d}:{daytime // 60 % 60:02d}:{daytime % 60:02d}"
-        yield b"".join(block).replace(_CLOCK, told.encode())
+        result = f"{daytime // 3600:02d}:{daytime // 60 % 60:02d}:{daytime % 60:02d}"
+        yield b"".join(block).replace(_CLOCK, result.encode())
 
 
 def steps_of(rng: random.Random, events_of: StepEvents, filler_of: Filler) -> Iterator[bytes]:
@@ -192,13 +192,13 @@ def server_blocks(rng: random.Random) -> Iterator[bytes]:
     while True:
         yield pool.take(rng, rng.randrange(180, 260))
         second += 10
-        told = time.strftime("%m-%d %H:%M:%S", time.gmtime(BEGIN_S + second))
+        result = time.strftime("%m-%d %H:%M:%S", time.gmtime(BEGIN_S + second))
         usage = f"Running: {rng.randrange(40, 64)} reqs, Waiting: {rng.randrange(9)} reqs"
         rates = (
             f"prompt throughput: {9e3 * rng.random():.1f} tokens/s, Avg generation throughput: {5e3 * rng.random():.1f}"
         )
         cache = f"GPU KV cache usage: {90 * rng.random():.1f}%, Prefix cache hit rate: {60 * rng.random():.1f}%"
-        yield f"INFO {told} [loggers.py:116] Engine 000: Avg {rates} tokens/s, {usage}, {cache}\n".encode()
+        yield f"INFO {result} [loggers.py:116] Engine 000: Avg {rates} tokens/s, {usage}, {cache}\n".encode()
 
 
 def access_line(rng: random.Random) -> str:
@@ -216,8 +216,10 @@ def bar_blocks(rng: random.Random) -> Iterator[bytes]:
             at += 1
             spent += rng.uniform(1.1, 1.4)
             left = (total - at) * 1.25
-            told = f"{clock_face(spent)}<{clock_face(left)},  {rng.uniform(1.1, 1.4):.2f}s/it, loss={rng.random():.4f}"
-            frames.append(f"\rTraining: {100 * at // total:3d}%|{'▏':<10s}| {at}/{total} [{told}]")
+            result = (
+                f"{clock_face(spent)}<{clock_face(left)},  {rng.uniform(1.1, 1.4):.2f}s/it, loss={rng.random():.4f}"
+            )
+            frames.append(f"\rTraining: {100 * at // total:3d}%|{'▏':<10s}| {at}/{total} [{result}]")
         yield "".join(frames).encode() + b"\n"
 
 

@@ -65,6 +65,48 @@ def expected(kind: str, plan: Plan, writer: Writer) -> list[tuple[str, str]]:
     return [("nccl-slow-link", f"{comm.kind} communicator {comm.id} {comm.name}")]
 
 
+def pipeline_of(seed: int) -> Plan:
+    """A job of pipelines with a slow rank; a third of the jobs is healthy."""
+    pick = random.Random(seed)
+    replicas = pick.choice([1, 2])
+    nodes, gpus = pick.choice([2, 4]) * replicas, pick.choice([2, 4, 8])
+    faults = Faults(slow_rank=pick.randrange(nodes * gpus), delay_us=pick.uniform(300, 3000)) if seed % 3 else Faults()
+    return Plan(
+        nodes,
+        gpus,
+        steps=pick.randint(8, 14),
+        layers=pick.randint(2, 4),
+        seed=seed,
+        compute_us=pick.uniform(400, 2000),
+        jitter=pick.uniform(0.02, 0.1),
+        faults=faults,
+        replicas=replicas,
+        microbatches=pick.choice([2, 4, 8]),
+    )
+
+
+def analyzed(plan: Plan) -> tuple[Writer, JobAnalysis]:
+    """The analysis of a made-up job."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = write(Path(folder), plan)
+        with Job([Path(folder)]) as job:
+            return writer, job.analyze()
+
+
+def pipelines(first: int, seeds: int) -> None:
+    """Print how often a slow rank in a pipeline is named."""
+    slow = named = wrong = 0
+    for seed in range(first, first + seeds):
+        plan = pipeline_of(seed)
+        writer, found = analyzed(plan)
+        wanted = expected("slow-rank" if plan.faults.slow_rank is not None else "healthy", plan, writer)
+        accused = [(finding.signature, finding.identity["group"]) for finding in found.findings]
+        slow += bool(wanted)
+        named += bool(wanted) and accused == wanted
+        wrong += any(one not in wanted for one in accused)
+    print(f"pipelines: the slow rank is named in {named} of {slow} jobs, another rank or a link in {wrong} of {seeds}")
+
+
 def shares(found: JobAnalysis, rank: int) -> tuple[float, float]:
     """Share of caused wait of the slow rank, and the largest one of another."""
     own = sum(wait.share for wait in found.ranks if wait.seat.rank == rank)
@@ -76,14 +118,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--pipelines", type=int, default=60, help="jobs of pipelines, after the others")
     args = parser.parse_args()
     total, right, ranks_at_links, concentrated = Counter[str](), Counter[str](), 0, 0
     for seed in range(args.first, args.first + args.seeds):
         kind, plan = plan_of(seed)
-        with tempfile.TemporaryDirectory() as folder:
-            writer = write(Path(folder), plan)
-            with Job([Path(folder)]) as job:
-                found = job.analyze()
+        writer, found = analyzed(plan)
         accused = [(finding.signature, finding.identity["group"]) for finding in found.findings]
         wanted = expected(kind, plan, writer)
         total[kind] += 1
@@ -104,6 +144,7 @@ def main() -> None:
     print(f"all           {right.total():4} of {total.total():4} right ({right.total() / total.total():.1%})")
     print(f"slow rank has 80 % of caused wait or more and no other above 5 %: {concentrated} of {total['slow-rank']}")
     print(f"ranks accused where a link is slow: {ranks_at_links}")
+    pipelines(args.first, args.pipelines)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection
 from prometheus_client.parser import text_string_to_metric_families
 
 from perfmon.sources.pollers.engines import EngineValues, by_engine, load_mapping
-from perfmon.sources.pollers.metrics_endpoint import off_loop
-from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.metrics_page import off_loop, read_samples
 from perfmon.sources.pollers.ray.poller import NAMES, RayWaits
 
 HISTOGRAMS = (
@@ -99,7 +98,7 @@ async def held_ms(page: bytes, read: Callable[[bytes], object]) -> float:
 
 def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
     """The row of one page."""
-    told, text = read_samples(page, names).found, page.decode()
+    result, text = read_samples(page, names).found, page.decode()
     values, waits = EngineValues(load_mapping("vllm")), RayWaits()
 
     def read(data: bytes) -> object:
@@ -107,7 +106,7 @@ def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
 
     def work_out() -> object:
         now = time.monotonic()
-        return waits.take(told, now) if name == "ray" else values.take(by_engine(told, {}), now)
+        return waits.take(result, now) if name == "ray" else values.take(by_engine(result, {}), now)
 
     def client() -> object:
         return [list(family.samples) for family in text_string_to_metric_families(text)]
@@ -115,7 +114,7 @@ def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
     mine, theirs = least_ms(lambda: read(page), rounds), least_ms(client, 3)
     held = min(asyncio.run(held_ms(page, read)) for _ in range(rounds))
     return (
-        f"{name:6}{len(page) / 1e3:6.0f}{page.count(10) + 1:8}{mine:7.1f} ms{len(told):8}"
+        f"{name:6}{len(page) / 1e3:6.0f}{page.count(10) + 1:8}{mine:7.1f} ms{len(result):8}"
         f"{least_ms(work_out, rounds):9.1f} ms{held:8.1f} ms{theirs:7.0f} ms{mine / theirs:8.3f}"
     )
 

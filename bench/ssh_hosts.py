@@ -137,8 +137,10 @@ def main() -> int:
         sshd = Sshd(folder / "sshd")
         sshd.start()
         specs = prepared(sshd, folder, given.hosts, silent.getsockname()[1])
-        asked = () if given.no_polls else tuple(DEFAULT)
-        fleet = Fleet(specs, FleetOptions(config=(str(sshd.config),), known_hosts=(str(sshd.known),), requests=asked))
+        requests = () if given.no_polls else tuple(DEFAULT)
+        fleet = Fleet(
+            specs, FleetOptions(config=(str(sshd.config),), known_hosts=(str(sshd.known),), requests=requests)
+        )
         writing = Writing([Path(spec.path) for spec in specs[:-1]])
         try:
             began = time.monotonic()

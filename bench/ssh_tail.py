@@ -113,8 +113,8 @@ def remote_cost(sshd: Sshd, folder: Path, seconds: float, *, polls: bool = False
     logs = [folder / f"{name}.log" for name in ("trainer", "orchestrator", "inference")]
     for log in logs:
         log.touch()
-    asked = tuple(DEFAULT) if polls else ()
-    fleet = Fleet([RemoteSpec("", Address("box"), str(log)) for log in logs], replace(options(sshd), requests=asked))
+    requests = tuple(DEFAULT) if polls else ()
+    fleet = Fleet([RemoteSpec("", Address("box"), str(log)) for log in logs], replace(options(sshd), requests=requests))
     fleet.open()
     fleet.follow()
     assert sshd.process is not None

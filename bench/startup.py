@@ -29,11 +29,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=15)
     runs = parser.parse_args().runs
     floor = median_ms([sys.executable, "-c", "pass"], runs)
-    told = median_ms([sys.executable, "-m", "perfmon", "--help"], runs)
+    result = median_ms([sys.executable, "-m", "perfmon", "--help"], runs)
     print(f"command         python -m perfmon --help ({runs} runs, median)")
-    print(f"perfmon --help  {told:6.1f} ms")
+    print(f"perfmon --help  {result:6.1f} ms")
     print(f"python -c pass  {floor:6.1f} ms")
-    print(f"ratio           {told / floor:6.2f}")
+    print(f"ratio           {result / floor:6.2f}")
 
 
 if __name__ == "__main__":

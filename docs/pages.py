@@ -103,13 +103,13 @@ def _gives(pattern: Pattern) -> str:
         "progress": "progress in", "failure": "failure", "detail": "details of",
     }  # fmt: skip
     named = ("mark", "progress", "failure", "detail", "run")
-    said = [f"`{name}`" for name in _metrics(pattern)]
+    parts = [f"`{name}`" for name in _metrics(pattern)]
     for emit in pattern.emit:
         if emit.kind in ("span", "open", "close"):
-            said.append(f"span {emit.name}")
+            parts.append(f"span {emit.name}")
         elif emit.kind != "metric":
-            said.append(f"{other[emit.kind]} {emit.name if emit.kind in named else ''}".strip())
-    return ", ".join(dict.fromkeys(said))
+            parts.append(f"{other[emit.kind]} {emit.name if emit.kind in named else ''}".strip())
+    return ", ".join(dict.fromkeys(parts))
 
 
 def _pack(pack: Pack) -> Iterator[str]:
@@ -202,9 +202,9 @@ def _example(examples: Iterable[Example]) -> str:
     return f"Example ({cell(firing.name)}):\n\n{block(shown)}"
 
 
-def _confused(said: str, ids: frozenset[str]) -> str:
+def _confused(message: str, ids: frozenset[str]) -> str:
     """`id: how to tell it apart`, with a link where the id is on this page."""
-    other, _, how = said.partition(": ")
+    other, _, how = message.partition(": ")
     name = f"[`{other}`](#{other})" if other in ids else code(other)
     return f"- {name}: {cell(how)}" if how else f"- {name}"
 
@@ -220,7 +220,7 @@ def _signature(signature: Signature, ids: frozenset[str]) -> Iterator[str]:
     yield "Conditions\n\n" + "\n".join(wants)
     yield "Fix\n\n" + "\n".join(f"- {cell(line)}" for line in signature.advice)
     if signature.confused_with:
-        others = "\n".join(_confused(said, ids) for said in signature.confused_with)
+        others = "\n".join(_confused(message, ids) for message in signature.confused_with)
         yield f"Often confused with\n\n{others}"
     yield _example(signature.examples)
 

@@ -17,30 +17,30 @@ _BEGINS = 0.25
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the lab once; the exit status."""
-    asked = _parser().parse_args(argv)
-    said = (name.strip() for name in asked.fault.split(","))
-    names = tuple(dict.fromkeys(name for name in said if name and name != HEALTHY))
+    requests = _parser().parse_args(argv)
+    message = (name.strip() for name in requests.fault.split(","))
+    names = tuple(dict.fromkeys(name for name in message if name and name != HEALTHY))
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
         print(f"lab: {unknown[0]!r} is no fault; there are {', '.join(FAULTS)}", file=sys.stderr)
         return 2
-    begins = _BEGINS * asked.seconds if asked.begins is None else asked.begins
-    if names and begins >= asked.seconds:
+    begins = _BEGINS * requests.seconds if requests.begins is None else requests.begins
+    if names and begins >= requests.seconds:
         print(
-            f"lab: --begins {begins:g}: the run is over after {asked.seconds:g} s, no fault would begin",
+            f"lab: --begins {begins:g}: the run is over after {requests.seconds:g} s, no fault would begin",
             file=sys.stderr,
         )
         return 2
     plan = Plan(
-        out=str(asked.out),
-        seed=asked.seed,
-        seconds=asked.seconds,
+        out=str(requests.out),
+        seed=requests.seed,
+        seconds=requests.seconds,
         faults=names,
         begins_s=begins,
-        turns={"shared_admin": False} if asked.dedicated_admin else {},
-        emit=not asked.no_emit,
+        turns={"shared_admin": False} if requests.dedicated_admin else {},
+        emit=not requests.no_emit,
     )
-    return in_order(lambda: _run(plan, asked.out), f"; {asked.out} holds what there is")
+    return in_order(lambda: _run(plan, requests.out), f"; {requests.out} holds what there is")
 
 
 def _run(plan: Plan, out: Path) -> int:

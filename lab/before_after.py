@@ -29,8 +29,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.before_after", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=duration, default=90.0, help="how long each run takes (default: 90)")
     parser.add_argument("--out", type=Path, help="a folder for before/ and after/ (default: one that is not kept)")
-    asked = parser.parse_args(argv)
-    return in_order(lambda: _run(asked.out, asked.seconds))
+    requests = parser.parse_args(argv)
+    return in_order(lambda: _run(requests.out, requests.seconds))
 
 
 def _run(out: Path | None, seconds: float) -> int:

@@ -108,12 +108,12 @@ class Lab:
             self._start(POLLS_STREAMER, link.inside(self.pids["streamer"]))
 
     def _start(self, role: str, prefix: Sequence[str] = (), attempt: int = 0) -> None:
-        told = self.plan.folder / f"{role}.json"
-        replace(self.plan, attempt=attempt).write(told)
+        outcome = self.plan.folder / f"{role}.json"
+        replace(self.plan, attempt=attempt).write(outcome)
         log = self.plan.folder / "logs" / f"{role}.log"
         with log.open("ab") as out:
             running = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "lab.worker", role, str(told), str(os.getpid())],
+                [*prefix, sys.executable, "-m", "lab.worker", role, str(outcome), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -204,8 +204,8 @@ class Lab:
         journal.close()
 
     def _write_truth(self) -> None:
-        told = truth(self.plan, self.ended_s)
-        (self.plan.folder / "truth.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        outcome = truth(self.plan, self.ended_s)
+        (self.plan.folder / "truth.json").write_text(json.dumps(outcome, indent=2) + "\n", "utf-8")
 
 
 def run_together(labs: Sequence[Lab], at_once: int | None = None) -> None:

@@ -61,8 +61,8 @@ def _watch(asked: argparse.Namespace) -> int:
     for run in runs:
         print(run)
     if asked.keep:
-        kind = "" if asked.run == HEALTHY else f" --run {asked.run}"
-        command = f"python -m lab.healthy{kind} --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
+        option = "" if asked.run == HEALTHY else f" --run {asked.run}"
+        command = f"python -m lab.healthy{option} --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
         told = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{asked.run}.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")

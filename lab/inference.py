@@ -75,8 +75,8 @@ class Server:
                 return
 
     async def _generate(self, scope: Message, receive: Receive, send: Send) -> None:
-        asked = json.loads(await _body(receive))
-        sequence = Sequence(asked["prompt_tokens"], asked["wanted"], asked["max_tokens"])
+        requests = json.loads(await _body(receive))
+        sequence = Sequence(requests["prompt_tokens"], requests["wanted"], requests["max_tokens"])
         self.engine.add(sequence)
         gone = asyncio.create_task(_gone(receive, sequence))
         try:
@@ -86,10 +86,10 @@ class Server:
             while not sequence.over and not gone.done():
                 await sequence.news.wait()
                 sequence.news.clear()
-                told: dict[str, object] = {"tokens": round(sequence.made), "version": sequence.version}
+                result: dict[str, object] = {"tokens": round(sequence.made), "version": sequence.version}
                 if sequence.over:
-                    told["finish_reason"] = sequence.reason
-                await send({"type": "http.response.body", "body": _event(told), "more_body": not sequence.over})
+                    result["finish_reason"] = sequence.reason
+                await send({"type": "http.response.body", "body": _event(result), "more_body": not sequence.over})
         finally:
             gone.cancel()
             if not sequence.over:
@@ -97,9 +97,9 @@ class Server:
 
     async def _update(self, scope: Message, receive: Receive, send: Send) -> None:
         sent = next((float(value) for name, value in scope["headers"] if name == SENT.encode()), None)
-        asked = json.loads(await _body(receive))
-        weights = Path(asked["path"]) / "weights.bin"
-        step = _STEP.search(asked["path"])
+        requests = json.loads(await _body(receive))
+        weights = Path(requests["path"]) / "weights.bin"
+        step = _STEP.search(requests["path"])
         held_s = self._plan.knobs().front_end_s
         if held_s:
             time.sleep(held_s)  # noqa: ASYNC251 - that nothing else can run meanwhile is the point
@@ -123,14 +123,14 @@ class Server:
 
     async def _statistics(self) -> None:
         """Lines as vLLM prints them; none while nothing happens, as there."""
-        before, made, asked, idle = true_monotonic(), 0.0, 0, False
+        before, made, requests, idle = true_monotonic(), 0.0, 0, False
         counts = self.engine.counts
         while True:
             await asyncio.sleep(STATS_S)
             now = true_monotonic()
-            prompt_tps = (counts.prompt_tokens - asked) / (now - before)
+            prompt_tps = (counts.prompt_tokens - requests) / (now - before)
             generation_tps = (counts.generation_tokens - made) / (now - before)
-            before, made, asked = now, counts.generation_tokens, counts.prompt_tokens
+            before, made, requests = now, counts.generation_tokens, counts.prompt_tokens
             was_idle, idle = idle, prompt_tps == 0 and generation_tps == 0
             if not (idle and was_idle):
                 _LOG.info(
@@ -162,8 +162,8 @@ async def _gone(receive: Receive, sequence: Sequence) -> None:
     sequence.news.set()
 
 
-def _event(told: Mapping[str, object]) -> bytes:
-    return b"data: " + json.dumps(told).encode() + b"\n\n"
+def _event(result: Mapping[str, object]) -> bytes:
+    return b"data: " + json.dumps(result).encode() + b"\n\n"
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:
@@ -186,11 +186,11 @@ def exposition(engine: Engine) -> str:
         ("counter", "request_success_total", f'{{model_name="lab",engine="0",finished_reason="{reason}"}}', count)
         for reason, count in counts.finished.items()
     ]
-    told: list[str] = []
+    result: list[str] = []
     for kind, name, label, value in rows:
         head = f"# TYPE vllm:{name} {kind}"
-        told += [head] * (head not in told) + [f"vllm:{name}{label} {value}"]
-    return "\n".join(told) + "\n"
+        result += [head] * (head not in result) + [f"vllm:{name}{label} {value}"]
+    return "\n".join(result) + "\n"
 
 
 def serve(plan: Plan) -> None:

@@ -27,8 +27,8 @@ class Journal:
 
     def stretch(self, kind: str, start: float, end: float, **more: object) -> None:
         """Something lasted."""
-        told = {"kind": kind, "start": round(start, 4), "end": round(end, 4), **more}
-        self._file.write(json.dumps(told) + "\n")
+        result = {"kind": kind, "start": round(start, 4), "end": round(end, 4), **more}
+        self._file.write(json.dumps(result) + "\n")
 
     @contextmanager
     def during(self, kind: str, **more: object) -> Iterator[None]:

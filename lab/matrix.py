@@ -149,14 +149,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="run the lab anew")
     parser.add_argument("--at-once", type=how_many, default=2, help="runs at once while recording (default: 2)")
     parser.add_argument("--folder", type=Path, default=RECORDED, help="where the runs are kept")
-    asked = parser.parse_args(argv)
-    unknown = [name for name in asked.names if name not in {case.name for case in CASES}]
+    requests = parser.parse_args(argv)
+    unknown = [name for name in requests.names if name not in {case.name for case in CASES}]
     if unknown:
         parser.error(f"{unknown[0]!r} is no run; there are {', '.join(case.name for case in CASES)}")
-    cases = [case for case in CASES if not asked.names or case.name in asked.names]
-    if asked.record and (status := in_order(lambda: record(cases, asked.folder, asked.at_once))):
+    cases = [case for case in CASES if not requests.names or case.name in requests.names]
+    if requests.record and (status := in_order(lambda: record(cases, requests.folder, requests.at_once))):
         return status
-    return _judge(cases, asked.folder)
+    return _judge(cases, requests.folder)
 
 
 def _judge(cases: Sequence[Case], folder: Path) -> int:

@@ -78,6 +78,8 @@ class Plan:
     faults: Faults = Faults()
     lost_records: float = 0.0
     """Share of records that are missing."""
+    replicas: int = 1
+    """Copies of the model, each on its own nodes, in order."""
     microbatches: int = 0
     """Activations of a step that each node sends to the next, as pipeline stages do, and gradients that come back."""
 
@@ -106,8 +108,10 @@ class Writer:
         for node in range(plan.nodes):
             yield Comm(name(), "tensor", range(node * plan.gpus, (node + 1) * plan.gpus), 1, 350.0, 15.0)
         if plan.nodes > 1:
-            for gpu in range(plan.gpus):
-                yield Comm(name(), "data", range(gpu, plan.nodes * plan.gpus, plan.gpus), plan.nodes, 46.0, 30.0)
+            apart = plan.gpus if plan.replicas == 1 else plan.nodes // plan.replicas * plan.gpus
+            for first in range(apart):
+                ranks = range(first, plan.nodes * plan.gpus, apart)
+                yield Comm(name(), "data", ranks, len(ranks), 46.0, 30.0)
             yield Comm(name(), "world", range(plan.nodes * plan.gpus), plan.nodes, 300.0, 50.0)
 
     def run(self) -> None:
@@ -120,9 +124,11 @@ class Writer:
                 self._all("tensor", "AllGather", 8 * MIB, faults)
                 self._compute(faults)
                 self._all("tensor", "ReduceScatter", 8 * MIB, faults)
+            stages = plan.nodes // plan.replicas
             for _ in range(plan.microbatches):
-                self._stages(range(1, plan.nodes), -1, faults)
-                self._stages(range(plan.nodes - 2, -1, -1), 1, faults)
+                for first in range(0, plan.nodes, stages):
+                    self._stages(range(first + 1, first + stages), -1, faults)
+                    self._stages(range(first + stages - 2, first - 1, -1), 1, faults)
             self._all("data", "ReduceScatter", 24 * MIB, faults)
             self._all("data", "AllReduce", 64 * MIB, faults)
             self._all("world", "AllReduce", 32 << 10, faults)

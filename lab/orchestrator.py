@@ -170,20 +170,20 @@ class Orchestrator:
 
     async def _ask(self, wanted: int, most: int, step: int) -> Rollout | None:
         """One generation, read to its end; None where the server broke off."""
-        asked = {"prompt_tokens": _PROMPT, "wanted": wanted, "max_tokens": most}
+        requests = {"prompt_tokens": _PROMPT, "wanted": wanted, "max_tokens": most}
         last, began = "", self._journal.now()
         try:
             client = await self._pool()
-            async with client.stream("POST", f"{self._plan.url}/v1/completions", json=asked) as answer:
+            async with client.stream("POST", f"{self._plan.url}/v1/completions", json=requests) as answer:
                 async for line in answer.aiter_lines():
                     last = line or last
         except httpx.HTTPError as error:
             logger.warning(f"Rollout failed: {type(error).__name__}")
             await asyncio.sleep(1.0)
             return None
-        told = json.loads(last.removeprefix("data: "))
+        result = json.loads(last.removeprefix("data: "))
         took = self._journal.now() - began
-        return Rollout(told["version"], told.get("finish_reason") == "length", step, took)
+        return Rollout(result["version"], result.get("finish_reason") == "length", step, took)
 
     async def _rewarded(self, rollout: Rollout) -> Rollout:
         """After its reward, for which nothing is asked of the engine."""
@@ -336,8 +336,8 @@ class Orchestrator:
                 await asyncio.gather(*tuple(self._active))
                 logger.info(f"Starting evals in aime24 ({_EVAL_ROLLOUTS} total rollouts)")
                 began = self._journal.now()
-                asked = (self._ask(_EVAL_TOKENS, 2 * _EVAL_TOKENS, step) for _ in range(_EVAL_ROLLOUTS))
-                await asyncio.gather(*asked)
+                requests = (self._ask(_EVAL_TOKENS, 2 * _EVAL_TOKENS, step) for _ in range(_EVAL_ROLLOUTS))
+                await asyncio.gather(*requests)
                 took = self._journal.now() - began
                 logger.success(
                     f"Evaluated aime24 (Step {step}) | Policy v{self.policy} | {took:6.1f}s | Reward 0.3310 | "
@@ -349,11 +349,11 @@ class Orchestrator:
     def _hang(self, seconds: float) -> None:
         """Everything in this process stands still, until it is told to end."""
         self._hung = True
-        told: list[int] = []
-        kept = {number: signal.signal(number, lambda number, _: told.append(number)) for number in _ENDS}
+        result: list[int] = []
+        kept = {number: signal.signal(number, lambda number, _: result.append(number)) for number in _ENDS}
         with self._journal.during("hang"):
             until = self._journal.now() + seconds
-            while not told and self._journal.now() < until:
+            while not result and self._journal.now() < until:
                 time.sleep(_LOOK_S)
         for number, handler in kept.items():
             signal.signal(number, handler)

@@ -67,5 +67,5 @@ class Plan:
     @classmethod
     def read(cls, path: Path) -> Plan:
         """In a process."""
-        told = json.loads(path.read_text("utf-8"))
-        return cls(**{**told, "faults": tuple(told["faults"])})
+        result = json.loads(path.read_text("utf-8"))
+        return cls(**{**result, "faults": tuple(result["faults"])})

@@ -32,16 +32,16 @@ class Recorded:
     def of_folder(cls, folder: Path) -> Recorded:
         """What `python -m lab` left; raises OSError."""
         logs = {path.name: path.read_bytes() for path in sorted((folder / "logs").iterdir())}
-        told = (json.loads(line) for line in (folder / "arrivals.jsonl").read_text("utf-8").splitlines())
+        result = (json.loads(line) for line in (folder / "arrivals.jsonl").read_text("utf-8").splitlines())
         truth = json.loads((folder / "truth.json").read_text("utf-8"))
-        return cls(logs, tuple(Arrival(*row) for row in told), truth)
+        return cls(logs, tuple(Arrival(*row) for row in result), truth)
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
         """One small file, as `write` makes it."""
-        told = json.loads(gzip.decompress(path.read_bytes()))
-        logs = {name: text.encode("latin-1") for name, text in told["logs"].items()}
-        return cls(logs, tuple(Arrival(*row) for row in told["arrivals"]), told["truth"])
+        result = json.loads(gzip.decompress(path.read_bytes()))
+        logs = {name: text.encode("latin-1") for name, text in result["logs"].items()}
+        return cls(logs, tuple(Arrival(*row) for row in result["arrivals"]), result["truth"])
 
     def without(self, path: Path) -> Recorded:
         """With a path of this machine, which tracebacks hold, replaced by one of the same length."""
@@ -51,9 +51,9 @@ class Recorded:
 
     def write(self, path: Path) -> None:
         """The same run gives the same bytes."""
-        told = {
+        result = {
             "truth": dict(self.truth),
             "arrivals": [[arrival.at_s, arrival.log, arrival.size] for arrival in self.arrivals],
             "logs": {name: data.decode("latin-1") for name, data in self.logs.items()},
         }
-        path.write_bytes(gzip.compress(json.dumps(told).encode(), mtime=0))
+        path.write_bytes(gzip.compress(json.dumps(result).encode(), mtime=0))

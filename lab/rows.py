@@ -12,7 +12,7 @@ _FILE = "metrics.jsonl"
 
 def add_row(folder: Path, step: int, figures: Mapping[str, float]) -> None:
     """Appends a row to the file of the run in `folder`."""
-    told = {name: round(value, 4) for name, value in figures.items()}
-    row = json.dumps({"step": step, "time": round(time.time(), 3), **told})
+    result = {name: round(value, 4) for name, value in figures.items()}
+    row = json.dumps({"step": step, "time": round(time.time(), 3), **result})
     with (folder / "logs" / _FILE).open("a", encoding="utf-8") as file:
         file.write(f"{row}\n")

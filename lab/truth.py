@@ -82,8 +82,8 @@ def read_journal(folder: Path) -> dict[str, list[Stretch]]:
     held: dict[str, list[Stretch]] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf-8").splitlines():
-            told = json.loads(line)
-            held.setdefault(told["kind"], []).append((told["start"], told["end"]))
+            result = json.loads(line)
+            held.setdefault(result["kind"], []).append((result["start"], result["end"]))
     for stretches in held.values():
         stretches.sort()
     return held

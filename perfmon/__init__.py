@@ -1,4 +1,4 @@
-"""perfmon: says where the time of an ML run goes, with proof.
+"""perfmon: shows where the time of an ML run goes, with proof.
 
 The Python API, for notebooks and CI; docs/python.md has examples:
 
@@ -41,11 +41,11 @@ def analyze(
 
     `paths` are files, folders, globs or archives. `since` and `until` limit what is judged: `30m` (before the
     end of the logs), `14:05:00` or `2026-03-02 14:05`. `config` is a file of settings; None reads the user's own, if
-    there is one. `jobs` is the number of processes that scan a large file; a script that asks for more than one needs
+    there is one. `jobs` is the number of processes that scan a large file; a script that uses more than one needs
     an `if __name__ == "__main__":` guard.
 
     Raises `perfmon.core.errors.PerfmonError` with one clear line where a path, a time or a data file is wrong. A log
-    that is damaged or not understood is no error: `diagnosis.run.sources` says so of each log.
+    that is damaged or not understood is no error: `diagnosis.run.sources` states it for each log.
     """
     import gc
     from os import fspath
@@ -76,6 +76,6 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def to_markdown(diagnosis: Diagnosis) -> str:
     """The report that `perfmon analyze -o FOLDER` writes as `SUMMARY.md`."""
-    from perfmon.reports import render_markdown
+    from perfmon.reports import render_page
 
-    return render_markdown(diagnosis)
+    return render_page(diagnosis, resolved=True)

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 
 
-def lazy_face(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package: `modules` has the names that each of its modules offers.
+def lazy_face(package: str) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package; the imports under `TYPE_CHECKING` in its source list its names.
 
-    A module is imported when the first of its names is used. Type checkers read the imports under `TYPE_CHECKING`, of
-    the same names: a test compares the two. `__all__` is set here.
+    So names are listed once, for type checkers and at run time. A module is imported when the first of its names is
+    used.
     """
-    homes = {name: module for module, names in modules.items() for name in names.split(",")}
-    sys.modules[package].__all__ = sorted(homes)  # type: ignore[attr-defined]
+
+    @cache
+    def homes() -> dict[str, str]:
+        """Return the module of every name."""
+        found: dict[str, str] = {}
+        module = ""
+        with open(sys.modules[package].__file__ or "", encoding="utf-8") as source:
+            lines = source.read().partition("if TYPE_CHECKING:\n")[2].partition("\n__getattr__")[0].splitlines()
+        for line in lines:
+            names = line.partition("#")[0].strip()
+            if names.startswith("from "):
+                module, _, names = names.removeprefix("from ").partition(" import ")
+            found.update((name.split()[0], module) for name in names.strip("()").split(",") if name.strip())
+        return found
 
     def load(name: str) -> object:
-        if name not in homes:
+        if name == "__all__":
+            value: object = sorted(homes())
+        elif name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        else:
+            value = getattr(importlib.import_module(homes()[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -16,7 +16,7 @@ file next to a trainer are the same. Its lines:
     [rollout] trunc_pct=2.3 current_step=10 ckpt_step=9 staleness=1
     rollouts utilization: 12.5% (25 items) empty=40.0% produced=120 consumed=118 put_wait=0.0% get_wait=62.5%
 
-Lines go to the logger `perfmon.emit`, at level INFO, or wherever `configure` says. Times are of the monotonic clock.
+Lines go to the logger `perfmon.emit`, at level INFO, or as `configure` defines. Times are of the monotonic clock.
 Errors here never reach the training: nothing raises, a value that cannot be formatted is left out, a line that cannot
 be written is counted (`lost`). Everything may be used from any thread, task or forked process. Timers work with `with`
 and with `async with`, one block of code at a time for each object; an exception inside it passes through, and the line
@@ -404,7 +404,7 @@ class weights_update(_Timed):
 
 
 class reload_weights(weights_update):
-    """As `weights_update`, for going back to weights that the server has: its lines say `op=reload_weights`."""
+    """As `weights_update`, for going back to weights that the server has: its lines contain `op=reload_weights`."""
 
     _op = "reload_weights"
 
@@ -515,8 +515,8 @@ _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 class FirstByteMiddleware:
     """ASGI middleware that logs `server.recv` when a request for one of `paths` arrives, before the app sees it.
 
-    What passes through is not read, held or changed, but that the answer to a request says how long `rpc` took when it
-    had ended before the answer began (`RPC_HEADER`). Other paths, and whatever else a server says, pass untouched.
+    What passes through is not read, held or changed, but that the answer to a request states how long `rpc` took when
+    it had ended before the answer began (`RPC_HEADER`). Other paths, and whatever else a server sends, pass untouched.
     """
 
     def __init__(

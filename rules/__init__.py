@@ -18,32 +18,11 @@ if TYPE_CHECKING:
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
     from .run_view import bands_of, logs_of, tells_of
-    from .runs import Boundary
+    from .runs import Boundary, last_run_line
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap
-    from .stalls import overdue_s
+    from .stalls import overdue_s, waiting_lines
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "activity": "is_past_clock,parallel_counters,steps_covered",
-        "bands": "Band,Bands,CALIBRATED,DEFAULT_ASYNC_LEVEL,HIGHER,LEARNED,LOWER,load_bands",
-        "death": "CAUSE_WORDS",
-        "describe": "explain",
-        "engine": "find",
-        "lifecycle": "Found,Hypothesis,Occurrence,share_critical",
-        "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
-        "open_spans": "Route,left_open,route",
-        "run_boundaries": "set_forward",
-        "run_facts": "View,component_states",
-        "run_view": "bands_of,logs_of,tells_of",
-        "runs": "Boundary",
-        "sentences": "fill",
-        "signatures": "Example,Signature,load_signature,load_signatures",
-        "silence": "announced_shutdown,usual_gap",
-        "stalls": "overdue_s",
-        "tracks": "EMPTY,Item,SPAN_METRICS,START_SPANS,Track,UPDATE,UPDATE_METRICS,update_values",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from operator import sub
 from typing import TYPE_CHECKING
 
 from perfmon.core import Window, median
@@ -32,6 +33,8 @@ PHASE_KINDS = frozenset(
 LEAST_STALL_S = 30.0
 _STEPS, _PAUSES = 3.0, 2.0
 """Times the median interval, and the second-longest of the others, that a run stands still at least in a stall."""
+_EARLY_STALL_S, _EARLY = 300.0, 10.0
+"""After three steps alone: their rhythm is hardly known, but a hang in the next one is frequent."""
 REMEMBERED = 256
 """Intervals on either side that define what is usual."""
 FEW = 4
@@ -110,19 +113,12 @@ def activity_of(view: RunView) -> Activity:
 
 def _all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
-        shift = view.shift(held.source)
-        rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
-        if any(after[0] < before[0] for before, after in pairwise(rows)):
-            rows.sort()
-        yield Track(
-            held.kind,
-            held.source,
-            [row[0] + shift for row in rows],
-            [row[1] for row in rows],
-            [row[2] for row in rows],
-            held.resolution_s,
-            count=held.count,
-        )
+        times, lines = held.times.tolist(), held.lines.tolist()
+        shift, work = view.shift(held.source), list(map(sub, lines, held.live))
+        if times != sorted(times):
+            times, work, lines = map(list, zip(*sorted(zip(times, work, lines, strict=True)), strict=True))
+        times = [time + shift for time in times] if shift else times
+        yield Track(held.kind, held.source, times, work, lines, held.resolution_s, count=held.count)
     by_source: dict[int, list[tuple[float, int]]] = {}
     for update in view.spans(UPDATE):
         if update.span is not None and update.refs:
@@ -139,6 +135,8 @@ class Rhythm:
 
     usual_s: float
     limit_s: float
+    is_early: bool = False
+    """Of three steps alone."""
 
 
 def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
@@ -151,12 +149,15 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
         intervals = _intervals(track, start, end)
-        if len(intervals) < FEW - 1:
+        if len(intervals) < FEW - 1 and not (track.is_step and len(intervals) == FEW - 2):
             continue
         ordered = sorted(intervals)
         usual = max(median(ordered), track.resolution_s)
         limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
-        found.append((track.is_step, Rhythm(usual, limit)))
+        is_early = len(intervals) < FEW - 1
+        if is_early:
+            limit = max(_EARLY_STALL_S, _EARLY * ordered[-1])
+        found.append((track.is_step, Rhythm(usual, limit, is_early)))
     steps = [rhythm for is_step, rhythm in found if is_step]
     return min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
 

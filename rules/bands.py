@@ -16,6 +16,7 @@ _KEYS = (
     "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
     "plausible_from",
 )  # fmt: skip
+_NO_VALUE = (inf, -inf)
 CALIBRATED, LEARNED = "calibrated from", "learned from"
 """Prefixes of the origins of limits from a healthy run, and from the healthy start of the run itself."""
 
@@ -46,6 +47,13 @@ class Band:
         if value > critical:
             return 2
         return 0 if value < good or (self.good_is_inclusive and value == good) else 1
+
+    @property
+    def good_values(self) -> tuple[float, float]:
+        """The least and the largest value of level 0."""
+        if self.higher_is_worse:
+            return -inf, self.good if self.good_is_inclusive else nextafter(self.good, -inf)
+        return self.good if self.good_is_inclusive else nextafter(self.good, inf), inf
 
     def levels(self, values: Iterable[float]) -> bytes:
         """Of each value one more than its level, and 0 for NaN."""
@@ -123,13 +131,14 @@ class Bands:
 
         Values of metrics without a band are not kept; relative bands keep everything, their level is not known yet.
         """
+        good = {metric: band.good_values for metric, band in self.table.items() if not band.relative_to}
         table = self.table
 
         def keep(metric: str, value: float) -> bool:
-            band = table.get(metric)
-            if band is None:
+            if metric not in table:
                 return value >= 0.5 and metric.startswith("span:")
-            return bool(band.relative_to) or band.level(value) > 0
+            low, high = good.get(metric, _NO_VALUE)
+            return not low <= value <= high
 
         return keep
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 256
 """Of the newest: a run may be monitored for days."""
+_MANY_STEPS = 10
+"""Steps between two lines from which on their values are means of many."""
 Occasion = tuple[float, float, Sequence[tuple[Ref, str]], str | None]
 """Start and end of a span or mark, its lines, and its server; None where the line names none."""
 
@@ -125,25 +127,25 @@ def _trains(view: View) -> bool:
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = _with_values(view.spans(kind), signature)
-    judged = Judged(total=len(items))
-    names, streams = signature.identity, judged.streams
     floors = [(name, *floor) for name, floor in _floors(signature, view).items()]
-    for item in items:
+    judged = Judged([item for item in items if _is_above(item, floors)] if floors else items, len(items))
+    names, streams = signature.identity, judged.streams
+    for item in items if judged.items else ():  # else nobody needs to know which items follow one another
         fields = item.fields
         item.stream = key = "/".join([str(fields.get(name, "")) for name in names]) if names else ""
         stream = streams.get(key)
         if stream is None:
             stream = streams[key] = Stream()
         item.at = stream.add(item.end)
-        values = item.values
-        for name, floor, missing in floors:
-            if values.get(name, missing) > floor:
-                break
-        else:
-            if floors:
-                continue
-        judged.items.append(item)
     return judged
+
+
+def _is_above(item: Item, floors: Sequence[tuple[str, float, float]]) -> bool:
+    values = item.values
+    for name, floor, missing in floors:  # noqa: SIM110 - for every item: a generator takes three times as long
+        if values.get(name, missing) > floor:
+            return True
+    return False
 
 
 def _floors(signature: Signature, view: View) -> dict[str, tuple[float, float]]:
@@ -178,11 +180,10 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     judged = Judged(total=len(track))
     barren: dict[object, bool] = {}
     floors: dict[object, float] = {}
-    skip, every_s = signature.skip_first, signature.every_s
+    every_s, skips = signature.every_s, dict[int, int]()
     floor, _ = _floors(signature, view).get(name, (-inf, inf))
     beats: dict[object, float] = {}
-    for index, (time, value) in enumerate(zip(track.times, track.values, strict=True)):
-        key = (track.source(index), track.group(index))
+    for index, (key, time, value) in enumerate(zip(track.keys, track.times, track.values, strict=True)):
         if every_s:
             beat = time // every_s
             if beats.get(key) == beat:
@@ -190,7 +191,9 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
                 continue
             beats[key] = beat
         at = judged.stream(key).add(time)
-        if at + track.earlier.get(key, 0) < skip:
+        if key[0] not in skips:
+            skips[key[0]] = _skipped(signature.skip_first, key[0], view)
+        if at + track.earlier.get(key, 0) < skips[key[0]]:
             floors[key] = time
             judged.total -= 1
             continue
@@ -202,6 +205,16 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             item.floor = since if since < time else -inf  # without a clock all have one time: none lies behind another
             judged.items.append(item)
     return judged
+
+
+def _skipped(first: int, source: int, view: View) -> int:
+    """Samples of a log that are left out for its first steps: one alone where each is the mean of many steps."""
+    if first <= 1:
+        return first
+    columns = (column for track in view.steps.values() for key, column in track.streams.items() if key[0] == source)
+    rises = [after - before for column in columns for before, after in pairwise(column.values[:_LOOKED_AT])]
+    rises = [rise for rise in rises if rise > 0]
+    return 1 if rises and median(rises) >= _MANY_STEPS else first
 
 
 def _barren(name: str, source: int, group: str, signature: Signature, view: View) -> bool:

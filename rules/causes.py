@@ -34,7 +34,7 @@ def claims(found: Found, view: View) -> list[Window]:
         return []
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
-        spans = [_spans_of(lost.spans, item, view) for item in items]
+        spans = [_spans_of(lost.spans, item, view, item.values.keys().isdisjoint(lost.share)) for item in items]
         without_span = [
             item
             for item, held in zip(items, spans, strict=True)
@@ -71,9 +71,14 @@ def extent(item: Item, view: View) -> Window:
     return (_before(_track(item, view), item, view), item.end)
 
 
-def _spans_of(kind: str, item: Item, view: View) -> list[Item]:
-    """The spans that the item's own lines report, else those that share its time, or that which a sample is about."""
+def _spans_of(kind: str, item: Item, view: View, others: bool) -> list[Item]:
+    """The spans that the item's own lines report, else those that share its time, or that which a sample is about.
+
+    Without `others` only its own: it has a share of time that it is about.
+    """
     own = [span for span in (view.span_at_line(kind, ref) for ref, _ in item.refs) if span is not None]
+    if not others:
+        return own
     own = own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
     if own or item.end > item.start or not item.values:
         return own
@@ -177,7 +182,7 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
     longest = inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
     while back:
         at -= 1
-        while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+        while at >= 0 and track.keys[at] != (item.source, item.group):
             at -= 1
         if at < 0:
             cut = track.earlier.get((item.source, item.group), 0) > 0  # it is before the window
@@ -206,8 +211,8 @@ def _until(kind: str, track: Track, item: Item, view: View) -> float:
     ends = [span.end for span in view.overlapping(kind, item.end - _EDGE_S, item.end + _EDGE_S)] if kind else []
     end = min(ends, default=item.end)
     first, stop = track.between(item.end + _EDGE_S, end - _EDGE_S)
-    more = ((track.source(at), track.group(at)) == (item.source, item.group) for at in range(first, stop))
-    return item.end if any(more) else max(item.end, end)
+    more = (item.source, item.group) in track.keys[first:stop]
+    return item.end if more else max(item.end, end)
 
 
 def _part(lost: Lost, item: Item, view: View) -> float:

@@ -110,7 +110,7 @@ class Death:
                 fields["host"] = fields[name]
         if "total" in fields:  # of memory: the slot of that name counts occurrences
             fields["capacity"] = fields.pop("total")
-        message = str(fields.get("message", "")) or self.cause.text
+        message = str(fields.get("message", "") or fields.get("type", "")) or self.cause.text
         message = message.strip()
         fields["message"] = _shortened(message)
         if message == fields.get("type"):  # an exception without a text

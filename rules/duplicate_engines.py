@@ -73,8 +73,7 @@ class DuplicateEngines:
     def _kept(self, track: Track) -> Iterator[_Row]:
         polled = track.streams
         least = _MEASURES.get(track.metric, 0.0)
-        for at in range(len(track)):
-            place, time = (track.source(at), track.group(at)), track.times[at]
+        for at, (place, time) in enumerate(zip(track.keys, track.times, strict=True)):
             name, twin = self.named.get(place, place[1]), self.polled.get(place)
             if twin is None or twin[0] not in polled or not twin[1] - _NEAR_S <= time <= twin[2] + _NEAR_S:
                 yield at, name, self.logs.get(place, place[0])
@@ -214,7 +213,6 @@ def _picked(track: Track, rows: Sequence[_Row]) -> Track:
         [track.times[at] for at, _, _ in rows],
         [track.values[at] for at, _, _ in rows],
         lambda at: track.ref(rows[at][0]),
-        lambda at: rows[at][1],
-        lambda at: rows[at][2],
+        [(source, name) for _, name, source in rows],
         track.earlier,
     )

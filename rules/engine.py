@@ -96,7 +96,8 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Containe
         refuted = _most(one.refuted for one in judged[-_NOW:])
         alike = [one for one in judged if (one.proven if often else one.refuted == refuted and not one.proven)]
         finding.hypotheses.append((alike or judged)[-1])
-        if finding.counts and often and signature.id not in known:
+        own = any(subject.kind != "finding" for subject in signature.subjects)  # it finds its time itself
+        if finding.counts and often and not own and signature.id not in known:
             causes.append(_explaining(signature, finding, kept, view))
     finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
     return causes

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from perfmon.store import SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
+from .alike_starts import banner
 from .death import Death
-from .first_cause import death_of, first_of, goes_on_elsewhere
-from .runs import Boundary, banner, boundaries, last_run_line, run_began, under_way, work_of
+from .first_cause import BAR_OF_RUN_S, death_of, first_of, goes_on_elsewhere
+from .runs import Boundary, boundaries, last_run_line, run_began, under_way, work_of
 from .silence import RUN_OVER
 from .tracks import START_KINDS
 
@@ -89,14 +90,16 @@ def death_of_run(view: RunView) -> Death | None:
 
 _LAST_LINES = 200
 """Lines that may follow a counter that reached its total: metrics, a summary, a save."""
-_AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation"))
+_AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation", "batches"))
 """Progress of a run whose work is done: it saves, and evaluates once more."""
 _OFTEN = 2
 """Times that work followed the words of an end: the next ones are none."""
-_BARS, _BAR_OF_RUN_S = ("step", "items", "epochs", "episodes"), 60.0
-"""Kinds of bars that a run may consist of, and how long one lasts at least: those of a start are over sooner."""
+_BARS = ("step", "items", "epochs", "episodes")
+"""Kinds of bars that a run may consist of."""
 _CUT_SHORT = "cut_short"
 """The field of an end in the middle of an epoch."""
+_PART = re.compile(r"(?<![\d.])\d\d?%(?:\||[ \t]+(?:[━╸─|]|\d+/\d))")
+"""A bar within an epoch that is not full."""
 _EPOCH = re.compile(r"(?i)(?<![\"'])\bepoch\W{0,3}(\d+)(?![.\d])(?:\s?/\s?(\d+))?")
 
 
@@ -178,7 +181,7 @@ def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> f
     if view.present is not None or not bars:
         return None
     longest = max(bars, key=lambda one: one.elapsed_s or 0.0)
-    is_brief = (longest.elapsed_s or 0.0) < _BAR_OF_RUN_S
+    is_brief = (longest.elapsed_s or 0.0) < BAR_OF_RUN_S
     if is_brief or not is_full(longest, begun) or id(longest) in view.fact(inner_of):
         return None
     epochs = [one for one in counters if one.kind == "epochs" and one.total and one.amount < one.total - 1]
@@ -205,6 +208,7 @@ def _last_epoch_at(state: SourceState, lines: tuple[int, int], begun: int, view:
         and counter.total and counter.restarts <= begun
         and counter.amount >= (counter.total if counter.began_at else counter.total - 1)  # they may count from 0
         and since <= counter.line == last and state.lines - counter.line <= _LAST_LINES
+        and not _PART.search(counter.text)
     ]  # fmt: skip
     for counter in full:
         losses = [
@@ -244,4 +248,4 @@ def is_full(counter: WorkCounter, begun: int = 0) -> bool:
 def over_at(view: RunView) -> float | None:
     """The time at which the run failed or ended; None where it continues."""
     death = view.fact(death_of_run)
-    return finished_at(view) if death is None else death.time
+    return view.fact(finished_at) if death is None else death.time

@@ -20,7 +20,7 @@ from perfmon.store import Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .activity import activity_of, rhythm_at
 from .death import Death, kind_of_failure, name_ranks, same_failure
-from .runs import WEAK, boundaries, last_run_line, refused_launches, run_began, work_of
+from .runs import READY, WEAK, boundaries, last_run_line, refused_launches, run_began, work_of
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -42,10 +42,14 @@ _SURVIVED = 3
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 """Lines of progress after the last words of an end that refute it: few before an exception with a traceback, as a
 shutdown prints tracebacks, too, but does no work; many before any other failure."""
+BAR_OF_RUN_S = 60.0
+"""Seconds that a bar over a run lasts at least: those of a start, or of a part, are over sooner."""
 _UNDER_WAY = 2
 """Steps that may still end when a watchdog has given up its process."""
 _GRACE_S = 150.0
 """A process that a scheduler stops may continue so long: Slurm and Kubernetes give 30 s, clouds 120 s."""
+_OF_A_REQUEST = frozenset(("exception", "out-of-memory"))
+"""Failures after which a server continues."""
 _SCHEDULED = frozenset(("time-limit", "preempted", "cancelled", "node-failure"))
 _STOPPED = ("order", "record", "cascade")
 """Roles of the lines of launchers and processes about it: a sample that quotes the scheduler stands alone."""
@@ -109,7 +113,7 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
     state = view.store.sources[failure.source]
     if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
         return False
-    if failure in view.fact(refused_launches):
+    if failure in view.fact(refused_launches) or _is_ready_again(failure, view):
         return False
     own = work_of(state.index, view)
     if any(track.last_line > failure.last_line for track in own) and not _dies_on(failure, own, view):
@@ -129,9 +133,27 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
         return True
     if failure.cause == "exception" and (_is_fresh(failure, view) or _is_survived(failure, view)):
         return False
-    if state.idle_silence and failure.cause == "exception":
-        return False  # a server continues after the failure of one request
+    if state.idle_silence and failure.cause in _OF_A_REQUEST and not _ends_its_server(failure, view):
+        return False
     return failure.last_line >= _last_words_from(state, view)
+
+
+def _ends_its_server(failure: Failure, view: RunView) -> bool:
+    """True where the log of a server reports the end of one of its processes next to the failure of a request."""
+    return any(
+        (one.fatal or one.role == "record") and abs(one.line - failure.line) <= _BETWEEN
+        for one in view.failures(failure.source)
+        if one is not failure
+    )
+
+
+def _is_ready_again(failure: Failure, view: RunView) -> bool:
+    """True where the server of a log was ready after it: it started again, or without what failed."""
+    return any(
+        source == failure.source and line > failure.last_line
+        for series in view.marked(READY)
+        for line, source in zip(series.lines, series.sources, strict=True)
+    )
 
 
 def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> bool:
@@ -236,7 +258,9 @@ def _has_made_all_steps(state: SourceState, view: RunView) -> bool:
     """True where the counter of steps of a log reached its total: a kill after that costs nothing."""
     counters = [one for one in view.counters(state.index) if one.kind == "step" and one.total]
     biggest = max(counters, key=lambda one: one.total or 0.0, default=None)
-    return biggest is not None and biggest.amount >= (biggest.total or 0.0)
+    if biggest is None or biggest.amount < (biggest.total or 0.0):
+        return False
+    return biggest.elapsed_s is None or biggest.elapsed_s >= BAR_OF_RUN_S
 
 
 def goes_on_elsewhere(failure: Failure, view: RunView) -> bool:
@@ -280,7 +304,8 @@ def _follows_a_death(order: Failure, failures: Sequence[Failure], view: RunView)
 
 def _ends_in_order(order: Failure, view: RunView) -> bool:
     """A process that was stopped announced its end, before its parts reported the signal or after: no failure."""
-    if any(mark.line > order.line for mark in view.run_marks(order.source, "end")):
+    ends = [mark for mark in view.run_marks(order.source, "end") if mark.line > order.line]
+    if any("tracker" not in mark.fields for mark in ends):  # which knows no more than that nothing was raised
         return True
     end = _orderly_end(order, view)
     tracks = view.store.progress.of(order.source)

@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, Ref, Window, format_seconds, median, union, without
-from perfmon.store import WorkCounter
+from perfmon.store import COUNTED, WorkCounter
 
 from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, inner_of
 from .finished import death_of_run, over_at
-from .runs import boundaries, run_began
+from .runs import boundaries, last_run_line, run_began
 from .tracks import START_KINDS, Item
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def way_of(view: RunView) -> Way | None:
         counter
         for counter in view.store.progress.counters.values()
         if counter.total
+        and counter.line >= last_run_line(counter.source, view)
         and counter.restarts <= begun[counter.source]
         and counter.kind not in START_KINDS
         and not view.store.sources[counter.source].idle_silence
@@ -75,7 +76,8 @@ def way_of(view: RunView) -> Way | None:
     counters = [one for one in counters if one.amount or one.source not in counted]  # the first batch of each epoch
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     last = max((counter.line for counter in counters if counter.amount), default=0)
-    counters = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)] or counters
+    main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)]
+    counters = main or [one for one in counters if one.kind in COUNTED or _is_all_there_is(one, view)]
     if not counters:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
@@ -99,6 +101,12 @@ def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
     """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
     first = epochs.amount == epochs.first_amount and not epochs.restarts
     return first and (epochs.source, epochs.line) == (steps.source, steps.line)
+
+
+def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
+    """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
+    tracks = view.store.progress.of(counter.source)
+    return counter.kind != "bytes" and all(track.kind == counter.kind for track in tracks)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:

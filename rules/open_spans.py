@@ -234,7 +234,7 @@ def open_items(kind: str, view: RunView) -> list[Item]:
     One that was followed by another in the same log lost its end, and so did those of a run that is over.
     Of a run that has ended as it should nothing is open.
     """
-    if finished_at(view) is not None:
+    if view.fact(finished_at) is not None:
         return []
     opened: list[Span] = list(_open_updates(view)) if kind == UPDATE else [
         span for span in view.store.opened() if span.kind == kind and not isinstance(span, Update)

@@ -68,7 +68,7 @@ def state_of(view: RunView) -> RunState:
     death = view.fact(death_of_run)
     if death is not None:
         return RunState(Progress.FAILED, death.time)
-    ended = finished_at(view)
+    ended = view.fact(finished_at)
     if ended is not None:
         return RunState(Progress.FINISHED, ended)
     stalls = view.fact(stalls_of)

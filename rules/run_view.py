@@ -208,8 +208,7 @@ class RunView:
         """Every metric's track."""
         tracks = self._merged(self.store.series)
         # By their ends, which is when a line reported their durations; of those that end together in order of start.
-        ended = sorted(self.spans(UPDATE), key=_END)
-        tracks |= {metric: _update_track(metric, ended) for metric in UPDATE_METRICS}
+        tracks |= _update_tracks(sorted(self.spans(UPDATE), key=_END))
         return {metric: track for metric, track in tracks.items() if len(track)}
 
     def track(self, metric: str) -> Track:
@@ -244,16 +243,25 @@ class RunView:
         }
 
 
-def _update_track(metric: str, ended: Sequence[Item]) -> Track:
-    """A metric of weight updates, which are in the order of their ends."""
-    items = [item for item in ended if metric in item.values]
+def _update_tracks(ended: Sequence[Item]) -> dict[str, Track]:
+    """The metrics of weight updates, which are in the order of their ends."""
+    held: dict[str, tuple[list[Item], list[float]]] = {metric: ([], []) for metric in UPDATE_METRICS}
+    for item in ended:
+        for metric, value in item.values.items():
+            if metric in held:
+                items, values = held[metric]
+                items.append(item)
+                values.append(value)
+    return {metric: _update_track(metric, *rows) for metric, rows in held.items()}
+
+
+def _update_track(metric: str, items: Sequence[Item], values: Sequence[float]) -> Track:
     return Track(
         metric,
         [item.end for item in items],
-        [item.values[metric] for item in items],
+        values,
         lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
-        lambda _: "",
-        lambda at: items[at].source,
+        [(item.source, "") for item in items],
     )
 
 

@@ -20,9 +20,10 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import BETWEEN_RUNS_S, Window, median
-from perfmon.store import COUNTED, NUMBERS, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
+from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Window, median
+from perfmon.store import COUNTED, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
 
+from .alike_starts import after_dead_starts, banner, begun_alike, worked
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
@@ -45,13 +46,8 @@ _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
-_BANNER = 64
-"""Characters of a first line that identify it; its end may hold settings."""
-_HEADED = 96
-"""The same of a line of which a timestamp, the name of a logger and a level may be the head."""
-_LOADING_S = 30.0
-"""A script of which a second one does without what the first one should have made prints earlier."""
-_WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
+_REFUSED_LINES = 100
+"""Within so many lines a launch that is refused prints why."""
 _LAUNCHED_S = 10.0
 """The processes of one launch print its banner within so many seconds."""
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
@@ -124,7 +120,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    starts = set(_after_dead_starts(state, work, view))
+    starts, alike = set(after_dead_starts(state, work, view)), set(begun_alike(state, openings))
     candidates = {
         *begins,
         *_after_failures(state, ends, work, steps, view),
@@ -132,9 +128,10 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         *scripts,
         *starts,
     }
-    for line, time in sorted(candidates):
+    for line, time in sorted(candidates | alike):
         over = [row for row in ends if previous < row[0] < line]
-        if not over and not _worked(work, previous, line):
+        is_alike = (line, time) in alike and not any(0 < one.line - line <= _REFUSED_LINES for one in refused)
+        if not over and not is_alike and not worked(work, previous, line):
             continue  # more words of the same start
         before, after = _around(steps, previous, line)
         fell = None
@@ -142,9 +139,19 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
             fell = _fall_at(state.index, previous, line, view)
             before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
-        if line in only_with_falls and not falls and not _is_repeated(openings, (previous, line), over):
+        if is_alike and before is not None and after is not None:
+            # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.run_boundaries`.
+            is_alike = after <= before and not (before >= UNDER_WAY and after <= BEGINS_WITH)
+        if not is_alike and (line, time) not in candidates:
+            continue
+        if (
+            line in only_with_falls
+            and not falls
+            and not is_alike
+            and not _is_repeated(openings, (previous, line), over)
+        ):
             continue  # it is printed once a process, or more often
-        if not over and not falls:
+        if not over and not falls and not is_alike:
             continue
         goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
         if goes_on and (line in of_machine or not any(begin == line for begin, _ in begins)):
@@ -206,7 +213,7 @@ def _lives_on(refused: Failure, view: RunView) -> bool:
     over = [mark.line for mark in view.run_marks(source, "end")]
     over += [one.line for one in view.failures(source) if one.role in _ENDS]
     work = work_of(source, view)
-    if any(earlier < at < line for at in over) or _worked(work, own.line, line):
+    if any(earlier < at < line for at in over) or worked(work, own.line, line):
         return False
     lived = [track.times[at - 1] for track in work if (at := bisect_left(track.lines, own.line)) > 0]
     return own.time - max([alike[-1].time, *lived]) <= _TRIED_AGAIN_S
@@ -229,14 +236,9 @@ def _tries_again(
     return any(banner(mark) in new for mark in begins[first:stop])
 
 
-def banner(mark: RunMark) -> str:
-    """The common part of the first lines of runs that start alike."""
-    return NUMBERS.sub("#", mark.text)[:_BANNER]
-
-
 def under_way(state: SourceState, view: RunView, low: int, high: int) -> bool:
     """Some line of a log between two others reports work, or that its server is ready."""
-    return _worked(work_of(state.index, view), low, high) or any(
+    return worked(work_of(state.index, view), low, high) or any(
         source == state.index and low < line < high
         for series in view.marked(READY)
         for source, line in zip(series.sources, series.lines, strict=True)
@@ -323,36 +325,6 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
         refused = before.fields.get("usage") and after.fields.get("usage")  # a wrong command line is refused at once
         if refused or before.frame.get("entry") != after.frame.get("entry"):
             yield (before.last_line + 1, before.time)
-
-
-def _after_dead_starts(state: SourceState, work: Sequence[ProgressTrack], view: RunView) -> Iterable[tuple[int, float]]:
-    """The first line behind a silence that follows a traceback of a start, where work came later.
-
-    An exception that a process survived has a silence behind it, too, while it loads. So the first line of the log has
-    to come again, or the traceback to begin in the script itself, where nothing was left to catch it.
-    """
-    causes = [one for one in view.failures(state.index) if one.role == "cause" and one.frame]
-    begun, first = 0, _head(state.first_text)
-    redated = [] if state.redated is None else [state.redated]
-    for gap in [*redated, *state.gaps] if causes and not state.idle_silence else ():
-        since = max(gap.line, begun)
-        behind = [one for one in causes if since < one.last_line < gap.upto <= one.last_line + _NEAR_LINES]
-        if not behind or _worked(work, begun, gap.upto) or not _worked(work, gap.upto, state.lines + 1):
-            continue
-        is_script = behind[-1].frame.get("entry") and not place_of(behind[-1].fields)
-        if (first and _head(gap.next_text) == first) or (is_script and gap.end - gap.start >= _LOADING_S):
-            begun = gap.upto
-            yield (gap.upto, behind[-1].time if gap is state.redated else gap.end)
-
-
-def _head(text: str) -> str:
-    """The common part of first lines that are alike; of one without words it is empty."""
-    head = NUMBERS.sub("#", text)[:_HEADED]
-    return head if _WORDS.search(head) else ""
-
-
-def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
-    return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
 
 def _steps(source: int, view: RunView) -> list[tuple[int, float]]:

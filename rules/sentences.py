@@ -1,10 +1,11 @@
 """Fills a signature's sentence with the figures of a finding.
 
 `{count}` `{total}` `{lost}` `{share}` `{window}` `{longest}` `{level}`, `{times}` (`3 times`, nothing for a single
-one), fields of the identity by name, and `{metric.stat}` with stat mean, p50, p95, max, min, first, last, sum, or peak
-(the maximum where it stands out from the median), over the occurrences' own values, else over the metric's or the
-mark's samples meanwhile. `{total:step}` is the number with its noun, `{total:batch|batches}` with its own plural.
-`[...]` is left out when something in it is not known.
+one), `{others}` (the ranks of the run that its group does not name), fields of the identity by name, and
+`{metric.stat}` with stat mean, p50, p95, max, min, first, last, sum, or peak (the maximum where it stands out from the
+median), over the occurrences' own values, else over the metric's or the mark's samples meanwhile. `{total:step}` is the
+number with its noun, `{total:batch|batches}` with its own plural. `[...]` is left out when something in it is not
+known.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from .run_facts import View
 from .tracks import Item, Track
 
 STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")
-KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times")
-"""Slots that every finding fills, but for `times` and `level`."""
-OPTIONAL_KNOWN = ("times", "level")
+KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times", "others")
+"""Slots that every finding fills, but for those in `OPTIONAL_KNOWN`."""
+OPTIONAL_KNOWN = ("times", "level", "others")
 _SLOT = re.compile(r"\{([\w.-]+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _UNTOLD = "an amount that is not logged"

@@ -38,6 +38,8 @@ _BUSY_LINES = 20
 _LIVELY = 3
 _OVERDUE = 3.0
 """Times the limit of a stall from which on a run with nothing but unknown lines is worth watching."""
+_WAITING_LINES, _FAR_MORE = 30, 10
+"""Lines at the end of a log without a clock that are worth a look, at least, and as a multiple of the usual number."""
 _UNPACED_S = 600.0
 """Seconds without progress that are worth a look where no rhythm is known."""
 _MOST_GAPS = 0.5
@@ -114,6 +116,8 @@ def stalls_of(view: RunView) -> list[Stall]:
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
             if b - a > limit and not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.fact(dark_run), a, b)
+                if silent and rhythm.is_early:
+                    continue  # a long phase may begin so early, of which no line tells
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, _last_lines(view, main, a, b)))
     return found
 
@@ -161,6 +165,25 @@ def overdue_s(view: RunView) -> float:
     working = [state for state in main_logs(view) if state.index in _progressing(view)]
     bound = _OVERDUE * rhythm.limit_s if rhythm is not None else _UNPACED_S
     return end - last if working and end - last > bound else 0.0
+
+
+def waiting_lines(view: RunView) -> int:
+    """Recognised lines without progress at the end of a log that has no clock, where they are far more than ever stood
+    between two lines of progress; else 0.
+    """
+    if view.present is not None or view.fact(over_at) is not None:
+        return 0
+    working, most = _progressing(view), 0
+    for state in view.logs:
+        held = state.idle_since
+        if held is None or not state.clockless or state.idle_silence or state.index not in working:
+            continue
+        before = sorted(live for track in view.store.progress.of(state.index) for live in track.live)
+        usual = max((after - live for live, after in pairwise(before)), default=0)
+        count = held.upto - held.line
+        if len(before) >= FEW and count >= max(_WAITING_LINES, _FAR_MORE * usual):
+            most = max(most, count)
+    return most
 
 
 def _hung_start(view: RunView) -> list[Stall]:

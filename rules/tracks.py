@@ -168,8 +168,8 @@ class Track:
     times: Sequence[float]
     values: Sequence[float]
     ref: Callable[[int], tuple[Ref, str]]
-    group: Callable[[int], str]
-    source: Callable[[int], int]
+    keys: Sequence[tuple[int, str]]
+    """The log and the group of each."""
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is evaluated."""
     _columns: dict[str, Column] = field(default_factory=dict)
@@ -184,6 +184,14 @@ class Track:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def source(self, at: int) -> int:
+        """The log of a sample."""
+        return self.keys[at][0]
+
+    def group(self, at: int) -> str:
+        """The group of a sample."""
+        return self.keys[at][1]
 
     def between(self, start: float, end: float) -> tuple[int, int]:
         """Index range of the samples in start..end, both included."""
@@ -206,8 +214,8 @@ class Track:
     def streams(self) -> dict[tuple[int, str], Column]:
         """The samples of each log and group."""
         rows: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
-        for at, (time, value) in enumerate(zip(self.times, self.values, strict=True)):
-            times, values = rows.setdefault((self.source(at), self.group(at)), ([], []))
+        for key, time, value in zip(self.keys, self.times, self.values, strict=True):
+            times, values = rows.setdefault(key, ([], []))
             times.append(time)
             values.append(value)
         return {key: Column(*row) for key, row in rows.items()}
@@ -219,18 +227,20 @@ class Track:
     def column(self, group: str) -> Column:
         """Samples of a group and of none; those of all for "". Derived once: rules need it at every sample."""
         if group not in self._columns:
-            places = [at for at in range(len(self)) if not group or self.group(at) in ("", group)]
+            places = [at for at, (_, of) in enumerate(self.keys) if not group or of in ("", group)]
             self._columns[group] = Column([self.times[at] for at in places], [self.values[at] for at in places])
         return self._columns[group]
 
 
 _NOTHING = Column((), ())
-EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
+EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), ())
 
 
 def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], clip: tuple[float, float] | None) -> Track:
     """All series of a metric on the run's axis, `shifts` added to those of each log; only what lies within `clip`."""
     low, high = clip or (-inf, inf)
+    if len(held) == 1 and len(held[0]) and held[0].steady() and not shifts.get(held[0].sources[0]):  # nearly all
+        return _as_it_is(metric, held[0], low, high)
     earlier: Counter[object] = Counter()
     rows: list[tuple[float, int, int, str, int, int]] = []
     for place, series in enumerate(held):
@@ -255,7 +265,20 @@ def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], cli
         [row[0] for row in rows],
         [held[place].values[at] for _, _, _, _, place, at in rows],
         lambda i: (held[rows[i][4]].ref(rows[i][5]), held[rows[i][4]].text(rows[i][5])),
-        lambda i: rows[i][3],
-        lambda i: rows[i][1],
+        [(source, group) for _, source, _, group, _, _ in rows],
         earlier,
+    )
+
+
+def _as_it_is(metric: str, series: Series, low: float, high: float) -> Track:
+    """The samples of one log, which are in order and on the run's axis."""
+    first, stop = bisect_left(series.times, low), bisect_right(series.times, high)
+    source, group = series.sources[0], series.group
+    return Track(
+        metric,
+        series.times[first:stop].tolist(),
+        series.values[first:stop].tolist(),
+        lambda i: (series.ref(first + i), series.text(first + i)),
+        [(source, group)] * (stop - first),
+        {(source, group): first},
     )

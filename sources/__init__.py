@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from .shell import LocalRunner, RunnerError
     from .spec import ARCHIVES, INSPECTOR, parse_spec
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "batch": "TRUNCATED,damaged,read_blocks,read_logs",
-        "blocks": "LineSplitter,TimedItem,in_use,newlines,scanning",
-        "clock": "SourceClock",
-        "discovery": "LogFile,STDIN,discover,display_name,distinct,log_file,without_copies",
-        "http_client": "Opener,Reader,ReplyError,Url,Writer,get,open_here,parse_url",
-        "parallel": "BulkScanner,Cut,OddLineError,splittable",
-        "replay": "Player,Rewound,Timeline,timeline_of",
-        "shell": "LocalRunner,RunnerError",
-        "spec": "ARCHIVES,INSPECTOR,parse_spec",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LOOKED_AT = 400, MOST_FORMS = 24, MOST_HINTS = 128, MOST_TEXT = 8192, PENDING = 128, NEAR = 4096, MOST_BACK = 64, ANY = -1, NO_KIND = -2 };
+enum { LOOKED_AT = 400, MOST_FORMS = 24, MOST_HINTS = 128, MOST_TEXT = 8192, PENDING = 128, UPTIME_WITHIN = 96, NEAR = 4096, MOST_BACK = 64, ANY = -1, NO_KIND = -2 };
 typedef enum { ODD = -1, UNDATED = 0, DATED = 1 } Look;
 
 typedef struct {
@@ -25,9 +25,27 @@ typedef struct {
 
 static inline int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Whether `0:00:` or nine digits stand in at..end. */
+/* Whether `0.00.000.000 ` stands within the first bytes of at..end: the time since the start of a process. */
+static int has_uptime(const char *at, const char *end)
+{
+    const char *stop = end - at > UPTIME_WITHIN ? at + UPTIME_WITHIN : end;
+    for (const char *p = at + 1; stop - p > 11 && (p = memchr(p, '.', (size_t)(stop - p - 11))); p++) {
+        if (!is_digit(p[-1]) || p[3] != '.' || p[7] != '.' || p[11] != ' ')
+            continue;
+        int digits = 0;
+        for (int place = 1; place < 11; place++)
+            digits += is_digit(p[place]);
+        if (digits == 8)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether `0:00:`, nine digits or the time since a start stand in at..end. */
 static int has_time(const char *at, const char *end)
 {
+    if (has_uptime(at, end))
+        return 1;
     for (const char *p = at; end - p > 3 && (p = memchr(p, ':', (size_t)(end - p - 3))); p++)
         if (p > at && is_digit(p[-1]) && is_digit(p[1]) && is_digit(p[2]) && p[3] == ':')
             return 1;

@@ -141,20 +141,21 @@ static int parse(const Templates *templates, const char *p, const char *end, Par
 /* --- lines that repeat each other ------------------------------------------------------------------------------ */
 enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 
-typedef struct { /* the end of lines that repeat others, their heads apart */
+typedef struct { /* the end of lines that repeat others, their heads apart; or the begin of it, with a blank behind */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
-    int timeless;             /* when such a line was printed, its head alone tells */
+    int open;                 /* whether more may stand behind the text, which tells nothing */
+    int timeless;             /* when such a line was printed, its head and so many bytes tell; 0: the whole line may */
     char first;               /* what is read begins so: it may not stand in the head, else that would be read */
     char text[MAX_REPEAT];
 } Repeat;
 
 typedef struct { /* the lines of one second that repeat each other */
-    int group, index, kind; /* kind: NO_KIND where it is not seen */
+    int group, kind; /* kind: NO_KIND where it is not seen */
     double second;
     Py_ssize_t begin, end, last, count; /* of the first line, where it begins; where the last one ends, its number */
     const Repeat *repeat;
-    const char *head; /* of the first line, where that has a stamp; else its size is -1 */
+    const char *head; /* of the last one whose stamp was read, and how that ends; its size is -1 where none has a stamp */
     Py_ssize_t head_size;
     int by_head;
 } Run;
@@ -315,25 +316,29 @@ fail:
     return NULL;
 }
 
-/* Whether no time stands in a text, nor one that begins in front of it. */
-static int is_timeless(const char *text, int size)
+/* The bytes up to the second one that is shown, of a text in which no time stands, nor one that begins in front of it:
+ * what a head ends with may be the first, and what follows that matters, too. 0 for another text. */
+static int timeless_of(const char *text, int size)
 {
     char bare[MAX_REPEAT];
-    if (!size || (size = bare_head(text, text + size, bare)) < 1)
+    int first = 1, shown = bare_head(text, text + size, bare);
+    if (shown < 2 || is_digit(*bare) || *bare == ':' || has_time(bare, bare + shown) ||
+        memchr(bare, '=', (size_t)shown) || memchr(bare, '\'', (size_t)shown))
         return 0;
-    return !is_digit(*bare) && *bare != ':' && !has_time(bare, bare + size) && !memchr(bare, '=', (size_t)size) &&
-           !memchr(bare, '\'', (size_t)size);
+    while (bare_head(text, text + first, bare) < 2)
+        first++;
+    return first;
 }
 
-/* learn_ending(needle, lead, whole, first, text, index, group): remembers an `Ending` of search.py. */
+/* learn_ending(needle, lead, whole, first, text, open, index, group): remembers an `Ending` of search.py. */
 static PyObject *Finder_learn_ending(Finder *self, PyObject *args)
 {
     Repeat made;
     const char *text;
     Py_ssize_t size;
     int first;
-    if (!PyArg_ParseTuple(args, "iipiy#ii", &made.needle, &made.lead, &made.whole, &first, &text, &size, &made.index,
-                          &made.group))
+    if (!PyArg_ParseTuple(args, "iipiy#pii", &made.needle, &made.lead, &made.whole, &first, &text, &size, &made.open,
+                          &made.index, &made.group))
         return NULL;
     if (size > MAX_REPEAT || made.lead < 0 || made.lead > size) {
         PyErr_SetString(PyExc_ValueError, "a text that has no room");
@@ -341,7 +346,7 @@ static PyObject *Finder_learn_ending(Finder *self, PyObject *args)
     }
     made.first = (char)first;
     made.size = (int)size;
-    made.timeless = is_timeless(text, (int)size);
+    made.timeless = timeless_of(text, (int)size);
     memcpy(made.text, text, (size_t)size);
     self->repeats[self->next] = made;
     self->next = (self->next + 1) % MOST_REPEATS;
@@ -469,16 +474,28 @@ static int take_phase(Found *self, const Hit *hit, Py_ssize_t count, const char 
     return 1;
 }
 
-/* How a line ends that has this one hit, where that is known and nothing in its head may be read otherwise. */
-static const Repeat *repeat_of(const Finder *finder, const char *data, const Hit *hit, const char *begin, const char *end)
+/* Whether nothing that stands behind what is read of a line may be a time. */
+static int says_nothing(const Clocks *clocks, const char *begin, const char *tail, const char *end)
+{
+    int kind = ANY;
+    double seconds;
+    return end - begin <= LOOKED_AT && !memchr(tail, '\r', (size_t)(end - tail)) &&
+           look(clocks, tail, end, &kind, &seconds) == UNDATED;
+}
+
+/* How a line ends that has this one hit, where that is known and nothing in it may be read otherwise. */
+static const Repeat *repeat_of(const Finder *finder, const Clocks *clocks, const char *data, const Hit *hit,
+                               const char *begin, const char *end)
 {
     for (int at = 0; at < finder->known; at++) {
         const Repeat *repeat = &finder->repeats[at];
         const char *from = data + hit->begin - repeat->lead;
-        if (repeat->needle != hit->needle || end - from != repeat->size || from < begin || (repeat->whole && from != begin))
+        if (repeat->needle != hit->needle || from < begin || (repeat->whole && from != begin) ||
+            (repeat->open ? end - from < repeat->size : end - from != repeat->size))
             continue;
         if (!memcmp(from, repeat->text, (size_t)repeat->size))
-            return memchr(begin, repeat->first, (size_t)(from - begin)) || memchr(begin, '\r', (size_t)(from - begin))
+            return memchr(begin, repeat->first, (size_t)(from - begin)) || memchr(begin, '\r', (size_t)(from - begin)) ||
+                           (repeat->open && !says_nothing(clocks, begin, from + repeat->size, end))
                        ? NULL
                        : repeat;
     }
@@ -514,28 +531,30 @@ static Dating dating_of(const Clocks *clocks, const char *begin, const char *end
     return dating;
 }
 
-/* The same of a line that ends as others did. */
-static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const char *begin, const char *end)
+/* The same of a line that ends as others did, its text at `text`. */
+static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const char *begin, const char *text,
+                               const char *end)
 {
     Dating dating = {ODD, ANY, 0, 0};
     if (repeat->timeless)
-        dating = dating_of(clocks, begin, end - repeat->size);
+        dating = dating_of(clocks, begin, text + repeat->timeless);
     dating.by_head = dating.seen != ODD;
     return dating.by_head ? dating : dating_of(clocks, begin, end);
 }
 
 /* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
-static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const char *begin, const char *end,
-                   Py_ssize_t line, Dating *dating)
+static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const Hit *hit, const char *begin,
+                   const char *end, Dating *dating)
 {
-    const char *data = self->block.buf;
+    const char *data = self->block.buf, *text = data + hit->begin - repeat->lead;
     int same = 0;
-    Py_ssize_t head = end - repeat->size - begin;
+    Py_ssize_t head = text + repeat->timeless - begin;
     int alike = run->repeat == repeat || (repeat->timeless && run->by_head);
-    if (alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
+    int known = alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head);
+    if (known)
         *dating = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
     else
-        *dating = dating_of_repeat(clocks, repeat, begin, end);
+        *dating = dating_of_repeat(clocks, repeat, begin, text, end);
     double seconds = dating->seconds, second = (double)(int64_t)seconds;
     int kind = dating->kind;
     if (run->group == repeat->group && dating->seen == UNDATED)
@@ -550,19 +569,19 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
         else if (dating->seen == UNDATED)
             kind = NO_KIND;
         if (dating->seen != ODD)
-            *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
-                         repeat, NULL, -1, 0};
-        if (dating->seen == DATED) {
-            run->head = begin;
-            run->head_size = head;
-            run->by_head = dating->by_head;
-        }
-        return 0;
+            *run = (Run){repeat->group, kind, second, begin - data, end - data, hit->line, 0, NULL, NULL, -1, 0};
+    } else {
+        run->count++;
+        run->end = end - data;
+        run->last = hit->line;
     }
-    run->count++;
-    run->end = end - data;
-    run->last = line;
-    return 1;
+    if (dating->seen == DATED && !known) {
+        run->repeat = repeat;
+        run->head = begin;
+        run->head_size = head;
+        run->by_head = dating->by_head;
+    }
+    return same;
 }
 
 /* Hands over how many lines were left out, by the pattern that reads them. */
@@ -672,7 +691,7 @@ static int add_hit(Found *self, const Hit *hit, Py_ssize_t line, const char *beg
 static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
-    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
+    Run run = {-1, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
     const char *data = self->block.buf, *stop = data + self->block.len, *until = data;
     Last last = {NULL, 0, NULL, 0, 0};
     for (Py_ssize_t at = 0, next; at < found->count; at = next) {
@@ -688,8 +707,8 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
         const Repeat *repeat = NULL;
         Dating dating = {ODD, ANY, 0, 0};
         if (!taken && clocks) {
-            repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
-            int repeated = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
+            repeat = next == at + 1 && end < stop ? repeat_of(self->finder, clocks, data, hit, begin, end) : NULL;
+            int repeated = repeat ? goes_on(self, &run, repeat, clocks, hit, begin, end, &dating) : 0;
             if (repeated < 0 || (!repeat && !end_run(self, &run)))
                 return 0;
             if (repeated) {

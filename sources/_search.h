@@ -41,6 +41,7 @@ typedef struct {
     Needle *needles;
     int *by_key;                   /* numbers of needles, those of one key side by side */
     int32_t slot[SLOTS];           /* place in by_key + 1, by hash */
+    uint16_t fourth[SLOTS];        /* by the same hash, a bit for each low half of the byte that follows such a key */
     uint8_t low[SETS][WINDOW][16], high[SETS][WINDOW][16]; /* buckets, by half byte */
 } Search;
 
@@ -319,6 +320,7 @@ static void search_ready(Search *search)
         needle->key = key_at(needle->text + needle->window);
         needle->mask = needle->window + WINDOW <= needle->size ? 0xffffffff : 0xffffff;
         needle->word = word_of(needle->text + needle->window, needle->size - needle->window);
+        search->fourth[slot_of(needle->key)] |= needle->mask >> 24 ? (uint16_t)(1u << (needle->word >> 24 & 15)) : 0xffff;
         needle->newlines = (int)count_few(needle->text, needle->text + needle->window);
         int place = at;
         for (; place && search->needles[search->by_key[place - 1]].key > needle->key; place--)
@@ -530,7 +532,8 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
 /* Whether a needle may have its window there: says at once no to nearly all candidates that are none. Reads 4 bytes. */
 static inline int may_be(const Search *search, const char *p)
 {
-    return search->slot[slot_of(word_of(p, 4) & 0xffffff)] != 0;
+    uint32_t word = word_of(p, 4);
+    return search->fourth[slot_of(word & 0xffffff)] >> (word >> 24 & 15) & 1;
 }
 
 /* All places where a needle stands, and how many newlines there are; -1 when memory is short. As a macro, for a function

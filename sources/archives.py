@@ -23,7 +23,7 @@ PIECE = 1 << 18
 _RAW = 1 << 14
 
 _MEMORY = 1 << 28
-"""Bytes that an xz stream may ask for; the strongest preset asks for a quarter of it."""
+"""Bytes that an xz stream may need; the strongest preset needs a quarter of it."""
 _FIRST = {"gz": b"\x1f", "bz2": b"B", "xz": b"\xfd", "zst": b"\x28" + bytes(range(0x50, 0x60))}
 """First bytes of a further stream, by compression; zstd has skippable frames, too."""
 
@@ -278,7 +278,7 @@ def _zip_contents(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[b
 
 
 def _walk_damaged(file: BinaryIO) -> Iterator[Member]:
-    """The files of an archive without a directory, as far as each says itself where it ends."""
+    """The files of an archive without a directory, as far as each states itself where it ends."""
     at = 0
     while True:
         file.seek(at)

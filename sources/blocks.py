@@ -16,7 +16,7 @@ try:
     from . import _scanning as scanning
 except ImportError:  # no compiler when this was installed, or a processor without AVX2
     scanning = None  # type: ignore[assignment]
-_TIME = re.compile(r"\d:\d\d:|\d{9}")
+_TIME = re.compile(r"\d:\d\d:|\d{9}|\d\.\d\d\.\d{3}\.\d{3} ")
 
 
 def in_use() -> bool:
@@ -30,7 +30,7 @@ def newlines(data: bytes) -> int:
 
 
 def tells_time(text: str, start: int) -> bool:
-    """True if a time (`0:00:` or nine digits) may follow after `start`, and for text that is not ASCII."""
+    """True if a time (`0:00:`, nine digits, `0.00.000.000 `) may follow after `start`, or text that is not ASCII."""
     if scanning is None:
         return not text.isascii() or _TIME.search(text, start) is not None
     return scanning.tells_time(text, start)
@@ -52,8 +52,8 @@ class LineSplitter:
     dropped; else its first `limit` bytes stand for it and the rest is skipped, unbuffered, with a "capped" notice.
     Offsets and line numbers stay those of the stream, so blocks after a cut do not adjoin.
 
-    With `frames`, complete `\\r` frames are released before their line has ended: a live progress bar may go on for
-    hours. A released frame ends with a newline in place of its `\\r`, and the next block goes on in the same line.
+    With `frames`, complete `\\r` frames are released before their line has ended: a live progress bar may last for
+    hours. A released frame ends with a newline in place of its `\\r`, and the next block continues the same line.
 
     Without `counted`, `Block.line` is 0 and no time goes into counting newlines.
     """

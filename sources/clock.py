@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 from datetime import UTC, datetime, timedelta
 
-from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 _DAY = 86400.0
 _BACK_S = 6 * 3600.0
@@ -68,7 +68,7 @@ class SourceClock:
         """Seconds to add to `t=` values since the last two starts of the machine."""
         self._added = 0.0
         self._slipped = 0.0
-        """Seconds to add to all that lines say: their clock was set, and that was taken out."""
+        """Seconds to add to all times of lines: their clock was set, and that was taken out."""
         self._zones: dict[int, float] = {}
         """Seconds by which stamps of a kind are ahead of those that this log began with, where one alone of the two
         has a zone; empty while unknown."""
@@ -81,6 +81,8 @@ class SourceClock:
         Its `t=` counts only where no line was dated: the offset to the dates is refined with each line, so the result
         would depend on what was read before.
         """
+        if stamp is not None and stamp[0] == UPTIME:
+            mono, stamp = stamp[1], None
         if stamp is not None:
             if stamp != self._stamp:
                 self._read(stamp)
@@ -120,7 +122,7 @@ class SourceClock:
         self.mono_step, self.set_back = 0.0, None
 
     def _ticked(self, mono: float) -> float:
-        """Monotonic seconds that go on where they were when the machine, and its clock, started again.
+        """Monotonic seconds that continue where they were when the machine, and its clock, started again.
 
         Lines of updates stand a little out of order, also those that were printed about a restart: each belongs to the
         start that brings it nearest to the line before.
@@ -165,9 +167,9 @@ class SourceClock:
         self._wall = wall
 
     def _learn_zone(self, kind: int, seconds: float) -> None:
-        """From two neighbouring lines, of which one alone says its zone: they were printed soon after each other.
+        """From two neighbouring lines, of which one alone states its zone: they were printed soon after each other.
 
-        Rows that say epoch seconds stand among lines of the local time. Where these are those of UTC, as in most
+        Rows with epoch seconds stand among lines of the local time. Where these are those of UTC, as in most
         containers, nothing is learned, nor from a pause between the two that is no whole number of half hours.
         """
         kinds = (kind, self.kind)

@@ -39,7 +39,7 @@ class Tree:
 def walk_tree(root: Path) -> Tree:
     """The logs below a directory, through symlinks too; each directory once, under its own name where it has one.
 
-    Raises OSError when `root` itself cannot be read. What vanishes meanwhile is left out.
+    Raises OSError when `root` itself cannot be read. What vanishes while it is read is left out.
     """
     tree = Tree()
 

@@ -50,7 +50,7 @@ class Url:
     """The address of a request."""
 
     scheme: str
-    """http or https, or tcp: whether somebody listens."""
+    """http or https, or tcp: whether the port is open."""
     host: str
     port: int
     path: str
@@ -168,7 +168,7 @@ _OLD = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AV
 
 
 class TlsStream:
-    """A stream inside of another one: what is written is sent at once, unless the other side has to speak first."""
+    """A stream inside of another one: what is written is sent at once, unless the other side has to send first."""
 
     def __init__(self, reader: Reader, writer: Writer, context: ssl.SSLContext, host: str) -> None:
         self._reader, self._writer = reader, writer

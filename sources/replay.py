@@ -72,7 +72,7 @@ class PlaybackControl:
         self._changed()
 
     def resume(self) -> None:
-        """Time goes on."""
+        """Time passes again."""
         with self._lock:
             self._stand_at(self.position())
             self._paused = False
@@ -192,10 +192,10 @@ def timeline_of(recording: Recording) -> Timeline:
 
 
 class Player(PlaybackControl):
-    """Plays a timeline: iterate over it once, and steer it meanwhile.
+    """Plays a timeline: iterate over it once, and control it while that runs.
 
     All but the iteration may be used from any thread. Blocks of a log that adjoin and are due together come as one.
-    With `linger` the iteration goes on at the end, for a seek may follow; else it ends there. `clock` gives seconds,
+    With `linger` the iteration continues at the end, for a seek may follow; else it ends there. `clock` gives seconds,
     `sleep` waits for some.
     """
 
@@ -315,7 +315,7 @@ class Player(PlaybackControl):
         return self._logs[name]
 
     async def _wait(self) -> None:
-        """Until the next item is due or somebody steers."""
+        """Until the next item is due or a command comes."""
         delay = None if self.ended else self.delay()
         waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._wake.wait())]
         if delay is not None:

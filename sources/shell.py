@@ -58,7 +58,7 @@ _MOST = 64 << 20
 class Shell:
     """Runs scripts of POSIX sh in one long-lived shell, over the channel of a connection or the pipes of a process.
 
-    Scripts run one after the other, in the order in which they were given; several may be given at once. Variables,
+    Scripts run sequentially, in the order in which they were given; several may be given at once. Variables,
     functions and open descriptors stay; stdin is empty. The output of the user's login scripts is in no output. A
     script that hangs cannot be ended: use one shell for what has to answer and another for what may hang.
 

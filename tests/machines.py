@@ -24,15 +24,15 @@ def gpu(host: int, index: int, util: float, **changes: object) -> tuple[str, Rea
     return HOSTS[host], _reading(Area.GPU, str(index), {**_GPU, **values}, words, changes)
 
 
-def reading(host: str, area: Area, name: str, **told: object) -> tuple[str, Reading]:
+def reading(host: str, area: Area, name: str, **result: object) -> tuple[str, Reading]:
     """Anything else."""
-    return host, _reading(area, name, {}, {}, told)
+    return host, _reading(area, name, {}, {}, result)
 
 
 def _reading(
-    area: Area, name: str, values: dict[str, float], words: dict[str, str], told: dict[str, object]
+    area: Area, name: str, values: dict[str, float], words: dict[str, str], result: dict[str, object]
 ) -> Reading:
-    for key, one in told.items():
+    for key, one in result.items():
         if isinstance(one, str):
             words[key] = one
         elif isinstance(one, int | float):
@@ -75,12 +75,12 @@ def readings(round: int = 0) -> list[tuple[str, Reading]]:
     return made
 
 
-def seen(now: float, rounds: int = 12, told: Iterable[tuple[str, Reading]] | None = None) -> tuple[Seen, ...]:
+def seen(now: float, rounds: int = 12, result: Iterable[tuple[str, Reading]] | None = None) -> tuple[Seen, ...]:
     """What is known after so many rounds, one a second, the last of them at `now`."""
     machines = LatestReadings()
     for at in range(rounds):
         when = now - (rounds - 1 - at)
-        for host, one in told if told is not None else readings(at):
+        for host, one in result if result is not None else readings(at):
             machines.take(host, as_recorded(one), when)
     return machines.seen()
 

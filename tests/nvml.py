@@ -62,11 +62,11 @@ class Answer:
 
     def gpus(self) -> dict[str, Told]:
         """By index."""
-        return {told.name: told for told in self.readings if told.area == "gpu"}
+        return {result.name: result for result in self.readings if result.area == "gpu"}
 
     def processes(self) -> dict[str, Told]:
         """By pid."""
-        return {told.name: told for told in self.readings if told.area == "process"}
+        return {result.name: result for result in self.readings if result.area == "process"}
 
 
 def compiled(folder: Path, *options: str) -> Path:
@@ -119,9 +119,9 @@ class Polled:
         assert self.process.stdout is not None
         self.process.stdin.write(f"{timeout_s}\n")
         self.process.stdin.flush()
-        told = json.loads(self.process.stdout.readline())
-        readings = tuple(Told(*reading) for reading in told.get("readings", ()))
-        return Answer(readings, told.get("error", ""), told.get("timeout", False))
+        result = json.loads(self.process.stdout.readline())
+        readings = tuple(Told(*reading) for reading in result.get("readings", ()))
+        return Answer(readings, result.get("error", ""), result.get("timeout", False))
 
     def polls(self, times: int) -> Answer:
         """The last of some polls."""
@@ -136,15 +136,15 @@ async def _serve() -> None:
 
     poller = GpuPoller(LocalMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):
-        told: dict[str, object] = {}
+        result: dict[str, object] = {}
         try:
             readings = await asyncio.wait_for(poller.poll(), float(line))
-            told["readings"] = [(r.area, r.name, dict(r.values), dict(r.words)) for r in readings]
+            result["readings"] = [(r.area, r.name, dict(r.values), dict(r.words)) for r in readings]
         except TimeoutError:
-            told["timeout"] = True
+            result["timeout"] = True
         except Exception as error:
-            told["error"] = f"{type(error).__name__}: {error}"
-        print(json.dumps(told), flush=True)
+            result["error"] = f"{type(error).__name__}: {error}"
+        print(json.dumps(result), flush=True)
     await poller.close()
 
 

@@ -31,7 +31,7 @@ class Told:
 
     def readings(self, area: Area | None = None, name: str | None = None) -> list[Reading]:
         """All readings so far, of an area and name."""
-        found = [told[1] for line in self.lines if (told := parse_reading(line)) is not None]
+        found = [outcome[1] for line in self.lines if (outcome := parse_reading(line)) is not None]
         return [one for one in found if area in (None, one.area) and name in (None, one.name)]
 
 
@@ -39,11 +39,11 @@ async def paced(
     machine: Machine, pollers: Sequence[Poller], done: Callable[[Told], bool], patience_s: float = 30.0
 ) -> Told:
     """Asks until what was told is enough."""
-    told = Told()
-    running = asyncio.create_task(PollScheduler(machine, pollers, told).run())
+    outcome = Told()
+    running = asyncio.create_task(PollScheduler(machine, pollers, outcome).run())
     try:
         async with asyncio.timeout(patience_s):
-            while not done(told):
+            while not done(outcome):
                 if running.done():
                     running.result()
                 await asyncio.sleep(0.02)
@@ -51,7 +51,7 @@ async def paced(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    return told
+    return outcome
 
 
 def gone(process: int) -> bool:

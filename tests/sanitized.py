@@ -24,8 +24,8 @@ def build(folder: str) -> None:
     """Compiles the search with sanitizers."""
     include = sysconfig.get_path("include")
     source, target = ROOT / "sources" / "_scanning.c", f"{folder}/_scanning.abi3.so"
-    told = ["gcc", *FLAGS, "-fsanitize=address,undefined", f"-I{include}", str(source), "-o", target]
-    subprocess.run(told, check=True)
+    result = ["gcc", *FLAGS, "-fsanitize=address,undefined", f"-I{include}", str(source), "-o", target]
+    subprocess.run(result, check=True)
 
 
 def library(name: str) -> str:

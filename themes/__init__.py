@@ -22,12 +22,4 @@ if TYPE_CHECKING:
         load_themes,
     )
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "loader": (
-            "COLOURS_OF_CAUSES,COLOURS_OF_SOURCES,GROUNDS,StyleSpecs,PAIRS,REMEMBERED,STYLES,StyleSpec,TEXTS,ThemeData,"
-            "choose_theme,load_themes"
-        ),
-    },
-)
+__getattr__ = lazy_face(__name__)

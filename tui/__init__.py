@@ -10,14 +10,7 @@ if TYPE_CHECKING:
     from .actions import ACTIONS
     from .app import PerfmonApp
     from .app_base import AppOptions
+    from .profile_app import ProfileApp
     from .screenshot import board_columns, shoot
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "actions": "ACTIONS",
-        "app": "PerfmonApp",
-        "app_base": "AppOptions",
-        "screenshot": "board_columns,shoot",
-    },
-)
+__getattr__ = lazy_face(__name__)

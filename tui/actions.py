@@ -31,7 +31,7 @@ class Action:
 
     @property
     def everywhere(self) -> bool:
-        """It is done while something is open over the panes, too; others would change what nobody sees."""
+        """It is done while something is open over the panes, too; others would change what is not visible."""
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 
@@ -98,7 +98,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_error", ("E",), "previous error", "Go to the previous error.", "Log"),
     Action("filter_source", ("f",), "one source", "Filter by log: one log, then the next.", "Log", _LOG),
     Action("filter_level", ("v",), "level", "Filter by level: warnings, errors, all.", "Log", _LOG),
-    Action("filter_trace", ("r",), "trace", "Filter by the weight update under the cursor.", "Log", _LOG),
+    Action("filter_trace", ("r",), "update", "Filter by the weight update under the cursor.", "Log", _LOG),
     Action("clear_filters", ("x",), "clear filters", "Clear all filters.", "Log", _LOG),
     Action("mark", ("m",), "mark", "Mark the line.", "Log", _LOG),
     Action("next_mark", ("apostrophe",), "next mark", "Go to the next marked line.", "Log", _LOG),

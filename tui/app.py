@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+from textual.events import Callback
+
 from perfmon.monitor import Monitor
 from perfmon.viewmodel import SourceStatus
 
@@ -50,7 +52,7 @@ class PerfmonApp(OpenActions):
         """Schedule an update, from the monitor's thread: one is on its way at most."""
         if not self._woken:
             self._woken, self._woken_at = True, time.monotonic()
-            self.call_later(self.on_woken)
+            self.post_message(Callback(self.on_woken))  # `call_later` looks at its parameters each time
         elif time.monotonic() - self._woken_at > _STUCK_S and terminal_is_gone():
             # Writing to a terminal that hung up blocks for ever, and there is no one left to press a key.
             self.monitor.abandon()

@@ -60,7 +60,7 @@ class AppOptions:
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     """The panes of a monitor, laid out for the terminal and updated from pictures.
 
-    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
+    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal continue, would
     quit.
     """
 
@@ -133,6 +133,10 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         if event.size == self.size and self._layout is not None:
             self.refresh(layout=True)  # it had other sizes meanwhile: what was on it may be gone
         self.arrange(event.size)  # `self.size` is still the old one
+
+    def stop_work(self) -> None:
+        """Close the recording."""
+        self.monitor.stop()
 
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:

@@ -31,7 +31,7 @@ _MOST_NAMES = 6
 
 
 def seconds_of(text: str, least: float, most: float, example: str) -> float:
-    """A duration within these bounds; `example` says how one is typed."""
+    """A duration within these bounds; `example` is one as it is typed."""
     try:
         seconds = parse_duration(text)
     except (ValueError, OverflowError):
@@ -210,7 +210,7 @@ def _chart(app: OpenActions, words: Sequence[str]) -> None:
     app.open_chart(name_among(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
 
 
-def _trace(app: OpenActions, words: Sequence[str]) -> None:
+def _update(app: OpenActions, words: Sequence[str]) -> None:
     bars = {bar.key: bar for bar in app.updates()}
     if not bars:
         raise UsageError("no weight update in view (- zooms out)")
@@ -307,7 +307,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2, alone=True),
     Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True, alone=True),
     Command("chart", "chart METRIC", "Show a metric as a chart.", _chart, 1, picks=True),
-    Command("trace", "trace ID", "Open a weight update with its log lines.", _trace, 1, picks=True),
+    Command("update", "update ID", "Open a weight update with its log lines.", _update, 1, picks=True),
     Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
     Command("log", "log [REGEX]", "Filter lines (no regex: show all).", _log),
     Command("source", "source [NAME]", "Filter by log (no name: show all).", _source, picks=True),
@@ -321,6 +321,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("seek", "seek TIME", "Replay: seek to a position, as in 1:30.", _seek, 1),
 )
 _BY_NAME = {command.name: command for command in COMMANDS}
+_BY_NAME["trace"] = _BY_NAME["update"]  # its former name, for one release
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
 
 

@@ -19,7 +19,7 @@ HEADED = 100
 """So many cells have room for the names of the columns of alerts."""
 _LEAST_LANES = 3
 USUALLY_LISTED = (1, 3)
-"""Alerts and sources that room is kept for as long as nobody knows how many there are."""
+"""Alerts and sources that room is kept for as long as their number is unknown."""
 _TITLE_AND_AXIS = 2
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
 _TALL = 6
@@ -56,7 +56,7 @@ def layout_for(
 ) -> Layout:
     """The layout of a terminal of `width` cells and `height` rows.
 
-    `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
+    `preset` is one of LAYOUTS; `hidden` names panes that the user switched off, `zoomed` the one that has all the room.
     `listed` is how many alerts and how many sources there are to list: rows that neither needs are the board's. With
     `machines` there are GPUs, hosts or queues among these. `lanes` is how many the board has: rows that these do not
     need are the log's. `collectives` is how many rows their pane can fill; 0 without such logs.
@@ -96,7 +96,7 @@ def _zoomed(height: int, pane: str) -> Layout:
 
 
 def _strip(width: int, height: int, alerts: int, lanes: int | None) -> Layout:
-    """Answers first; then lanes; then one row that says how the run goes, and the keys when there is room.
+    """Answers first; then lanes; then one row with the state of the run, and the keys when there is room.
 
     Of a tall one, what lanes do not need shows alerts and the log.
     """

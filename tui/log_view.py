@@ -18,9 +18,9 @@ _BUDGET_S = 0.008
 class LogView:
     """A window of lines over a book.
 
-    `fill` finds out what is in sight; all that moves it takes effect there. Searches stop after a few milliseconds:
+    `fill` finds out what is in view; all that moves it takes effect there. Searches stop after a few milliseconds:
     then `waiting` is set, and `go_on` is to be called until it is not. A filter whose expression takes too long is
-    dropped, and `problem` says so.
+    dropped, and `problem` names it.
     """
 
     def __init__(self, book: LogBuffer) -> None:
@@ -94,7 +94,7 @@ class LogView:
             return ask(self._view)
 
     def go_on(self) -> None:
-        """Goes on with what a call had no time for."""
+        """Continue what a call had no time for."""
         if self._seek is not None and self._seek():
             self._seek = None
         if self.waiting:
@@ -102,7 +102,7 @@ class LogView:
 
     # --- standing still -----------------------------------------------------------------------------------------
     def hold(self) -> None:
-        """Stop following: what is in sight stays there."""
+        """Stop following: what is in view stays there."""
         if self.follow:
             self.follow = False
             self.lines_then = self.book.totals().lines
@@ -143,7 +143,7 @@ class LogView:
             self._scrolled_to_end(more)
 
     def scroll(self, by: int) -> None:
-        """Move what is in sight by so many lines; the cursor stays on its line while that is in sight."""
+        """Move what is in view by so many lines; the cursor stays on its line while that is in sight."""
         if not self.lines or (self.follow and by > 0):
             return
         self.hold()

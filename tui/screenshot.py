@@ -46,7 +46,7 @@ def _nothing() -> Feed:
 
 
 class _Sitter(PerfmonApp):
-    """The screen in all colours, without the cost of this process, which is nobody's monitor."""
+    """The screen in all colours, without the cost of this process, which monitors nothing."""
 
     def __init__(self, monitor: Monitor, opening: AppOptions) -> None:
         super().__init__(monitor, opening)
@@ -81,7 +81,7 @@ async def shoot(
 
 
 async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: MonitorState) -> None:
-    """Wait until the screen shows the picture, and goes on to look the same."""
+    """Wait until the screen shows the picture, and no longer changes."""
     before: list[str] = []
     for _ in range(_LOOKS):
         await pilot.pause(_LOOK_S)

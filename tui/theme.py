@@ -62,7 +62,7 @@ def level_style(level: Level) -> str:
 
 
 def depth_of(color_system: str | None, no_color: bool = False) -> ColorDepth:
-    """The depth of a console with that `color_system` (None: it shows no colour); `no_color` says that none is wanted.
+    """The depth of a console with that `color_system` (None: it shows no colour); with `no_color` none is wanted.
 
     Textual takes the colour system from COLORTERM and TERM, or from TEXTUAL_COLOR_SYSTEM.
     """
@@ -184,5 +184,5 @@ def _style(spec: StyleSpec) -> Style:
 
 
 def _colour(word: str | None) -> Color | None:
-    """None for the terminal's default too: what is left out, no escape sequence has to say."""
+    """None for the terminal's default too: what is left out, no escape sequence has to set."""
     return None if word is None or word == "default" else Color.parse(word.replace("-", "_"))

@@ -10,10 +10,4 @@ if TYPE_CHECKING:
     from .alerts import AlertManager, alert_key, of_pollers
     from .notifications import Notifier
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "alerts": "AlertManager,alert_key,of_pollers",
-        "notifications": "Notifier",
-    },
-)
+__getattr__ = lazy_face(__name__)

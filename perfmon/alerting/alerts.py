@@ -22,8 +22,8 @@ class OccurrenceCounter:
     """Occurrences and lost time of a finding, by windows that overlap.
 
     Each window knows only itself, and judges what lies at its older edge without what came before. So an occurrence
-    stays counted; of lost time the newer half of a window is what that window says (a cause that is found later may
-    take it over), while in the older half what earlier windows said stays.
+    stays counted; of lost time the newer half of a window is that of the window itself (a cause that is found later may
+    take it over), while in the older half that of earlier windows stays.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class OccurrenceCounter:
         return self._settled_s + length(self._lost)
 
     def add(self, finding: Finding, window: Window) -> float | None:
-        """Takes what is said of a window (seconds on the run's axis); when the first new occurrence began, if any."""
+        """Take the finding of a window (seconds on the run's axis); when the first new occurrence began, if any."""
         fresh = [moment for moment in finding.moments if self._is_new(moment, window[0])]
         self._lose(finding, window)
         self.activity.extend(window[0] + (moment.end_s if moment.id else moment.start_s) for moment in fresh)
@@ -208,7 +208,7 @@ class AlertManager:
         return True
 
     def silence(self, key: AlertKey, until: float, actual: float | None = None) -> bool:
-        """Nobody wants to hear of it before `until`, whether it ends meanwhile or not; False when it is not known.
+        """Silence it until `until`, also if it ends before; False when it is not known.
 
         What rests on pollers is silenced until `actual`, where that is given.
         """
@@ -327,7 +327,7 @@ class _Record:
         self._began = self._since = 0.0
         self.turned = 0.0
         self._judged = float("inf")
-        """Up to when it was judged last: of time between that and the next window nobody knows."""
+        """Up to when it was judged last: the time between that and the next window is unknown."""
         self._tally = OccurrenceCounter()
         self._state: AlertState | None = None
         self._fired = False
@@ -344,7 +344,7 @@ class _Record:
         return self.life in (_NEVER, _RESOLVED)
 
     def see(self, finding: Finding, window: Window, now: float, unsure: bool) -> None:
-        """Takes what a window says of it; where that is `unsure` its life stays as it is."""
+        """Take the finding of a window; where that is `unsure` its life stays as it is."""
         first, last = window[0] + finding.first_s, window[0] + finding.last_s
         if self._apart(now, window[1] - window[0]) and not _of_silence(finding):
             self._since = max(self._since, first)
@@ -363,7 +363,7 @@ class _Record:
         self._turn(finding.state, last if over_already else begun if self.over else now)
 
     def leave(self, now: float, window_s: float) -> None:
-        """The window, that long, says nothing of it: it ended, at the latest when it was judged last."""
+        """The window, that long, does not contain it: it ended, at the latest when it was judged last."""
         until = self._judged if self._apart(now, window_s) else now
         self._judged = now
         self._turn(_RESOLVED if self._fired else _NEVER, until)

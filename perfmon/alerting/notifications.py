@@ -141,7 +141,7 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 
 
 class Notifier:
-    """Tells what changes from picture to picture, as `config` wants it; never raises.
+    """Reports what changes from picture to picture, as `config` wants it; never raises.
 
     `writer` writes to the terminal (bell and title), `report` shows the user one line: each kind of failure once. Both
     are called in the thread that calls `update`, or in the one that sends. Use it from one thread; `close` it at the
@@ -309,7 +309,7 @@ def _posted(url: str, body: bytes) -> str:
     from urllib.error import HTTPError
 
     class Nowhere(urllib.request.HTTPRedirectHandler):
-        """A redirect would carry the alert to a place that nobody configured."""
+        """A redirect would carry the alert to a place that is not configured."""
 
         def redirect_request(self, *_: object) -> None:
             """Follows none."""

@@ -10,10 +10,4 @@ if TYPE_CHECKING:
     from .adjustments import SET, ClockWatch, find_clock_steps, follows, remove_clock_step
     from .alignment import Alignment, align, apply_mtime, axis_moved, polled_ahead
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "adjustments": "ClockWatch,SET,find_clock_steps,follows,remove_clock_step",
-        "alignment": "Alignment,align,apply_mtime,axis_moved,polled_ahead",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
@@ -227,7 +227,7 @@ def _lowest(store: Store, step: Step, after: _After) -> float:
 def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:
     by = -step.seconds
     if step.seconds > 0 and gap.end == step.since:
-        return replace(gap, end=gap.end + by)
+        return gap._replace(end=gap.end + by)
     return gap.moved(by) if after(gap.start, gap.line + 1) else gap
 
 

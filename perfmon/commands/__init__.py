@@ -31,7 +31,7 @@ COMMANDS = {
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",
     "collect": "copy the logs of a run from all hosts into one archive",
-    "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard",
+    "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard; write a trace",
     "record": "record logs, to replay or analyse them later",
     "replay": "play a recording in the live monitor",
     "rules": "list, explain, check and test signatures",
@@ -42,6 +42,12 @@ COMMANDS = {
 """Every command with its line of help."""
 
 _SHARED = {
+    "watch": ("live", "Watch"),
+    "ssh": ("live", "Ssh"),
+    "calibrate": ("learning", "Calibrate"),
+    "formats": ("learning", "Formats"),
+    "collect": ("keep", "Collect"),
+    "record": ("keep", "Record"),
     "demo": ("playback", "Demo"),
     "replay": ("playback", "Replay"),
     "doctor": ("installation", "Doctor"),
@@ -80,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Raises UsageError: one line is enough when it says where the help is."""
+        """Raises UsageError: one line is enough when it points to the help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -89,7 +95,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Tells the version, and whether logs are read by compiled code: that is only looked up when it is asked."""
+    """Print the version, and if logs are read by compiled code, which is only looked up then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Prints it and ends the program."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _INSPECTOR = "nccl="
 HISTORY = 64 << 20
-"""Bytes of each log there that are read of what is there already, unless told otherwise."""
+"""Bytes of each log there that are read of what is there already, by default."""
 
 
 def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
     add_login_arguments(parser)
 
 
-def add_login_arguments(parser: argparse.ArgumentParser) -> None:
+def add_login_arguments(parser: argparse._ActionsContainer) -> None:
     """Options for connecting."""
     parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     about = "ssh configuration file (default: ~/.ssh/config)"
@@ -171,10 +171,10 @@ def connect(
     pollers: Sequence[PollRequest] = (),
     again: bool = True,
 ) -> Fleet:
-    """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
+    """Connect to the hosts, with prompts on the terminal for what is missing. Raises ConnectError when none answers.
 
     Where no path is named on a host, what runs there is looked for. `again`: who cannot be reached is tried again;
-    else all are waited for until they are connected or have failed, and asked for what is missing.
+    else all are waited for until they are connected or have failed, and prompted for what is missing.
     """
     from perfmon.sources.remote import Fleet, FleetOptions, find_logs
 
@@ -198,12 +198,6 @@ def connect(
     for name in fleet.pending_hosts:
         warn(f"{name}: no answer yet (waiting)")
     return fleet
-
-
-def connect_quietly(remote: Sequence[RemoteSpec]) -> Fleet:
-    """Connects with the default options. Raises ConnectError when no host answers."""
-    options = argparse.Namespace(ssh_config=None, accept_new=False)
-    return connect(options, remote, history=HISTORY)
 
 
 def print_missing(fleet: Fleet) -> None:
@@ -301,7 +295,7 @@ def is_interactive() -> bool:
 
 
 def prompt_user(prompt: str, echo: bool) -> str | None:
-    """Asks on the terminal; None where the answer is the end of input. Raises KeyboardInterrupt."""
+    """Prompt on the terminal; None where the answer is the end of input. Raises KeyboardInterrupt."""
     import getpass
 
     try:

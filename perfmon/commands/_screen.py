@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, UsageError
+from perfmon.core import ExitCode, UsageError, plain
 
 from ._options import add_window_argument, raise_failure, warn
 
 if TYPE_CHECKING:
     from perfmon.core import Config
-    from perfmon.monitor import Feed, Monitor
+    from perfmon.monitor import Feed, HangSources, Monitor
     from perfmon.themes import ThemeData
     from perfmon.viewmodel import MonitorState
 
@@ -34,6 +34,30 @@ def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-mouse", action="store_true", help="no mouse support: the terminal can select text")
 
 
+def add_hang_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what may be used of a run that hangs, beyond its files."""
+    hang = parser.add_argument_group("a run that hangs")
+    about = (
+        "once the logs show a hang that no dump explains, query the job's NCCL RAS at this address, once (a query has"
+        " crashed jobs with NCCL 2.26.2-2.26.5, 2.27.3-2.27.7 and 2.29.7)"
+    )
+    hang.add_argument("--ras", metavar="HOST:PORT", default="", help=about)
+    about = "show the stack of the rank that is behind, of this host, with py-spy (it reads the memory of the process)"
+    hang.add_argument("--dossier", action="store_true", help=about)
+
+
+def hang_sources(args: argparse.Namespace) -> HangSources:
+    """What the user agreed to. Raises UsageError for a wrong address."""
+    from perfmon.monitor import HangSources
+
+    if args.ras:
+        from perfmon.hangs import parse_target
+
+        if parse_target(args.ras) is None:
+            raise UsageError(f"--ras {plain(args.ras, 120)}: expected HOST:PORT, such as gpu-1:28028")
+    return HangSources(args.ras, args.dossier)
+
+
 def open_screen(
     args: argparse.Namespace,
     config: Config,
@@ -43,10 +67,12 @@ def open_screen(
     feed: Callable[[], Feed],
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
+    hang: HangSources | None = None,
 ) -> int:
     """Run the monitor until the user leaves it.
 
-    `announce`: write the state file and send notifications. `note` returns a problem of the source, shown once.
+    `hang` is what may be used of a run that hangs, beyond its files. `announce`:
+    write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
     need_terminal()
     from perfmon.textgraphics import glyphs_for
@@ -69,6 +95,8 @@ def open_screen(
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
         monitor.notices.extend(problems)
+        if hang is not None:
+            monitor.allow(hang)
 
         def show_note(_: MonitorState) -> None:
             if (text := note()) and text not in notes:
@@ -90,12 +118,13 @@ def open_screen(
     return code or ExitCode.DONE
 
 
-def need_terminal() -> None:
+_MONITOR = "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
+
+
+def need_terminal(problem: str = _MONITOR) -> None:
     """Raise UsageError where there is no screen to open."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
-        raise UsageError(
-            "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
-        )
+        raise UsageError(problem)
 
 
 def themes_for(

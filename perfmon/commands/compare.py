@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,8 @@ the time breakdown, the criteria, and one verdict (fixed, improved, unchanged, r
 changes that are significant and large enough to matter count.
 
 BEFORE and AFTER are sources as for analyze: a folder, a file, a quoted glob, an archive of logs, a recording. Of two
-folders with logs of NCCL Inspector, transfer times by collective and size, waits of ranks and links are compared."""
+folders with logs of NCCL Inspector, transfer times by collective and size, waits of ranks and links are compared. Of
+two traces of a profiler (or folders of them), what the time of the GPUs goes to, steps and named ranges are."""
 EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-tell"
 
 
@@ -63,19 +63,31 @@ def run(args: argparse.Namespace) -> int:
         if inspector != [True, True]:
             raise UsageError("one of BEFORE and AFTER has logs of NCCL Inspector, and the other has not")
         return _run_nccl(args)
+    from perfmon.profile import holds_traces
+
+    traces = [holds_traces(Path(spec)) for spec in (args.before, args.after)]
+    if any(traces) and traces != [True, True]:
+        raise UsageError("one of BEFORE and AFTER has traces of a profiler, and the other has none, or also logs")
     from perfmon.comparison import compare, load_criteria
     from perfmon.core import BUILTIN
     from perfmon.reports import keep_what_was_read
 
     config = replace(read_config(args), baseline=BUILTIN)  # by limits of its own start each would be as usual
-    criteria = load_criteria(args.criteria or config.criteria)
+    own = args.criteria or config.criteria
+    criteria = load_criteria(own) if own or not any(traces) else ()
     _warn_of_names(args.criteria or config.criteria, criteria, config)
     if "criteria" in args.fail_on and not criteria:
         raise UsageError(f"--fail-on criteria: {args.criteria or config.criteria} has no criteria: add a [[criterion]]")
     if args.before == args.after == "-":
         raise UsageError("BEFORE and AFTER cannot both come from stdin: put one of them into a file")
-    before, after = (_read(spec, args, config) for spec in (args.before, args.after))
+    if all(traces):
+        before, after = _read_traces(args, config)
+    else:
+        before, after = (_read(spec, args, config) for spec in (args.before, args.after))
     comparison = compare(before, after, criteria)
+    if all(traces):
+        scale = "shares of time are of a step of the run before, where both have several steps"
+        comparison = replace(comparison, notes=(*comparison.notes, scale))
     keep_what_was_read(args.output, [source.spec for run in (before, after) for source in run.snapshot.run.sources])
     _report(args, comparison)
     _warn(args, comparison)
@@ -90,6 +102,7 @@ def _run_nccl(args: argparse.Namespace) -> int:
         nccl_comparison_document,
         nccl_comparison_markdown,
         nccl_comparison_text,
+        printed,
     )
 
     if args.criteria or args.skip is not None or args.first is not None or "criteria" in args.fail_on:
@@ -101,7 +114,7 @@ def _run_nccl(args: argparse.Namespace) -> int:
     found = compare_jobs(*sides)
     keep_what_was_read(args.output, [args.before, args.after])
     if args.json:
-        text = json.dumps(nccl_comparison_document(found), indent=2, allow_nan=False) + "\n"
+        text = printed(nccl_comparison_document(found))
     else:
         text = nccl_comparison_text(found) if args.output is None else nccl_comparison_markdown(found)
     write_output(text, args.output, ".json" if args.json else ".md", f"{found.verdict}; wrote")
@@ -144,6 +157,27 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     return run_of(snapshot, view, knowledge)
 
 
+def _read_traces(args: argparse.Namespace, config: Config) -> list[Run]:
+    """Traces of a profiler, with short parts of them as samples."""
+    from perfmon.comparison import run_of
+    from perfmon.profile import as_runs, is_sample, read_profile
+
+    if args.skip is not None or args.first is not None:
+        raise UsageError("--skip and --first are not for traces of a profiler: leave them out")
+    sides = []
+    for spec in (args.before, args.after):
+        with ProgressBar("reading traces") as bar:
+            sides.append(read_profile([Path(spec)], progress=bar, config=config))
+        for note in sides[-1].notes:
+            warn(note)
+    runs = []
+    for diagnosis, view, samples, rules in as_runs(sides[0], sides[1], config):
+        held = run_of(diagnosis, samples, rules).samples
+        kept = {name: values for name, values in held.items() if is_sample(name)}
+        runs.append(replace(run_of(diagnosis, view, rules), samples=kept, by_means=True))
+    return runs
+
+
 def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
     """Reasons why a part of a run cannot be selected, by option."""
     from perfmon.core import format_seconds
@@ -171,10 +205,10 @@ def _refuse_document(spec: str) -> None:
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     from perfmon.reports import comparison as reports
-    from perfmon.reports import json_text
+    from perfmon.reports import printed
 
     if args.json:
-        text, suffix = json_text(comparison), ".json"
+        text, suffix = printed(reports.document(comparison)), ".json"
     else:
         text, suffix = reports.text(comparison) if args.output is None else reports.markdown(comparison), ".md"
     write_output(text, args.output, suffix, f"{comparison.verdict}; wrote")

@@ -1,4 +1,4 @@
-"""`perfmon export`: what is measured, for Prometheus, Alertmanager and Grafana."""
+"""`perfmon export`: what is measured, for Prometheus, Alertmanager, Grafana and Perfetto."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from perfmon.core import ExitCode
 
 from ._options import (
+    ProgressBar,
     add_baseline_argument,
     add_data_arguments,
     add_sources_argument,
     add_text_output_argument,
     add_window_argument,
+    is_printed,
     raise_failure,
     read_config,
+    warn,
     write_output,
 )
 from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
@@ -31,13 +34,19 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Export measurements and findings to Prometheus, with alert rules and a Grafana dashboard generated from the active
-signatures and thresholds."""
+signatures and thresholds; or write a run of logs as a trace for Perfetto."""
 EXAMPLE = "perfmon export prometheus outputs/run/logs"
 _ABOUT = {
     "prometheus": "follow logs without a screen and serve /metrics",
     "alert-rules": "print Prometheus alert rules generated from signatures and thresholds",
     "grafana": "print a Grafana dashboard generated from signatures and thresholds",
+    "trace": "write complete logs as a trace in Chrome's format, for Perfetto",
 }
+_TRACES = """\
+Write a run of complete logs as a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev) and chrome://tracing
+show: spans by log and kind, counters of all metrics, steps, findings, and arrows between the sides of each weight
+update. Times are those of the logs, so that a trace of PyTorch's profiler of the same run can be opened with it. The
+name of the file may end in .gz."""
 _SERVES = """\
 Monitor a run without a screen and serve /metrics to Prometheus: metrics by log and group, thresholds, findings, the
 time breakdown, logs, GPUs, hosts and queues. It keeps serving after the run has ended, until Ctrl+C (exit code 130) or
@@ -52,12 +61,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sources_argument(serving)
     serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"port, 0 for any (default: {PORT})")
     serving.add_argument("--listen", metavar="ADDRESS", default="127.0.0.1", help="listen address (default: 127.0.0.1)")
+    serving.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="serve requests for this host name, too (repeatable; addresses and the name of this machine always are)",
+    )
     add_window_argument(serving)
     serving.add_argument("--no-history", action="store_true", help="skip existing content and read only new lines")
     add_polls_argument(serving)
     add_baseline_argument(serving)
     add_reach_arguments(serving)
     add_data_arguments(serving)
+    tracing = _subcommand(kinds, "trace", _TRACES, "trace outputs/run/logs -o run.json.gz")
+    add_sources_argument(tracing, "logs to read, as for analyze")
+    add_text_output_argument(tracing, "output file (default: stdout)")
+    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
+    tracing.add_argument("--since", metavar="TIME", help=f"leave out what is earlier: {when}")
+    tracing.add_argument("--until", metavar="TIME", help="leave out what is later (TIME as for --since)")
+    add_data_arguments(tracing)
     for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
         made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
         add_text_output_argument(made, "output file (default: stdout)")
@@ -82,7 +105,25 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args)
     if args.kind == "prometheus":
         return _serve(args, config)
+    if args.kind == "trace":
+        return _write_trace(args, config)
     write_output(_made(args.kind, config), args.output, ".json" if args.kind == "grafana" else ".yml", "wrote")
+    return ExitCode.DONE
+
+
+def _write_trace(args: argparse.Namespace, config: Config) -> int:
+    from perfmon.exporters import save_chrome_trace
+    from perfmon.pipeline import Options, examine
+    from perfmon.reports import keep_what_was_read
+
+    options = Options(specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config)
+    with ProgressBar("reading logs") as bar:
+        snapshot, view, _ = examine(options, bar)
+    keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
+    target = None if args.output is None or is_printed(args.output) else args.output
+    count = save_chrome_trace(snapshot, view, target, sys.stdout)
+    if target is not None:
+        warn(f"wrote {target}: {count:,} events; open it at ui.perfetto.dev")
     return ExitCode.DONE
 
 
@@ -104,7 +145,9 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
     from perfmon.rules import load_signatures
 
     signatures = load_signatures(config.signature_dirs)
-    server = Server(args.listen, args.port)  # a port that cannot be had is reported before a password is requested
+    server = Server(
+        args.listen, args.port, args.allow_host
+    )  # a port that cannot be had is reported before a password is requested
     try:
         monitor = Monitor(_feed(args), config, window_s=args.window)
         monitor.slow(True)

@@ -12,7 +12,7 @@ from . import COMMANDS, build_parser
 from ._options import add_data_arguments, read_config, seconds
 
 _PATIENCE_S = 5.0
-"""A driver that nobody holds open takes seconds to begin; what answers sooner is not waited for."""
+"""A driver that no process holds open takes seconds to begin; what answers sooner is not waited for."""
 SHELLS = ("bash", "zsh", "fish")
 _EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] == (eval|file)"
 """The condition in shtab's script for zsh, and one that also works with `source`."""

@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, UsageError, plain
+from perfmon.core import ExitCode, InputError, UsageError
 
 from ._options import ProgressBar, completes_files, completes_folders, on_disk, warn, write_output
+from ._remote import add_login_arguments
 
 if TYPE_CHECKING:
     from perfmon.exporters import Uploader
     from perfmon.monitor import Feed
     from perfmon.nccl import Job, JobAnalysis, RayEngine
+
+    from ._remote import Wanted
 
 DESCRIPTION = """\
 Analyze the logs that the profiler plugin NCCL Inspector writes, one of each process: bus bandwidth by collective and
@@ -38,7 +41,8 @@ EXAMPLE = "perfmon nccl nccl-inspector-12345/ -o report/"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("paths", metavar="DIR", nargs="*", type=Path, help="folder of logs, or a log"))
+    about = "folder of logs, or a log; with --live also user@host:/DIR"
+    completes_files(parser.add_argument("paths", metavar="DIR", nargs="*", help=about))
     parser.add_argument("--jobid", metavar="ID", help="read the logs of this Slurm job, and write to ID-insp/")
     completes_files(
         parser.add_argument(
@@ -71,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow the logs of a running job in the monitor (without DuckDB); with --json: one line of JSON whenever"
         " the findings change, until Ctrl+C",
     )
+    add_login_arguments(parser)
     add_upload_arguments(parser)
     add_hang_arguments(parser)
 
@@ -120,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
         return run_live(args)
     if args.markdown or args.dossier or args.yes:
         raise UsageError("--markdown, --dossier and --yes are for --hang")
+    if args.ssh_config is not None or args.accept_new:
+        raise UsageError("--ssh-config and --accept-new are for logs of other hosts, with --live")
     uploader = _uploader(args)
     if args.kibana is not None:
         _write_dashboard(args)
@@ -132,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     output = _checked_output(args)
     most = ceiling(args.hardware) if args.hardware else None
     engine = _engine(args.engine)
-    paths = list(args.paths) if args.jobid is None else [job_folder(args.jobid, args.config)]
+    paths = [Path(path) for path in args.paths] if args.jobid is None else [job_folder(args.jobid, args.config)]
     log = WorkLog()
     with Job(paths) as job, ProgressBar("reading logs") as bar:
         found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None, engine=engine)
@@ -184,17 +191,19 @@ def run_live(args: argparse.Namespace) -> int:
     if args.upload or args.kibana or args.engine != "local":
         raise UsageError("--upload, --kibana and --engine are for logs that are complete: leave out --live")
     sources = [f"nccl={path}" for path in args.paths]
-    if args.json:
-        return _print_live(sources)
-    from perfmon.core import load_config
-
-    from ._options import WINDOW_S
-    from ._remote import connect_quietly, feed_of, requested_pollers, sort_specs
+    from ._remote import HISTORY, connect, feed_of, requested_pollers, sort_specs
     from ._screen import need_terminal, open_screen
 
-    need_terminal()
     wanted = sort_specs(sources)
-    fleet = connect_quietly(wanted.remote) if wanted.remote else None
+    if args.json:
+        return _print_live(args, wanted)
+    from perfmon.core import load_config
+    from perfmon.sources.pollers import DEFAULT
+
+    from ._options import WINDOW_S
+
+    need_terminal()
+    fleet = connect(args, wanted.remote, history=HISTORY, pollers=DEFAULT) if wanted.remote else None
     pollers = requested_pollers(wanted, no_polls=False)
 
     def feed() -> Feed:
@@ -204,7 +213,7 @@ def run_live(args: argparse.Namespace) -> int:
     return open_screen(screen, load_config(), title=" ".join(sources), specs=tuple(sources), feed=feed)
 
 
-def _print_live(sources: list[str]) -> int:
+def _print_live(args: argparse.Namespace, wanted: Wanted) -> int:
     """Prints the state whenever the findings change, and at the end; ends with Ctrl+C."""
     import threading
     from dataclasses import asdict
@@ -214,10 +223,9 @@ def _print_live(sources: list[str]) -> int:
     from perfmon.reports import finding_document, json_object
     from perfmon.viewmodel import MonitorState
 
-    from ._remote import connect_quietly, feed_of, sort_specs
+    from ._remote import HISTORY, connect, feed_of
 
-    wanted = sort_specs(sources)
-    fleet = connect_quietly(wanted.remote) if wanted.remote else None
+    fleet = connect(args, wanted.remote, history=HISTORY) if wanted.remote else None
     monitor = Monitor(lambda: feed_of(fleet, wanted.local, inspector=wanted.collectives), Config())
     known: list[object] = [None]
 
@@ -246,14 +254,11 @@ def _print_live(sources: list[str]) -> int:
 
 def _engine(text: str) -> RayEngine | None:
     """Engine by its name; None is the local one. Raises UsageError or MissingExtraError."""
+    from perfmon.cluster import RayCluster
     from perfmon.nccl import RayEngine
 
-    name, equals, address = text.partition("=")
-    if name == "ray" and (address or not equals):
-        return RayEngine(address or "auto")
-    if text != "local":
-        raise UsageError(f"--engine {plain(text, 80)}: expected local, ray or ray=HOST:PORT")
-    return None
+    cluster = RayCluster.of_option(text)
+    return None if cluster is None else RayEngine(cluster)
 
 
 def _uploader(args: argparse.Namespace) -> Uploader | None:
@@ -277,7 +282,8 @@ def _upload(args: argparse.Namespace, job: Job, found: JobAnalysis, uploader: Up
     """Upload the results and print the counts. Raises InputError if documents were refused."""
     from perfmon.exporters import JobDocuments, job_name
 
-    documents = JobDocuments(job, found, job_name(args.paths, args.jobid), not args.no_operations)
+    name = job_name([Path(path) for path in args.paths], args.jobid)
+    documents = JobDocuments(job, found, name, not args.no_operations)
     total = documents.count()
     sys.stdout.flush()
     with ProgressBar("uploading", counts=True) as bar:

@@ -26,7 +26,7 @@ from .model import LEVELS, FindingChange, FindingSide, Kind, LostShare, MetricCh
 # --- How each metric moved, and whether that is more than chance and enough to matter ---
 
 FEWEST = 5
-"""With fewer samples of a metric in either run nothing is said about it."""
+"""With fewer samples of a metric in either run it is not judged."""
 MATERIAL = 0.05
 """A change matters from this share of the larger side on, and of the distance from good to critical where there is one.
 """
@@ -68,6 +68,8 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     assert late is not None  # noqa: S101
     shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
     moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
+    if any(run.by_means for run in runs):
+        moves = {name: move if name == "mean" else 0 for name, move in moves.items()}
     matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
     verdict, why = _verdict(moves, matters, better, (early, late), drawn)
     return MetricChange(
@@ -258,7 +260,7 @@ def problem(change: FindingChange) -> bool:
 
 
 def weighty(change: FindingChange, before: Diagnosis, after: Diagnosis) -> bool:
-    """More than an isolated event: a run's verdict, or as costly as one has to be, or critical again and again."""
+    """More than an isolated event: a run's verdict, or as costly as one has to be, or critical repeatedly."""
     verdicts = {run.verdict.signature for run in (before, after) if run.verdict is not None}
     held = [side for side in (change.before, change.after) if side is not None]
     costs_nothing = all(side.lost_s <= 0 for side in held)
@@ -283,8 +285,8 @@ def _lost_share(run: Diagnosis) -> float:
 def _lost_by_time(run: Diagnosis) -> list[float]:
     """The share that was lost of each of many stretches of equal length, in time order.
 
-    Of a finding only the newest stretches are told: the time before the first of those is left out. Empty where logs
-    of several runs lie apart: when that was is not told.
+    Of a finding only the newest intervals are kept: the time before the first of those is left out. Empty where logs
+    of several runs lie apart: their times are unknown.
     """
     cut = [finding for finding in run.findings if sum(b - a for a, b in finding.lost) < 0.99 * finding.lost_s]
     begin = max((finding.lost[0][0] for finding in cut if finding.lost), default=0.0)

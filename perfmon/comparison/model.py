@@ -27,7 +27,7 @@ class Side:
 
     summary: Summary
     effective: float
-    """Independent samples that would tell as much about the mean."""
+    """Independent samples that would determine the mean as well."""
     band: str | None
     """Band of the p95 (p5 where low values are bad): good, warning or critical; None without limits."""
     bands_from: str = ""
@@ -39,7 +39,7 @@ class Shift:
 
     change: float
     ci95: Interval | None
-    """None: too few independent samples to tell."""
+    """None: too few independent samples."""
 
     @property
     def beyond_chance(self) -> bool:
@@ -70,11 +70,11 @@ class MetricChange:
     """In its good band before and after: the change counts neither for the run nor against it."""
     group: str = ""
     unsure: bool = False
-    """Changed by enough to matter, but that may be chance: more samples would tell."""
+    """Changed by enough to matter, but that may be chance: more samples would decide."""
 
     @property
     def counts(self) -> bool:
-        """Speaks for or against the run as a whole: groups are parts of what is counted already."""
+        """Counts for or against the run as a whole: groups are parts of what is counted already."""
         return not self.good_anyway and not self.group
 
 
@@ -177,7 +177,7 @@ _KINDS = ("below", "above", "band", "change")
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """Something that is asked for of a metric."""
+    """A requirement on a metric."""
 
     name: str
     metrics: tuple[str, ...]
@@ -275,9 +275,11 @@ class Run:
     seen: Mapping[str, int] = field(default_factory=dict)
     """Number of observations of each kind of span, metric, mark and progress."""
     looked_for_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
+    """Spans and metrics of which a signature needs one at least to show; () where silence is evidence too."""
     given: Bands | None = None
-    """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
+    """Limits that a person set. Learned ones are what is usual, and leave room for noise in which a change may hide."""
+    by_means: bool = False
+    """Samples are arbitrary parts of its time: of their distribution only the mean means something."""
 
 
 def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         moment,
         user_folder,
     )
+    from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
     from .intervals import (
         CHECKPOINT,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         TAIL,
         TOLD_PROBLEMS,
         UNDER_WAY,
+        UPTIME,
         YEARLESS,
         Block,
         Fields,
@@ -105,7 +107,6 @@ if TYPE_CHECKING:
         Update,
         says_only_that,
     )
-    from .redaction import masked
     from .stats import (
         CELLS,
         FEWEST_BLOCKS,
@@ -121,7 +122,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, may_contain_secret, plain, without_secrets
+    from .text import ESCAPES, plain
     from .toml_tables import Table, read_toml, with_user_files
     from .units import (
         STEPS,
@@ -139,35 +140,4 @@ if TYPE_CHECKING:
     )
     from .user_state import load_state, remember, replacing
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "config": (
-            "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder"
-        ),
-        "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
-        "intervals": (
-            "CHECKPOINT,LostInterval,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"
-            "Window,intersection,length,attribute_time,union,without"
-        ),
-        "model": (
-            "ALL_LEGS,BEGINS_WITH,BETWEEN_RUNS_S,Block,CLOSE,COUNTED,DAYTIME,DETAIL,EPOCH,FAILURE,Fields,Gap,HEAD,"
-            "J_DONE_STAMP,J_LEGS,J_LINES,J_OP,J_PATH,J_QUEUE,J_RPC,J_SEND_STAMP,J_SERVER_LAST_STAMP,J_SERVER_PATH,"
-            "J_SERVER_RPC,J_SERVER_STAMP,J_SIZE,J_TIMES,J_URL,J_WALL,Joined,LEG,LEGS,LOCAL,LegStamp,MARK,MARKS,"
-            "Notice,NoticeKind,OPEN,Observation,PROGRESS,Progress,ROW,RUN,Record,Ref,SAME,SAMPLE,SILENCE,SPAN,"
-            "STEP,Severity,Span,Stamp,TABLE,TAIL,TOLD_PROBLEMS,TimeBase,UNDER_WAY,Update,YEARLESS,says_only_that"
-        ),
-        "redaction": "masked",
-        "stats": (
-            "CELLS,FEWEST_BLOCKS,Interval,RESAMPLES,Resampled,Summary,mean_change,median,percentile,"
-            "quantile_change,resample,slope,summarise"
-        ),
-        "text": "ESCAPES,evidence_text,plain,may_contain_secret,without_secrets",
-        "toml_tables": "Table,read_toml,with_user_files",
-        "units": (
-            "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
-            "parse_duration,parse_number,plural_of,read_value"
-        ),
-        "user_state": "load_state,remember,replacing",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -74,9 +74,11 @@ DAYTIME = 2
 """Seconds since midnight."""
 LOCAL = 3
 """Date and time without an offset: seconds since 1970 as if the zone were UTC."""
+UPTIME = 4
+"""Seconds since the process started."""
 
 Stamp = tuple[int, float]
-"""(EPOCH | YEARLESS | DAYTIME | LOCAL, seconds)."""
+"""(EPOCH | YEARLESS | DAYTIME | LOCAL | UPTIME, seconds)."""
 
 LegStamp = Stamp | tuple[int, float, bool]
 """Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""
@@ -108,20 +110,20 @@ ROW = 8
 
 PROGRESS = 9
 """(PROGRESS, kind: str, amount: float | None, total: float | None, elapsed_s: float | None, remaining_s: float | None,
-key: str, metric: str): work of a kind went on. `amount` counts within one counter (kind and key of a log): only a
+key: str, metric: str): work of a kind continued. `amount` counts within one counter (kind and key of a log): only a
 change of it is progress; None: the line itself is. `metric`, if any, takes samples of the seconds for one more."""
 FAILURE = 10
 """(FAILURE, cause: str, role: str, fatal: bool, fields): something failed; see `perfmon.sources.formats.schema.ROLES`
 for the roles."""
 DETAIL = 11
 """(DETAIL, cause: str, fields): more about the failure of that cause in the lines just before; `frame` as the cause is
-a frame of a traceback, about the failure in the lines that follow; `handled` says that the traceback that follows is
+a frame of a traceback, about the failure in the lines that follow; `handled` means that the traceback that follows is
 of an error that its process got over, `raised` that it is not."""
 RUN = 12
 """(RUN, "begin" | "end", fields): the first or the last words of a run."""
 SAME = 13
-"""(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, say
-the same in the same second; no line between them says anything else. The last observation of its record."""
+"""(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, are
+equal within the same second; no line between them differs. The last observation of its record."""
 
 COUNTED = 14
 """(COUNTED, metric: str, total: float, group: str, key: str): of what counts from a start, the rate a second is a
@@ -181,7 +183,7 @@ ALL_LEGS = (1 << len(LEGS)) - 1
 class Span:
     """Something with a beginning and an end, in seconds of the run's time base.
 
-    `start` and `end` are None where no clock says when; `duration_s` is then still the duration that a line
+    `start` and `end` are None where no clock gives them; `duration_s` is then still the duration that a line
     reported. `seq` orders spans as their lines were read.
     """
 
@@ -231,8 +233,7 @@ class Update(Span):
         return self.legs == ALL_LEGS
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A time range in which a log printed no dated line: seconds on the log's axis, and the line before it."""
 
     start: float

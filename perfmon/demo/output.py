@@ -157,7 +157,7 @@ class Polls:
         return Reading(Area.GPU, str(index), {**_CARD, **values, "ecc_errors": 0.0, "throttled": 0.0}, words)
 
     def _queue(self, at: float) -> Reading:
-        """The engine; how full its cache is its log tells already, and two that tell of it would be two alerts."""
+        """The engine; its log reports already how full its cache is, and two reports would be two alerts."""
         scenario = self._run.scenario
         busy = self._generates(at)
         waiting = round(self._about(scenario.waiting)) if busy and scenario.waiting else 0
@@ -224,7 +224,7 @@ def demo_timeline(
 
 
 def _lines(simulation: Simulation, polls: Polls) -> Iterator[TimedItem]:
-    """Every line as a block, and between them what pollers say."""
+    """Every line as a block, and between them the lines of pollers."""
     ends: dict[str, tuple[int, int]] = {}
     for until in simulation.steps():
         printed = list(simulation.journal.take(until))

@@ -1,8 +1,8 @@
 """A discrete simulation of asynchronous RL: orchestrator, trainer and inference server wait for each other.
 
-The orchestrator generates a step's batches, hands them to the trainer and goes on; the trainer leaves checkpoint
+The orchestrator generates a step's batches, hands them to the trainer and continues; the trainer leaves checkpoint
 n + 1 after step n; at the start of a step the orchestrator takes the newest checkpoint and updates the server's
-weights while generation goes on. What was generated with old weights meanwhile does not count for the step.
+weights while generation continues. What was generated with old weights until then does not count for the step.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ _STATS_S = 10.0
 _POLL_S = 0.02
 _HALF_S = 0.5
 _FILLING_STEPS = 2
-"""The trainer's wait for the first batches is nobody's fault."""
+"""The trainer's wait for the first batches is no loss."""
 _GROWING_STEPS = 12
 _GOOD_QUEUE_S, _GOOD_RPC_S, _GOOD_WRITE_S, _GOOD_WAIT_S = 0.1, 2.0, 1.0, 0.5
 
 
 class Simulation:
-    """One run of a scenario; `journal` holds its lines once `run` returned, or while `steps` go on."""
+    """One run of a scenario; `journal` holds its lines once `run` returned, or while `steps` continue."""
 
     def __init__(self, scenario: Scenario, seed: int, seconds: float, begin: datetime = BEGIN) -> None:
         self.scenario, self.seconds = scenario, seconds

@@ -31,15 +31,4 @@ if TYPE_CHECKING:
     )
     from .wording import Part, parts, verdict_of
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "assessment": "RuleSet,diagnose,judge,view_of",
-        "baseline": "Baseline,Calibration,FEWEST,LEAST_S,as_toml,learn,tightest,uncalibrated",
-        "result": (
-            "ALIASES,Assessment,ClockOffset,ConditionState,Diagnosis,EvidenceLine,Finding,Goal,HypothesisState,"
-            "LedgerEntry,MetricStats,Moment,RunInfo,SCHEMA,SourceSummary,TimelineRow,Verdict,goodput_of"
-        ),
-        "wording": "Part,parts,verdict_of",
-    },
-)
+__getattr__ = lazy_face(__name__)

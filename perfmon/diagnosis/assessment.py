@@ -42,7 +42,9 @@ from perfmon.rules import (
     component_states,
     find,
     is_past_clock,
+    last_run_line,
     overdue_s,
+    waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store
 
@@ -182,7 +184,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state
-    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
     return Assessment.HEALTHY
 
@@ -302,15 +304,21 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         source for source in view.store.progress.sources() if _starts_again(source, view) > begun.get(source, 0)
     }
     series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
-    if series is not None and len(series.values) and series.sources[-1] not in partial:
+    last = -1 if series is None else len(series.values) - 1
+    own = last >= 0 and series is not None and series.lines[last] >= last_run_line(series.sources[last], view)
+    if series is not None and own and series.sources[-1] not in partial:
         return Goal(series.values[-1], None, "step")
-    found = [one for one in counters if one.kind in COUNTED and one.restarts <= begun.get(one.source, 0)]
+    found = [
+        one for one in counters
+        if one.kind in COUNTED and one.restarts <= begun.get(one.source, 0)
+        and one.line >= last_run_line(one.source, view)
+    ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)
     return _repeated(view, begun) if best is None else Goal(best.amount, None, best.kind)
 
 
 def _starts_again(source: int, view: View) -> int:
-    """How often the steps of a log begin again, as those of epochs do that no counter shows."""
+    """Number of times that the steps of a log begin again, as those of epochs do that no counter shows."""
     most = 0
     for series in view.store.steps.values():
         steps = [step for step, of in zip(series.values, series.sources, strict=True) if of == source]

@@ -33,6 +33,7 @@ from perfmon.rules import (
     parallel_counters,
     set_forward,
     steps_covered,
+    waiting_lines,
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
@@ -91,7 +92,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         series=_thinned(track, view.window[0], points),
         not_finite=len(not_finite),
         ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
-        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
+        of_several=len(set(track.keys[:_TELLING])) > 1,
     )
 
 
@@ -388,6 +389,8 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
     late = overdue_s(view)
     if late > 0 and not state:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
+    if not state and (waiting := waiting_lines(view)):
+        state = f"none of the last {waiting:,} recognised lines reports progress"
     critical = f"; {state}" if state else ""
     if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"

@@ -19,6 +19,7 @@ from perfmon.core import (
     metric_unit,
     summarise,
 )
+from perfmon.hangs import named_ranks
 from perfmon.rules import Found, Hypothesis, Item, Occurrence, View, fill, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
 
@@ -241,11 +242,23 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
         "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
         "longest": format_seconds(max(item.end - item.start for item in items)),
         "times": counted(len(items), "time") if len(items) > 1 else "",
+        "others": _others(str(finding.identity.get("group", "")), view),
         **_figures(finding, view),
         **finding.identity,
     }
     text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
     return f"{text} ({cause.signature.title.lower()} is the cause)" if cause is not None else text
+
+
+def _others(group: str, view: View) -> str:
+    """The ranks of the run that a group of ranks (`0, 2`) leaves out; "" where the logs do not report how many it has,
+    or where most are left out.
+    """
+    sizes, ranks = view.metrics.get("nccl_ranks"), {int(rank) for rank in group.split(",") if rank.strip().isdecimal()}
+    if not sizes or not ranks:
+        return ""
+    others = set(range(int(max(sizes.values)))) - ranks
+    return named_ranks(others) if 0 < len(others) <= len(ranks) else ""
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:

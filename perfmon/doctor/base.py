@@ -1,4 +1,4 @@
-"""A check of the environment: its outcome, and how questions are asked with a deadline."""
+"""A check of the environment: its outcome, and programs that are run with a deadline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding:
     state: State
     detail: str
     """Details, or the reason of a problem."""
-    costs: str = ""
+    impact: str = ""
     """Impact on the user; "" if there is none."""
     fix: str = ""
 
@@ -54,14 +54,14 @@ def found(detail: str) -> Finding:
     return Finding(State.FOUND, detail)
 
 
-def missing(detail: str, costs: str, fix: str = "") -> Finding:
+def missing(detail: str, impact: str, fix: str = "") -> Finding:
     """Return the result of a check for what is not there."""
-    return Finding(State.MISSING, detail, costs, fix)
+    return Finding(State.MISSING, detail, impact, fix)
 
 
-def limited(detail: str, costs: str, fix: str = "") -> Finding:
+def limited(detail: str, impact: str, fix: str = "") -> Finding:
     """Return the result of a check for what works in part."""
-    return Finding(State.LIMITED, detail, costs, fix)
+    return Finding(State.LIMITED, detail, impact, fix)
 
 
 # --- Running other programs ---
@@ -98,5 +98,5 @@ def output_of(patience_s: float, *words: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, safe to show."""
+    """The first line that is not blank, safe to show."""
     return evidence_text(next((line.strip() for line in text.splitlines() if line.strip()), ""))

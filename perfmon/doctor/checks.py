@@ -45,19 +45,19 @@ def scanner(_: float) -> Finding:
 
     if in_use():
         return found("compiled scanner")
-    costs = "reading long logs takes about twice the CPU time; results are the same"
+    impact = "reading long logs takes about twice the CPU time; results are the same"
     if scanning is not None:
-        return limited("disabled by PERFMON_NATIVE=0", costs, "unset PERFMON_NATIVE")
+        return limited("disabled by PERFMON_NATIVE=0", impact, "unset PERFMON_NATIVE")
     fix = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
-    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, fix)
+    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", impact, fix)
 
 
 def libraries(_: float) -> Finding:
     """Check that all required libraries are installed."""
     lost = {name: use for name, use in _LIBRARIES.items() if _version(name) is None}
     if lost:
-        costs = "; ".join(f"{name}: {use}" for name, use in lost.items())
-        return missing(f"not installed: {', '.join(lost)}", costs, f"pip install {' '.join(lost)}")
+        impact = "; ".join(f"{name}: {use}" for name, use in lost.items())
+        return missing(f"not installed: {', '.join(lost)}", impact, f"pip install {' '.join(lost)}")
     return found(", ".join(f"{name} {_version(name)}" for name in ("textual", "asyncssh", "zstandard")))
 
 
@@ -85,9 +85,9 @@ def configuration(load: Callable[[], Config]) -> Callable[[float], Finding]:
         problems = [evidence_text(str(problem)) for problem in _problems(load)]
         if not problems:
             return found(_user_files(load()))
-        costs = "commands exit with code 2 until it is fixed"
+        impact = "commands exit with code 2 until it is fixed"
         return Finding(
-            State.BROKEN, "; ".join(problems), costs, "run perfmon rules check FILE for all errors in a file"
+            State.BROKEN, "; ".join(problems), impact, "run perfmon rules check FILE for all errors in a file"
         )
 
     return look
@@ -190,8 +190,8 @@ def tmux(patience_s: float) -> Finding:
     """Check for tmux, and if this is inside it."""
     path = program("tmux")
     if path is None:
-        costs = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"
-        return missing("not installed", costs, "install tmux")
+        impact = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"
+        return missing("not installed", impact, "install tmux")
     try:
         version = first_line(output_of(patience_s, path, "-V"))
     except CommandError as error:
@@ -321,13 +321,13 @@ def _is_lost(nvml: ModuleType, index: int) -> bool:
 def nvidia_smi(patience_s: float) -> Finding:
     """Check nvidia-smi, the fallback for the library."""
     path = program("nvidia-smi")
-    costs = "NVIDIA GPUs can only be polled through the library"
+    impact = "NVIDIA GPUs can only be polled through the library"
     if path is None:
-        return missing("not installed", costs, "it comes with the NVIDIA driver")
+        return missing("not installed", impact, "it comes with the NVIDIA driver")
     try:
         names = output_of(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
     except CommandError as error:
-        return limited(f"fails: {error}", costs, "run nvidia-smi for details")
+        return limited(f"fails: {error}", impact, "run nvidia-smi for details")
     if not names:
         return found("no GPU")
     return found(f"{len(names)} times {evidence_text(names[0])}" if len(names) > 1 else evidence_text(names[0]))
@@ -337,15 +337,15 @@ def amd(patience_s: float) -> Finding:
     """Check AMD's programs."""
     path = program("amd-smi", "rocm-smi")
     driver = Path("/dev/kfd").exists()
-    costs = "no metrics of AMD GPUs"
+    impact = "no metrics of AMD GPUs"
     if path is None:
         fix = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
-        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, fix)
+        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", impact, fix)
     name = os.path.basename(path)
     try:
         version = output_of(patience_s, path, "version" if name == "amd-smi" else "--version")
     except CommandError as error:
-        return limited(f"{name} fails: {error}", costs, f"run {name} for details")
+        return limited(f"{name} fails: {error}", impact, f"run {name} for details")
     if not driver:
-        return limited(f"{first_line(version) or name}; no driver", costs, "load the amdgpu driver")
+        return limited(f"{first_line(version) or name}; no driver", impact, "load the amdgpu driver")
     return found(first_line(version) or name)

@@ -12,7 +12,7 @@ from .base import CommandError, Finding, first_line, found, limited, missing, ou
 # --- Checks of SSH: keys, agent, known hosts ---
 
 _LIST, _LISTED = 11, 12
-"""Messages of the agent's protocol: asking for the identities, and the answer."""
+"""Messages of the agent's protocol: the request for the identities, and the answer."""
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _PASSPHRASES = "the passphrases of keys are requested on every start"
 
@@ -69,8 +69,8 @@ def keys(_: float) -> Finding:
     there = [name for name in _KEYS if os.access(folder / name, os.R_OK)]
     if there:
         return found(", ".join(there))
-    costs = "hosts require a password, unless the agent or ~/.ssh/config provides a key"
-    return missing(f"none in {folder}", costs, "ssh-keygen -t ed25519")
+    impact = "hosts require a password, unless the agent or ~/.ssh/config provides a key"
+    return missing(f"none in {folder}", impact, "ssh-keygen -t ed25519")
 
 
 # --- Pages of metrics of this machine, at the ports where engines and trainers serve them unless told otherwise ---
@@ -79,7 +79,7 @@ PORTS = (*range(8000, 8004), *range(30000, 30004))
 """vLLM, TRL and prime-rl begin at 8000, SGLang at 30000; further engines of a machine follow."""
 _KINDS = (("vllm", "vllm:"), ("sglang", "sglang:"), ("prime-rl", "trainer_step"))
 """SPEC, and what the names on its page begin with."""
-_COSTS = "queues and caches of engines come from logs only"
+_IMPACT = "queues and caches of engines come from logs only"
 _FIX = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
 
 
@@ -89,7 +89,7 @@ def endpoints(patience_s: float) -> Finding:
     if specs:
         return found(" ".join(specs))
     shown = f"{PORTS[0]}-{PORTS[3]} and {PORTS[4]}-{PORTS[7]}"
-    return missing(f"no metrics at local ports {shown}", _COSTS, _FIX)
+    return missing(f"no metrics at local ports {shown}", _IMPACT, _FIX)
 
 
 async def _specs(patience_s: float) -> list[str]:
@@ -98,7 +98,7 @@ async def _specs(patience_s: float) -> list[str]:
 
 
 async def _spec(port: int, patience_s: float) -> str:
-    """The SPEC that asks a port; "" for one that has no metrics."""
+    """The SOURCE that polls a port; "" for one that has no metrics."""
     from perfmon.sources import ReplyError, Url, get, open_here
 
     try:

@@ -62,7 +62,7 @@ PROBES = (
 # --- Looks at everything at the same time, and waits for nobody longer than it was told to ---
 
 _SPARE = 0.8
-"""Share of the time that a look may use itself, to tell more than that it took too long."""
+"""Share of the time that a look may use itself, to report more than that it took too long."""
 _LEAST_S = 0.05
 
 
@@ -123,7 +123,7 @@ def _lines(check: Check) -> Iterator[str]:
     finding = check.finding
     head = f"  {check.title:<{_TITLE}}{finding.state.value:<{_STATE}}"
     yield from _wrapped(head, finding.detail) or [head.rstrip()]
-    for word, text in (("costs:", finding.costs), ("mend:", finding.fix)):
+    for word, text in (("impact:", finding.impact), ("fix:", finding.fix)):
         yield from _wrapped(f"{'':<{2 + _TITLE}}{word:<{_STATE}}", text)
 
 
@@ -144,7 +144,9 @@ def document(checks: Iterable[Check]) -> dict[str, Any]:
                 "title": check.title,
                 "state": check.finding.state.value,
                 "detail": check.finding.detail,
-                "costs": check.finding.costs,
+                "impact": check.finding.impact,
+                "fix": check.finding.fix,
+                "costs": check.finding.impact,  # the former names of these two, for one release
                 "mend": check.finding.fix,
             }
             for check in checks

@@ -198,9 +198,9 @@ _LABELS: Mapping[Area, str] = {
     Area.GPU: "gpu", Area.PROCESS: "pid", Area.HOST: "", Area.DISK: "mount", Area.NIC: "device", Area.SOCKET: "port",
     Area.QUEUE: "queue", Area.JOB: "job_id", Area.NODE: "node", Area.VALUE: "name", Area.POLLER: "poller",
 }  # fmt: skip
-"""The label that says which one it is; a host is said by `host` alone."""
+"""The label that identifies it; a host is identified by `host` alone."""
 _CHANGING = frozenset({"state", "throttle", "verdict", "reason", "why"})
-"""Words that change: each is a family of its own, so that what they stand beside stays the same series."""
+"""Words that change: each is a family of its own, so that the values next to them stay the same series."""
 
 _OF_CORES = frozenset({"cores_busy", "cores_iowait"})
 

@@ -1,4 +1,4 @@
-"""What other systems load: alert rules for Prometheus and a dashboard for Grafana."""
+"""Files that other systems load: alert rules for Prometheus and a dashboard for Grafana."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _of_signature(signature: Signature) -> Rule:
         annotations={
             "summary": _literal(signature.title) + (cost if signature.kind == "bottleneck" else ""),
             "description": _literal(signature.meaning),
-            "mend": _literal(advice),
+            "fix": _literal(advice),
             "explained_by": _literal(f"perfmon rules explain {signature.id}"),
         },
     )

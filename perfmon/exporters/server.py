@@ -9,7 +9,9 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -46,9 +48,13 @@ _HEADERS = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Opti
 class Server:
     """Has its port from the moment that it was made; `start` begins to answer."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """Raises UsageError for an address that means nothing, InputError for a port that cannot be had."""
+    def __init__(self, host: str, port: int, names: Iterable[str] = ()) -> None:
+        """Listen; `names` are allowed in requests beside addresses, localhost and the name of this machine.
+
+        Raises UsageError for an address that means nothing, InputError for a port that cannot be had.
+        """
         family, address = _address(host, port)
+        self._names = frozenset(name.lower() for name in ("localhost", socket.gethostname(), host, *names))
 
         class Listener(_Listener):
             """Of this kind of address."""
@@ -70,12 +76,12 @@ class Server:
 
     @property
     def loopback(self) -> bool:
-        """Only this machine can ask."""
+        """Only this machine can connect."""
         return str(self._listener.server_address[0]).startswith(_LOOPBACK)
 
     def start(self, app: WSGIApplication) -> None:
         """Answers with the pages of `app`, each request in a thread of its own."""
-        self._listener.set_app(_bounded(app))
+        self._listener.set_app(_bounded(_for_hosts(app, self._names)))
         self._thread = threading.Thread(target=self._listener.serve_forever, name="perfmon-http", daemon=True)
         self._thread.start()
 
@@ -126,6 +132,28 @@ def _bounded(app: WSGIApplication) -> WSGIApplication:
         return _Sent(parts, room)
 
     return answer
+
+
+def _for_hosts(app: WSGIApplication, names: frozenset[str]) -> WSGIApplication:
+    """Refuse requests for other hosts: a page on the web may point its own name at this machine (DNS rebinding)."""
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        requested = environ.get("HTTP_HOST", "localhost")
+        if _is_allowed(requested, names):
+            return app(environ, start)
+        name = plain(requested, 100) or "no host"
+        return text(start, "421 Misdirected Request", f"{name}: not a name of this host (--allow-host adds one)")
+
+    return answer
+
+
+def _is_allowed(requested: str, names: frozenset[str]) -> bool:
+    """An address of this machine cannot be another's name; a name has to be known."""
+    try:
+        host = urlsplit(f"//{requested}").hostname or ""
+        return host in names or bool(ip_address(host))
+    except ValueError:
+        return False
 
 
 def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
@@ -198,7 +226,7 @@ class Exporter(Collector):
         return text(start, "503 Service Unavailable", "the monitor has stopped")
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: which metrics there are shows when they are asked for."""
+        """Nothing: the metrics are known only when they are collected."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -217,7 +245,7 @@ class Exporter(Collector):
         return list(metrics_of(known, self._places))
 
     def _measure(self) -> bool:
-        """Asks the monitor, in its own thread, for what it measured; whether it answered in time."""
+        """Take the measurements of the monitor, in its own thread; return true if it answered in time."""
         done = threading.Event()
 
         def look(watch: Watch) -> None:

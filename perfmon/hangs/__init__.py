@@ -8,28 +8,14 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .command import read_folder, report_of, run
-    from .dossier import LogLine, last_lines
+    from .dossier import LogLine, last_lines, main_frames, process_stacks
     from .dump_files import find_dumps, is_dump_head, is_dump_name, read_dumps
     from .lines import evidence_of_lines, merge
     from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
-    from .ras import RasReport, ask, judge_ras, parse, query
+    from .ras import RISKY, RasReport, ask, judge_ras, parse, parse_target, query
     from .render import HangReport
     from .search import REMOTE_PREFIXES, Found, HangSearch, Limits, Places, usual_places
     from .verdict import Answer, Cause, Kind, Verdict, judge
     from .words import brief, next_steps, summary
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "command": "read_folder,report_of,run",
-        "dossier": "LogLine,last_lines",
-        "dump_files": "find_dumps,is_dump_head,is_dump_name,read_dumps",
-        "lines": "evidence_of_lines,merge",
-        "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",
-        "ras": "RasReport,ask,judge_ras,parse,query",
-        "render": "HangReport",
-        "search": "Found,HangSearch,Limits,Places,REMOTE_PREFIXES,usual_places",
-        "verdict": "Answer,Cause,Kind,Verdict,judge",
-        "words": "brief,next_steps,summary",
-    },
-)
+__getattr__ = lazy_face(__name__)

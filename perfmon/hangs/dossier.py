@@ -25,6 +25,7 @@ _MOST_LOGS = 4096
 _STACK_S = 20.0
 _MOST_STACK = 400
 """Lines of one stack."""
+_FOLDERS = re.compile(r"\([^()]*/")
 _OWN_FILE = re.compile(r"(?:^|[^a-z])rank[_.-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:\[?\w{0,40}[:|]\s*)?\[rank:? ?(\d{1,7})\]", re.IGNORECASE)
 
@@ -109,22 +110,26 @@ def _tail(path: Path, log: str) -> list[LogLine]:
     return lines
 
 
-def processes(ranks: Iterable[int], root: Path = Path("/proc")) -> dict[int, int]:
+def processes(ranks: Iterable[int], root: Path = Path("/proc")) -> dict[int, tuple[int, ...]]:
     """Process ids of this machine and user by rank: the environment of a trainer has RANK and WORLD_SIZE.
 
-    Children inherit the environment; the process that started first is the trainer.
+    Children inherit the environment and are left out. Several processes of a rank are of several jobs.
     """
     wanted = set(ranks)
-    found: dict[int, int] = {}
+    found: dict[int, dict[int, int]] = {}
     with suppress(OSError):
-        for name in sorted((name for name in os.listdir(root) if name.isdecimal()), key=int):
-            with suppress(OSError):
+        for name in (name for name in os.listdir(root) if name.isdecimal()):
+            with suppress(OSError, ValueError, IndexError):
                 environment = (root / name / "environ").read_bytes().split(b"\0")
                 values = dict(part.split(b"=", 1) for part in environment if b"=" in part)
                 rank = values.get(b"RANK", b"")
                 if b"WORLD_SIZE" in values and rank.isdigit() and int(rank) in wanted:
-                    found.setdefault(int(rank), int(name))
-    return found
+                    # The name of the program, in parentheses, may hold anything.
+                    parent = int((root / name / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                    found.setdefault(int(rank), {})[int(name)] = parent
+    return {
+        rank: tuple(sorted(pid for pid, parent in some.items() if parent not in some)) for rank, some in found.items()
+    }
 
 
 def stack_of(pid: int) -> tuple[tuple[str, ...], str]:
@@ -147,17 +152,48 @@ def stack_of(pid: int) -> tuple[tuple[str, ...], str]:
     return tuple(evidence_text(line) for line in lines if line.strip()), ""
 
 
+def process_stacks(ranks: Sequence[int]) -> dict[int, tuple[int, tuple[str, ...], str]]:
+    """By rank its process, its stack and ""; or 0, nothing and the reason. Of this host, through py-spy."""
+    pids = processes(ranks)
+    found: dict[int, tuple[int, tuple[str, ...], str]] = {}
+    for rank in ranks:
+        match pids.get(rank, ()):
+            case ():
+                found[rank] = 0, (), "no process of this rank on this host"
+            case (pid,):
+                found[rank] = pid, *stack_of(pid)
+            case several:
+                found[rank] = 0, (), f"several processes of this rank on this host: {', '.join(map(str, several))}"
+    return found
+
+
+def main_frames(stack: Sequence[str], most: int = 3) -> str:
+    """The innermost frames of the main thread in the text of py-spy, as `wait (queue.py:171) < next (loader.py:40)`."""
+    threads: list[list[str]] = []
+    main: list[str] = []
+    process = ""
+    for line in stack:
+        if line.startswith("Process "):
+            process = line.split()[1].rstrip(":")
+        elif line.startswith("Thread "):
+            threads.append([])
+            if '"MainThread"' in line or line.split()[1] == process:
+                main = threads[-1]
+        elif line.startswith(" ") and threads:
+            threads[-1].append(_FOLDERS.sub("(", line.strip()))
+    frames = main or next((some for some in threads if some and some[-1].startswith("<module>")), [])
+    return " < ".join(frames[:most])
+
+
 def dossiers(folder: Path | None, ranks: Sequence[int], with_stacks: bool) -> list[Dossier]:
     """Return the dossiers of some ranks; of those without lines and stack none."""
     ranks = sorted(ranks)[:_MOST_RANKS]
     lines = last_lines(folder, ranks) if folder is not None else {}
-    pids = processes(ranks) if with_stacks else {}
+    stacks = process_stacks(ranks) if with_stacks else {}
     found = []
     for rank in ranks:
         mine = lines.get(rank, ())
-        stack, note = stack_of(pids[rank]) if rank in pids else ((), "")
-        if with_stacks and rank not in pids:
-            note = "no process of this rank on this host"
+        pid, stack, note = stacks.get(rank, (0, (), ""))
         log = mine[0].log if mine else ""
-        found.append(Dossier(rank, tuple(one.text for one in mine), log, pids.get(rank, 0), stack, note))
+        found.append(Dossier(rank, tuple(one.text for one in mine), log, pid, stack, note))
     return [one for one in found if one.lines or one.stack or one.note]

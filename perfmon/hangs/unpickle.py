@@ -13,7 +13,6 @@ from typing import Any
 
 MOST_BYTES = 64 << 20
 """Largest file that is read: 20,000 entries with stacks take 3.3 MB."""
-_MARK = object()
 _MOST_STEPS = 10_000_000
 """A byte can make an empty dictionary of 64; dumps have eight bytes for each value."""
 _LONGEST_INT = 16
@@ -46,6 +45,8 @@ def load_plain(data: bytes) -> tuple[Any, bool]:
         if called:
             raise RefusedPickleError(called) from None
         raise
+    except KeyError as error:
+        raise BrokenPickleError(f"entry {error.args[0]} of the memo is missing") from None
     except (IndexError, struct.error, UnicodeDecodeError):
         value = reader.salvaged()
         if value is None:
@@ -69,127 +70,115 @@ def _first_call(data: bytes) -> str:
 
 
 class _Reader:
-    """The stack machine of the few opcodes that data needs."""
+    """The stack machine of the few opcodes that data needs.
+
+    The frequent ones are interpreted where they are met: a call for each would take most of the time.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self._levels: list[list[Any]] = []
+        """The stacks below the open marks, outermost first."""
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
-    def _bytes(self, count: int) -> bytes:
-        piece = self._data[self._at : self._at + count]
-        if len(piece) < count:
-            raise IndexError
-        self._at += count
-        return piece
-
-    def _number(self, code: str) -> Any:
-        value = struct.unpack_from(code, self._data, self._at)[0]
-        self._at += struct.calcsize(code)
-        return value
-
-    def _text(self, count: int) -> str:
-        return self._bytes(count).decode("utf-8", "surrogatepass")
-
-    def _line(self) -> str:
-        end = self._data.find(b"\n", self._at)
-        if end < 0:
-            raise IndexError
-        text = self._data[self._at : end].decode("utf-8", "replace")
-        self._at = end + 1
-        return text
-
-    def _to_mark(self) -> list[Any]:
-        """Remove the last mark and return the items above it."""
-        stack = self._stack
-        at = len(stack) - 1
-        while stack[at] is not _MARK:
-            at -= 1
-            if at < 0:
-                raise BrokenPickleError("a mark is missing")
-        items = stack[at + 1 :]
-        del stack[at:]
-        return items
-
-    def _long(self, count: int) -> int:
-        if not 0 <= count <= _LONGEST_INT:
-            raise BrokenPickleError(f"an integer of {count} bytes")
-        return int.from_bytes(self._bytes(count), "little", signed=True)
-
-    def run(self) -> Any:
+    def run(self) -> Any:  # noqa: PLR0915 - one branch an opcode
         """Interprets all opcodes up to STOP."""
-        data, stack = self._data, self._stack
+        data, stack, levels, memo = self._data, self._stack, self._levels, self._memo
+        at = 0
         for _ in range(_MOST_STEPS):
-            code = data[self._at]
-            self._at += 1
-            if code == 0x2E:  # STOP
+            code = data[at]
+            at += 1
+            if code == 0x68:  # BINGET
+                stack.append(memo[data[at]])
+                at += 1
+            elif code == 0x6A:  # LONG_BINGET
+                stack.append(memo[_U4(data, at)[0]])
+                at += 4
+            elif code == 0x4D:  # BININT2
+                stack.append(_U2(data, at)[0])
+                at += 2
+            elif code == 0x4B:  # BININT1
+                stack.append(data[at])
+                at += 1
+            elif code == 0x5D:  # EMPTY_LIST
+                stack.append([])
+            elif code == 0x28:  # MARK
+                levels.append(stack)
+                self._stack = stack = []
+            elif code == 0x65:  # APPENDS
+                items, self._stack = stack, levels.pop()
+                stack = self._stack
+                _filled(stack, list).extend(items)
+            elif code == 0x4E:  # NONE
+                stack.append(None)
+            elif code == 0x4A:  # BININT
+                stack.append(_I4(data, at)[0])
+                at += 4
+            elif code == 0x58:  # BINUNICODE
+                end = at + 4 + _U4(data, at)[0]
+                stack.append(_text(data, at + 4, end))
+                at = end
+            elif code == 0x71:  # BINPUT
+                memo[data[at]] = stack[-1]
+                at += 1
+            elif code == 0x72:  # LONG_BINPUT
+                memo[_U4(data, at)[0]] = stack[-1]
+                at += 4
+            elif code == 0x7D:  # EMPTY_DICT
+                stack.append({})
+            elif code == 0x75:  # SETITEMS
+                items, self._stack = stack, levels.pop()
+                stack = self._stack
+                _fill(_filled(stack, dict), items)
+            elif code == 0x8A:  # LONG1
+                end = at + 1 + data[at]
+                stack.append(_long(data, at + 1, end))
+                at = end
+            elif code == 0x2E:  # STOP
                 return stack.pop()
-            self._one(code)
+            else:
+                self._at = at
+                self._rare(code)
+                at, stack = self._at, self._stack
         raise BrokenPickleError(f"more than {_MOST_STEPS} values")
 
-    def _one(self, code: int) -> None:  # noqa: PLR0915 - a table of functions reads no better and takes longer
-        stack, memo = self._stack, self._memo
+    def _rare(self, code: int) -> None:
+        """Interprets one opcode of those that dumps have rarely, or that only other protocols have."""
+        data, stack, memo, at = self._data, self._stack, self._memo, self._at
         match code:
-            case 0x71:  # BINPUT
-                memo[self._data[self._at]] = stack[-1]
-                self._at += 1
-            case 0x68:  # BINGET
-                stack.append(self._known(self._data[self._at]))
-                self._at += 1
-            case 0x72:  # LONG_BINPUT
-                memo[self._number("<I")] = stack[-1]
-            case 0x6A:  # LONG_BINGET
-                stack.append(self._known(self._number("<I")))
-            case 0x94:  # MEMOIZE
-                memo[len(memo)] = stack[-1]
-            case 0x58:  # BINUNICODE
-                stack.append(self._text(self._number("<I")))
-            case 0x8C:  # SHORT_BINUNICODE
-                stack.append(self._text(self._number("<B")))
-            case 0x8D:  # BINUNICODE8
-                stack.append(self._text(self._number("<Q")))
-            case 0x4B:  # BININT1
-                stack.append(self._number("<B"))
-            case 0x4D:  # BININT2
-                stack.append(self._number("<H"))
-            case 0x4A:  # BININT
-                stack.append(self._number("<i"))
-            case 0x8A:  # LONG1
-                stack.append(self._long(self._number("<B")))
-            case 0x8B:  # LONG4
-                stack.append(self._long(self._number("<i")))
-            case 0x47:  # BINFLOAT
-                stack.append(self._number(">d"))
             case 0x88 | 0x89:  # NEWTRUE, NEWFALSE
                 stack.append(code == 0x88)
-            case 0x4E:  # NONE
-                stack.append(None)
-            case 0x28:  # MARK
-                stack.append(_MARK)
-            case 0x7D:  # EMPTY_DICT
-                stack.append({})
-            case 0x5D:  # EMPTY_LIST
-                stack.append([])
-            case 0x29:  # EMPTY_TUPLE
-                stack.append(())
             case 0x85 | 0x86 | 0x87:  # TUPLE1, TUPLE2, TUPLE3
                 count = code - 0x84
-                items = stack[-count:]
-                if len(items) < count or _MARK in items:
+                if len(stack) < count:
                     raise BrokenPickleError("a tuple without its items")
-                del stack[-count:]
-                stack.append(tuple(items))
+                stack[-count:] = [tuple(stack[-count:])]
             case 0x74:  # TUPLE
-                stack.append(tuple(self._to_mark()))
-            case 0x65 | 0x61:  # APPENDS, APPEND
-                items = self._to_mark() if code == 0x65 else [stack.pop()]
-                self._top(list).extend(items)
-            case 0x75:  # SETITEMS
-                self._set(self._to_mark())
+                self._stack = self._levels.pop()
+                self._stack.append(tuple(stack))
+            case 0x61:  # APPEND
+                item = stack.pop()
+                _filled(stack, list).append(item)
             case 0x73:  # SETITEM
-                value, key = stack.pop(), stack.pop()
-                self._set([key, value])
+                pair = stack[-2:]
+                del stack[-2:]
+                _fill(_filled(stack, dict), pair)
+            case 0x47:  # BINFLOAT
+                stack.append(_F8(data, at)[0])
+                self._at += 8
+            case 0x94:  # MEMOIZE
+                memo[len(memo)] = stack[-1]
+            case 0x8C | 0x8D:  # SHORT_BINUNICODE, BINUNICODE8
+                begin = at + (1 if code == 0x8C else 8)
+                self._at = begin + (data[at] if code == 0x8C else _U8(data, at)[0])
+                stack.append(_text(data, begin, self._at))
+            case 0x8B:  # LONG4
+                self._at += 4 + _I4(data, at)[0]
+                stack.append(_long(data, at + 4, self._at))
+            case 0x29:  # EMPTY_TUPLE
+                stack.append(())
             case 0x30:  # POP
                 stack.pop()
             case 0x80:  # PROTO
@@ -199,22 +188,13 @@ class _Reader:
             case _:
                 self._refuse(code)
 
-    def _known(self, index: int) -> Any:
-        if index not in self._memo:
-            raise BrokenPickleError(f"entry {index} of the memo is missing")
-        return self._memo[index]
-
-    def _top(self, kind: type) -> Any:
-        if not isinstance(self._stack[-1], kind):
-            raise BrokenPickleError(f"no {kind.__name__} to fill")
-        return self._stack[-1]
-
-    def _set(self, pairs: list[Any]) -> None:
-        table = self._top(dict)
-        for key, value in zip(pairs[::2], pairs[1::2], strict=False):
-            if not isinstance(key, (str, int)):
-                raise BrokenPickleError(f"a key of type {type(key).__name__}")
-            table[key] = value
+    def _line(self) -> str:
+        end = self._data.find(b"\n", self._at)
+        if end < 0:
+            raise IndexError
+        text = self._data[self._at : end].decode("utf-8", "replace")
+        self._at = end + 1
+        return text
 
     def _refuse(self, code: int) -> None:
         """Raises: this opcode is no data."""
@@ -231,12 +211,7 @@ class _Reader:
 
         Items of a list or dictionary stand above a mark until all of them are read, so each level is closed here.
         """
-        levels: list[list[Any]] = [[]]
-        for item in self._stack:
-            if item is _MARK:
-                levels.append([])
-            else:
-                levels[-1].append(item)
+        levels = [*self._levels, self._stack]
         while len(levels) > 1:
             items = levels.pop()
             target = levels[-1][-1] if levels[-1] else None
@@ -247,3 +222,38 @@ class _Reader:
                     (key, value) for key, value in zip(items[::2], items[1::2], strict=False) if isinstance(key, str)
                 )
         return next((item for item in levels[0] if isinstance(item, dict)), None)
+
+
+_U2, _U4, _U8 = (struct.Struct(code).unpack_from for code in ("<H", "<I", "<Q"))
+_I4, _F8 = struct.Struct("<i").unpack_from, struct.Struct(">d").unpack_from
+_KEYS = {str, int, bool}
+
+
+def _text(data: bytes, begin: int, end: int) -> str:
+    if end > len(data):
+        raise IndexError
+    return data[begin:end].decode("utf-8", "surrogatepass")
+
+
+def _long(data: bytes, begin: int, end: int) -> int:
+    if not 0 <= end - begin <= _LONGEST_INT:
+        raise BrokenPickleError(f"an integer of {end - begin} bytes")
+    if end > len(data):
+        raise IndexError
+    return int.from_bytes(data[begin:end], "little", signed=True)
+
+
+def _filled(stack: list[Any], kind: type) -> Any:
+    """The container that stands on the stack."""
+    if not isinstance(stack[-1], kind):
+        raise BrokenPickleError(f"no {kind.__name__} to fill")
+    return stack[-1]
+
+
+def _fill(table: dict[Any, Any], items: list[Any]) -> None:
+    """Set keys and values, which follow each other."""
+    keys = items[::2]
+    kinds = set(map(type, keys))
+    if not kinds <= _KEYS:
+        raise BrokenPickleError(f"a key of type {next(kind.__name__ for kind in kinds - _KEYS)}")
+    table.update(zip(keys, items[1::2], strict=False))

@@ -8,16 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .buffer import LogBuffer
-    from .filters import EVERYTHING, Filter, Query
-    from .lines import Line, LogLevel, Place
+    from .lines import EVERYTHING, Filter, Line, LogLevel, Place, Query
     from .reader import Page, View, read_back
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "buffer": "LogBuffer",
-        "filters": "EVERYTHING,Filter,Query",
-        "lines": "Line,LogLevel,Place",
-        "reader": "Page,View,read_back",
-    },
-)
+__getattr__ = lazy_face(__name__)

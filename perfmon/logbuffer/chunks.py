@@ -10,7 +10,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, YEARLESS, Block, Stamp
+from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, UPTIME, YEARLESS, Block, Stamp
 from perfmon.sources import newlines
 from perfmon.sources.formats import Pack
 
@@ -153,6 +153,10 @@ class LineTimer:
             stamp = self._read_line(text, self._headers)
             if stamp is not None:
                 return _placed(stamp, chunk.kind, chunk.near)
+        elif chunk.mono is not None:
+            stamp = self._read_line(text, self._headers)
+            if stamp is not None and stamp[0] == UPTIME:
+                return stamp[1] + chunk.mono
         if chunk.mono is None:
             return None
         mono = ticks(text)
@@ -164,7 +168,7 @@ def _placed(stamp: Stamp, kind: int, near: float) -> float | None:
     own, seconds = stamp
     if own in (EPOCH, LOCAL):
         return seconds if kind in (EPOCH, LOCAL) else None
-    if own not in (kind, DAYTIME):
+    if own not in (kind, DAYTIME) or own == UPTIME:
         return None
     period = _PERIODS[own]
     return seconds + round((near - seconds) / period) * period

@@ -18,8 +18,19 @@ from perfmon.sources import newlines
 
 from .buffer import LogBuffer
 from .chunks import NEVER, Chunk, Index, LineTimer
-from .filters import EVERYTHING, CompiledFilter, Filter
-from .lines import Line, Place, cleaned, level_of, searchable, shown, ticks, trace_of
+from .lines import (
+    EVERYTHING,
+    CompiledFilter,
+    Filter,
+    Line,
+    Place,
+    cleaned,
+    level_of,
+    searchable,
+    shown,
+    ticks,
+    trace_of,
+)
 
 # --- The lines of all logs in the order in which they were printed, from any place, both ways ---
 

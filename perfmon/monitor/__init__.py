@@ -9,21 +9,11 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .composite_feeds import HistoryTaggedFeed, PollingFeed, RemoteFeed
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
+    from .hang_sources import HangSources
     from .headless import TAIL, Observed, glance, observe
     from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed
     from .monitor import Monitor
     from .scheduling import BackgroundListener
     from .worker import Watch
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "composite_feeds": "HistoryTaggedFeed,PollingFeed,RemoteFeed",
-        "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
-        "headless": "Observed,TAIL,glance,observe",
-        "inspector_feed": "INSPECTOR_HISTORY,InspectorFeed",
-        "monitor": "Monitor",
-        "scheduling": "BackgroundListener",
-        "worker": "Watch",
-    },
-)
+__getattr__ = lazy_face(__name__)

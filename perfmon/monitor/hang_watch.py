@@ -1,5 +1,8 @@
 """The rank that is behind, for a run that hangs while it is watched: looks for dumps in a thread, at a few moments.
 
+Where dumps name no rank soon, NCCL RAS is queried once, if the user gave its address; of ranks that are named, the
+stack is taken, if the user agreed.
+
 Dumps are written within seconds of each other, once a collective has timed out. A stall began long before that: so the
 looks begin again with every line about a time-out. Nothing is looked for between hangs.
 """
@@ -14,13 +17,16 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import Fields, counted
+from perfmon.core import Fields, Progress, counted
 from perfmon.pipeline import TIMEOUT, Session, hang_begin, note_of, timeouts_of, written_since
 from perfmon.sources import LogFile
+
+from .hang_sources import HangSources, ras_answer, stack_words
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
     from perfmon.hangs import Found, HangSearch, Places
+    from perfmon.store import HangNote
 
     from .feeds import Feed
     from .ingest import Ingest
@@ -31,10 +37,16 @@ _QUIET_S, _QUIET_MISSING_S = 3.0, 20.0
 """Dumps that did not change for so long are complete; the longer time where dumps of some ranks are missing."""
 _LEFT_S = 0.5
 _OTHER_HANG_S = 60.0
-_SECONDS, _SHARE = 20.0, 0.5
-"""Longest time of one look for reading, and largest share of a core."""
+_SECONDS, _SHARE = 20.0, 0.8
+"""Longest time of one look for reading, and largest share of a core: a run that hangs computes nothing."""
 _MOST_BYTES, _LARGEST = 256 << 20, 24 << 20
 """Size of all dumps together, and of one."""
+
+_QUERY_AFTER_S = 15.0
+"""Dumps are written within seconds of each other, and name ranks better than RAS does."""
+_ALIVE = (Progress.RUNNING, Progress.STALLED)
+_DYING_S = 120.0
+"""A process whose collective timed out lives on while dumps are written."""
 
 Start = Callable[[Callable[[], None]], None]
 
@@ -59,7 +71,12 @@ class _Look:
     """The times of the last lines of logs of hosts, and of the last writes to them by the clock of this machine."""
     copies: Path | None
     """The folder for dumps of hosts."""
+    ras: str = ""
+    """Address of NCCL RAS, to be queried if the dumps do not decide."""
     found: Found | None = None
+    was_queried: bool = False
+    by_ras: Found | None = None
+    notice: str = ""
     stamps: frozenset[object] = frozenset()
     is_done: bool = False
 
@@ -79,6 +96,9 @@ class _Look:
                 if not too_large:
                     found = self.search.look(places, self.timeouts, since, newest, limits)
                 self.found, self.stamps = found, self.search.stamps
+            if self.ras and (self.found is None or not (self.found.why or self.found.left)):
+                self.was_queried = True
+                self.by_ras, self.notice = ras_answer(self.ras)
         except Exception:  # of a thread, it would be printed onto the screen
             self.found = None
         finally:
@@ -95,6 +115,25 @@ class _Look:
         wanted = Selection(is_dump_name, is_dump_head, since, _MOST_BYTES, _LARGEST, REMOTE_PREFIXES)
         too_large = self.feed.copy(own, shared, wanted)
         return replace(places, folders=(*places.folders, own), shared=(*places.shared, shared)), too_large
+
+
+@dataclass(slots=True)
+class _Stacks:
+    """The stacks of ranks that are behind."""
+
+    ranks: tuple[int, ...]
+    words: str = ""
+    notice: str = ""
+    is_done: bool = False
+
+    def run(self) -> None:
+        """Take them; whatever fails, the monitor continues without."""
+        try:
+            self.words, self.notice = stack_words(self.ranks)
+        except Exception as error:  # of a thread, it would be printed onto the screen
+            self.notice = f"no stack: {type(error).__name__}"
+        finally:
+            self.is_done = True
 
 
 class HangWatch:
@@ -119,6 +158,17 @@ class HangWatch:
         self._stamps: frozenset[object] = frozenset()
         self._changed_at = 0.0
         self._reported_size = False
+        self._sources = HangSources()
+        self._hung_at = inf
+        """When the hang was noticed, by `clock`."""
+        self._was_queried = False
+        self._is_alive = False
+        """The run may still have processes: they are those of this hang."""
+        self._stacks: _Stacks | None = None
+
+    def allow(self, sources: HangSources) -> None:
+        """Use these sources, too, from now on."""
+        self._sources = sources
 
     def watch(self, snapshot: Diagnosis, shifts: Mapping[int, float]) -> list[str]:
         """Take a new diagnosis: a hang that begins, lasts or ends; return new notices.
@@ -128,6 +178,9 @@ class HangWatch:
         begin, store = hang_begin(snapshot), self._session.store
         is_new = begin is not None and (self._begin is None or abs(begin - self._begin) > _OTHER_HANG_S)
         self._begin, self._shifts = begin, shifts
+        self._is_alive = snapshot.run.state in _ALIVE or (
+            snapshot.run.state is Progress.FAILED and self._ingest.last_read() >= self._feed.clock() - _DYING_S
+        )
         if begin is None or is_new:
             self._forget()
         if begin is None:
@@ -137,6 +190,7 @@ class HangWatch:
             self._timeouts = timeouts
             now = self._clock()
             self._left = [now + later for later in _LOOKS_S]
+            self._hung_at = min(self._hung_at, now)
             self._next_at = min(self._next_at, self._left[0])
         return self.step()
 
@@ -150,7 +204,19 @@ class HangWatch:
             self._begin_look(self._begin, now)
             if self._look is not None and self._look.is_done:
                 notices += self._take(self._look, now)
-        return notices
+        return notices + self._step_stacks()
+
+    def _step_stacks(self) -> list[str]:
+        """Take the stacks of the ranks that are behind, once; return new notices."""
+        note, stacks = self._session.store.hang, self._stacks
+        if stacks is None and note is not None and note.ranks and self._sources.stacks and self._is_alive:
+            self._stacks = stacks = _Stacks(note.ranks)
+            self.start(stacks.run)
+        if stacks is None or not stacks.is_done or note is None:
+            return []
+        self._set(note)
+        notice, stacks.notice = stacks.notice, ""
+        return [notice] if notice else []
 
     def _begin_look(self, begin: float, now: float) -> None:
         self._left = [at for at in self._left if at > now]
@@ -172,14 +238,22 @@ class HangWatch:
 
             self._search = HangSearch()
         timeouts = [(dict(fields), text) for fields, text in timeouts_of(self._session.store)]
-        self._look = _Look(self._search, self._feed, timeouts, begin, logs, remote, copies)
+        ras, known = self._sources.ras, self._session.store.hang
+        if self._was_queried or not self._is_alive or known is not None or now - self._hung_at < _QUERY_AFTER_S:
+            ras = ""
+        self._look = _Look(self._search, self._feed, timeouts, begin, logs, remote, copies, ras)
         self.start(self._look.run)
 
     def _take(self, look: _Look, now: float) -> list[str]:
         self._look = None
-        found = look.found
-        if found is None or look.search is not self._search or self._begin is None:  # of a hang that is over
-            return []
+        found, notices = look.found, [look.notice] if look.notice else []
+        self._was_queried = self._was_queried or look.was_queried
+        if look.search is not self._search or self._begin is None:  # of a hang that is over
+            return notices
+        if look.by_ras is not None:
+            self._publish(look.by_ras)
+        if found is None:
+            return notices
         if look.stamps != self._stamps:
             self._stamps, self._changed_at = look.stamps, now
         quiet_s = _QUIET_MISSING_S if found.missing > 0 or found.is_torn else _QUIET_S
@@ -193,10 +267,10 @@ class HangWatch:
             self._release()
         if found.too_large and not self._reported_size:
             self._reported_size = True
-            return [
+            notices.append(
                 f"{counted(found.too_large, 'dump')} too large for the monitor: run perfmon nccl --hang on their folder"
-            ]
-        return []
+            )
+        return notices
 
     def close(self) -> None:
         """End the search."""
@@ -210,10 +284,17 @@ class HangWatch:
             self._copies = None
 
     def _publish(self, found: Found) -> None:
-        store = self._session.store
-        note = note_of(store, found)
-        known = store.hang
-        if note is not None and (known is None or (known.ranks, known.why) != (note.ranks, note.why)):
+        note = note_of(self._session.store, found)
+        if note is not None:
+            self._set(note)
+
+    def _set(self, note: HangNote) -> None:
+        """Note the ranks that are behind, with their stacks if there are any."""
+        store, stacks = self._session.store, self._stacks
+        known, words = store.hang, stacks.words if stacks is not None and stacks.ranks == note.ranks else ""
+        if words and not note.why.endswith(words):
+            note = replace(note, why=f"{note.why}; {words}")
+        if known is None or (known.ranks, known.why) != (note.ranks, note.why):
             store.hang = note
             store.version += 1
 
@@ -221,7 +302,7 @@ class HangWatch:
         """Remove what is known of the last hang."""
         self._release()
         self._stamps, self._left, self._next_at = frozenset(), [], inf
-        self._timeouts = 0
+        self._timeouts, self._hung_at, self._stacks = 0, inf, None
         if self._session.store.hang is not None:
             self._session.store.hang = None
             self._session.store.version += 1

@@ -121,6 +121,11 @@ class Ingest:
             state.ahead_s = polled_ahead(now - state.last, known, undated=undated)
         return state.ahead_s != known
 
+    def last_read(self) -> float:
+        """Time at which a log of the run was last written to, as far as is known, in seconds since 1970."""
+        times = (held.health.read_at for held in self.run_sources)
+        return max((at for at in times if at is not None), default=float("-inf"))
+
     def unanswered(self) -> Iterator[tuple[WatchedLog, float]]:
         """Yield the logs of pollers that do not answer, and the seconds since they did."""
         clock = self._feed.clock()

@@ -1,4 +1,4 @@
-"""Logs of NCCL Inspector, followed beside the other logs of a run.
+"""Logs of NCCL Inspector, followed next to the other logs of a run.
 
 They are far too many lines for a session. Here they become a few lines each second that the rules know, in a log of
 their own, and the state that the screen shows.
@@ -40,6 +40,10 @@ class InspectorFeed(WrappedFeed):
         self._merged, self._job, self._splitter = MergedStream(), LiveJob(), LineSplitter()
         self._state: CollectivesState = self._job.state(self.clock())
         self._past_told = False
+        self._files: dict[LogFile, None] = {}
+        """The logs of NCCL Inspector that were read."""
+        self._written: float | None = None
+        """Time of the last write to the logs that were there at the start, in seconds since 1970."""
 
     async def items(self) -> AsyncIterator[Item]:
         """Yield the other logs, and the lines that the records give."""
@@ -63,6 +67,19 @@ class InspectorFeed(WrappedFeed):
     def behind(self) -> int:
         return super().behind + (0 if self._followed is None else self._followed.behind)
 
+    def changed_at(self, log: LogFile) -> float | None:
+        return self._written if log == LOG else super().changed_at(log)
+
+    def _last_write(self) -> float | None:
+        """Time of the newest record by its own clock, or of the last write to a file where that was before.
+
+        A copy of logs is newer than its records, and the clock of a host may be ahead.
+        """
+        feeds = [feed for feed in (self._inner, self._followed) if feed is not None]
+        times = [feed.changed_at(log) for feed in feeds for log in self._files]
+        written, newest = max((at for at in times if at is not None), default=None), self._job.newest
+        return written if newest is None else newest if written is None else min(written, newest)
+
     def _logs_read(self) -> bool:
         return super()._has_caught_up() and (self._followed is None or self._followed.caught_up)
 
@@ -77,6 +94,8 @@ class InspectorFeed(WrappedFeed):
                     yield log, item
                 elif isinstance(item, Block):
                     file = (log.path, log.member)
+                    if not self._past_told:
+                        self._files[log] = None
                     self._job.feed(file, item.data, self.clock() if self._past_told else None)
                 elif isinstance(item, Notice):
                     if item.kind in ("rotated", "truncated"):
@@ -85,11 +104,13 @@ class InspectorFeed(WrappedFeed):
                         yield LOG, item
 
     async def _advance(self) -> None:
-        """Evaluate what has come, again and again."""
+        """Evaluate what has come, repeatedly."""
         while True:
             read = self._logs_read()
             lines = self._job.advance(caught_up=read)
-            self._state = self._job.state(self.clock())
+            if read and not self._past_told:
+                self._written = self._last_write()
+            self._state = self._job.state(self.clock(), self._written)
             text = "".join(f"{line}\n" for line in lines).encode()
             for block in self._splitter.feed(text):
                 await self._merged.put((LOG, block))

@@ -18,6 +18,7 @@ from perfmon.viewmodel import AlertKey, MonitorState, TimeRange, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
+    from .hang_sources import HangSources
     from .worker import Watch
 
 
@@ -145,6 +146,10 @@ class Monitor:
     def undo(self, key: AlertKey) -> None:
         """Undo acknowledgement and silence."""
         self.ask(lambda watch: watch.alerts.undo(key))
+
+    def allow(self, sources: HangSources) -> None:
+        """Use sources that touch a run, once it hangs."""
+        self.ask(lambda watch: watch.allow(sources))
 
     def record(self, path: str) -> None:
         """Start a recording; a failure becomes a notice."""

@@ -54,7 +54,7 @@ class EvaluationScheduler:
 
 
 class DutyCycleLimiter:
-    """Spaces what is done again and again, so that it takes no more than a share of a core."""
+    """Spaces what is done repeatedly, so that it takes no more than a share of a core."""
 
     def __init__(self, share: float) -> None:
         self._share = share

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Part
     from perfmon.viewmodel import TimeRange
 
+    from .hang_sources import HangSources
+
 _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
 _AHEAD_S = 1.0
@@ -217,6 +219,10 @@ class Watch:
         """Set the analysis window in seconds."""
         self._window_s = self._judged_s = self._present.window_s = seconds
         self._pace = EvaluationScheduler(played=self._feed.player is not None)
+
+    def allow(self, sources: HangSources) -> None:
+        """Use sources that touch a run that hangs."""
+        self._hangs.allow(sources)
 
     def silence(self, key: AlertKey, seconds: float) -> None:
         """Silences an alert from the present on."""

@@ -64,20 +64,4 @@ __all__ = [
     "write_summaries",
 ]
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "aggregate": "PartialTables,available,connect,load_tables,merge,partial",
-        "analysis": "Job",
-        "ceilings": "Ceiling,ceiling,ceilings",
-        "changes": "JobFigures,NcclChange,NcclComparison,compare_jobs,figures_of",
-        "files": "InspectorFile,find_files,holds_records",
-        "live": "LiveJob",
-        "model": "CollectiveStats,Coverage,JobAnalysis,LinkRatio,PairRatio,RankWait,Seat",
-        "ray_engine": "RayEngine",
-        "sampling": "important_sizes,points,values",
-        "schema": "P2P,SINGLE,binary_size,decimal_size,RANK_BITS",
-        "slurm_jobs": "job_folder,job_metadata",
-        "summaries": "file_part,size_folder,write_parquet,write_summaries",
-    },
-)
+__getattr__ = lazy_face(__name__)

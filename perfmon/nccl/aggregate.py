@@ -57,7 +57,7 @@ _RECORDS = f"""
                 coalesce(coll_perf.coll_busbw_gbs, p2p_perf.p2p_busbw_gbs) AS bw,
                 coalesce(dump_stats.coll_dropped_total, 0) + coalesce(dump_stats.p2p_dropped_total, 0)
                     + (CASE WHEN dump_stats IS NULL THEN NULL ELSE 0 END) AS dropped,
-                proxy_trace.record_type IS NOT NULL AS is_proxy
+                proxy_trace IS NOT NULL AS is_proxy
             FROM read_json($files, columns = {COLUMNS}, format = 'newline_delimited', ignore_errors = true,
                 filename = true, maximum_object_size = {LONGEST_LINE + 1})))
 """

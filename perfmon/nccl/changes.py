@@ -51,7 +51,7 @@ class NcclChange:
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """What of a job is compared."""
+    """The compared part of a job."""
 
     analysis: JobAnalysis
     transfers: Mapping[Key, Sequence[float]]

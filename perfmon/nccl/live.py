@@ -38,6 +38,8 @@ _PAST = 40
 _TREND = 40
 _ROWS = 40
 _NAMED = 4
+_MOST_PAIRS = 1 << 16
+"""Pairs of ranks of one communicator that exchange data: those of pipelines are few."""
 
 
 class _Op:
@@ -79,6 +81,7 @@ class LiveJob:
         self._trends: dict[tuple[str, str, int], deque[float]] = {}
         self._rate: tuple[float, int, float] = (0.0, 0, 0.0)
         self._read_at: float | None = None
+        """Time at which the last new record arrived; None while all are of the past."""
         self._seats: dict[tuple[LiveComm, int], Seat] = {}
         self._seats_stale = True
 
@@ -96,6 +99,8 @@ class LiveJob:
         items = held.parser.parse(data)
         if not items:
             return
+        if clock is not None:
+            self._read_at = clock
         if held.offset is None and clock is not None:
             lag = int(clock * 1e6) - items[-1].at_us
             held.offset = lag if abs(lag) > _FAR_US else 0
@@ -111,7 +116,7 @@ class LiveJob:
             self._evict()
 
     def _add(self, record: Record, at: int) -> None:
-        context, _, collective, sn, size, exec_us, busbw = record
+        context, _, collective, sn, size, exec_us, busbw, peer = record
         comm = self._members.get(context) or self._join(context)
         comm.records += 1
         piece = self._slice(at // _SLICE_US)
@@ -123,6 +128,8 @@ class LiveJob:
             mine[0] += 1
             mine[1] += exec_us
         if sn is None:
+            if peer is not None and len(comm.pairs) < _MOST_PAIRS:
+                comm.pairs.add((context.rank, peer))
             kind = piece.of_kind((comm.kind, collective, size))
             kind.ops += 1
             kind.exec_us += exec_us
@@ -264,17 +271,21 @@ class LiveJob:
             self._seats_stale = True
 
     # --- what there is to see -----------------------------------------------------------------------------------------
-    def state(self, clock: float) -> CollectivesState:
-        """The state of the window at `clock`, in seconds."""
+    @property
+    def newest(self) -> float | None:
+        """Time of the newest record, in seconds since 1970 by the clock of its host; None without a record."""
+        return self._newest / 1e6 if self._newest else None
+
+    def state(self, clock: float, written: float | None = None) -> CollectivesState:
+        """The state of the window at `clock`; logs of the past were `written` then (both in seconds since 1970)."""
         pieces = [piece for piece in self._window(max(self._finished, 0)) if piece is not None]
         began, lines, rate = self._rate
         if clock - began >= 1.0:
             rate = (self.counts.lines - lines) / (clock - began) if began else 0.0
-            if self.counts.lines != lines:
-                self._read_at = clock
             self._rate = (clock, self.counts.lines, rate)
         comms = {comm for piece in pieces for comm, _, _ in piece.classes}
         waits, links = self._result.waits, self._result.links
+        last = written if self._read_at is None else self._read_at
         return CollectivesState(
             window_s=PARTS * SLICE_S,
             by=self._by(pieces),
@@ -296,8 +307,8 @@ class LiveJob:
             evicted=self._evicted,
             dropped=sum(sum(comm.dropped.values()) for comm in self._comms.values()),
             skipped=self.counts.skipped,
-            at=self._newest / 1e6 if self._newest else None,
-            age_s=None if self._read_at is None else max(0.0, clock - self._read_at),
+            at=self.newest,
+            age_s=None if last is None else max(0.0, clock - last),
         )
 
     def _by(self, pieces: list[Slice]) -> tuple[CollectiveNow, ...]:

@@ -14,7 +14,7 @@ from .links import FEWEST_OPS, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
-from .waits import waits_of
+from .waits import common_waits, waits_of
 
 _SAMPLES = 512
 """Values of one slice that are kept for a median; of more they are thinned evenly."""
@@ -23,7 +23,7 @@ _SAMPLES = 512
 class LiveComm:
     """A communicator and the processes of its ranks."""
 
-    __slots__ = ("dropped", "id", "kind", "n_ranks", "name", "nnodes", "records", "seats", "seen_at")
+    __slots__ = ("dropped", "id", "kind", "n_ranks", "name", "nnodes", "pairs", "records", "seats", "seen_at")
 
     def __init__(self, id: str, name: str, kind: str, n_ranks: int, nnodes: int) -> None:
         self.id, self.name, self.kind, self.n_ranks, self.nnodes = id, name, kind, n_ranks, nnodes
@@ -31,6 +31,8 @@ class LiveComm:
         """Host and process of each rank."""
         self.dropped: dict[int, int] = {}
         """Records that the plugin of each rank dropped."""
+        self.pairs: set[tuple[int, int]] = set()
+        """Ranks that exchange data."""
         self.records = 0
         self.seen_at = 0
         """Slice of its newest record."""
@@ -128,8 +130,10 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
         if (seat := seats.get((comm, rank))) is not None
     ]
     kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
-    waits = waits_of(caused, _suffered(slices, seats), _exchanged(slices, seats), kernel_us)
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
+    exchanged = list(_exchanged(slices, seats))
+    common = _common(slices, seats, comms, exchanged) if exchanged else None
+    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),
@@ -185,6 +189,32 @@ def _exchanged(
                 if (seat := seats.get((comm, rank))) is not None:
                     waited = exec_us - records * fastest.get((comm.kind, size), 0.0)
                     yield seat.rank, seat.host, seat.pid, seat.slot, max(0.0, waited)
+
+
+def _common(
+    slices: Iterable[Slice | None],
+    seats: dict[tuple[LiveComm, int], Seat],
+    comms: Iterable[LiveComm],
+    exchanged: Iterable[tuple[int, str, int | None, int, float]],
+) -> dict[str, float]:
+    """Waiting in sends and receives that is no reason for lateness, by communicator."""
+    waited: dict[Seat, float] = defaultdict(float)
+    for rank, host, pid, slot, waited_us in exchanged:
+        waited[Seat(rank, host, pid, slot)] += waited_us
+    complete = {
+        comm for piece in slices if piece is not None for (comm, _, _), sums in piece.classes.items() if sums.ops
+    }
+    members: dict[str, list[Seat]] = defaultdict(list)
+    for (comm, _), seat in seats.items():
+        if comm in complete:
+            members[comm.id].append(seat)
+    pairs = [
+        (first, second)
+        for comm in comms
+        for one, other in comm.pairs
+        if (first := seats.get((comm, one))) is not None and (second := seats.get((comm, other))) is not None
+    ]
+    return common_waits(members, pairs, waited)
 
 
 def _transfers(

@@ -47,6 +47,8 @@ class Record(NamedTuple):
     exec_us: int
     busbw: float | None
     """Bus bandwidth in GB/s; None if unknown."""
+    peer: int | None = None
+    """Other rank of a send or receive."""
 
 
 class Drops(NamedTuple):
@@ -140,10 +142,12 @@ class LineParser:
                 coll["coll_exec_time_us"], coll.get("coll_busbw_gbs"),
             )  # fmt: skip
         if (p2p := line.get("p2p_perf")) is not None:
-            return _record(
+            record = _record(
                 context, at_us, p2p["p2p"], None, p2p["p2p_msg_size_bytes"], p2p["p2p_exec_time_us"],
                 p2p.get("p2p_busbw_gbs"),
             )  # fmt: skip
+            peer = p2p.get("p2p_peer")
+            return record if record is None or type(peer) is not int else record._replace(peer=peer)
         if (stats := line.get("dump_stats")) is not None:
             self._positional = (context, at_us)
             dropped = int(stats.get("coll_dropped_total") or 0) + int(stats.get("p2p_dropped_total") or 0)

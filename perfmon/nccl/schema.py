@@ -20,7 +20,7 @@ COLUMNS = """{
     p2p_perf: 'STRUCT(p2p VARCHAR, p2p_peer BIGINT, p2p_msg_size_bytes UBIGINT, p2p_exec_time_us BIGINT,
                p2p_busbw_gbs DOUBLE)',
     dump_stats: 'STRUCT(coll_dropped_total BIGINT, p2p_dropped_total BIGINT)',
-    proxy_trace: 'STRUCT(record_type VARCHAR)'}"""
+    proxy_trace: 'JSON'}"""
 """Only the values that are used: each further one costs time for every line."""
 
 COMM_TYPE = f"""CASE WHEN n_ranks = 1 THEN '{SINGLE}' WHEN nnodes = 1 THEN '{NVLINK}'

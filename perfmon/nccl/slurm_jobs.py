@@ -48,7 +48,10 @@ def job_metadata(job: str) -> dict[str, str]:
         if line:
             return {name: value for name, value in zip(_FIELDS, line.split("|"), strict=True) if value}
     if which("scontrol"):
-        found = dict(re.findall(r"(\w+)=(\S+)", _output(["scontrol", "show", "job", job])))
+        text = _output(["scontrol", "show", "job", job])
+        found = dict(re.findall(r"(\w+)=(\S+)", text))
+        if (name := re.search(r"^JobId=\S+ .*?\bJobName=(.+)", text)) is not None:  # the rest of the line
+            found["JobName"] = name[1].strip()
         names = {"JobName": "JobName", "UserId": "User", "Partition": "Partition", "NumNodes": "NNodes",
                  "NodeList": "NodeList", "JobState": "State", "StartTime": "Start", "RunTime": "Elapsed"}  # fmt: skip
         return {ours: found[theirs] for theirs, ours in names.items() if found.get(theirs)}

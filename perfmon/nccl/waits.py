@@ -6,6 +6,11 @@ later. Only durations are compared, never timestamps of two hosts, so clocks tha
 A rank may come last because it had itself waited for another one, in another communicator: the ranks of a host leave a
 collective together when the slow one of them has come, and are then late for the next one. So each rank keeps only the
 part of its lateness that it did not spend waiting (its own lateness), and passes the rest on to those it waited for.
+
+Stages of a pipeline wait for each other in sends and receives, and who came last is not known of these. Where members
+of a communicator exchange data with each other, along any number of stages, all of this waiting may explain why one is
+late. Elsewhere all members are in the same place of pipelines, as the ranks of a tensor-parallel group are: then only
+what a rank waited longer than the other members does.
 """
 
 from __future__ import annotations
@@ -53,6 +58,18 @@ _EXCHANGED = f"""
 """
 """The same for sends and receives, beyond the fastest of their size: stages of a pipeline wait for each other."""
 
+_CHAINED = f"""
+    SELECT DISTINCT a.job_rank, a.host, a.pid, a.slot, b.job_rank, b.host, b.pid, b.slot
+    FROM members AS m JOIN seats AS a ON a.id = m.id AND a."rank" = m."rank"
+        JOIN seats AS b ON b.id = m.id AND b."rank" = m.peer
+    WHERE m.coll IN {P2P}
+"""
+"""Pairs of ranks that exchange data."""
+_MEMBERS = """
+    SELECT DISTINCT s.id, s.job_rank, s.host, s.pid, s.slot FROM seats AS s
+        JOIN ops AS o ON o.id = s.id WHERE o.is_complete
+"""
+
 
 @dataclass(slots=True)
 class _Waits:
@@ -66,13 +83,26 @@ class _Waits:
     exchanged: float = 0.0
     """In sends and receives."""
     ops: int = 0
-    lateness: float = 0.0
+    late: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By communicator."""
+    excused: float = 0.0
+    """Part of `exchanged` that may explain its lateness."""
+
+    @property
+    def lateness(self) -> float:
+        """Sum of how late it was."""
+        return sum(self.late.values())
 
     @property
     def own(self) -> float:
         """Share of its lateness that was not waiting."""
-        waited = self.exchanged + sum(self.suffered.values())
-        return max(0.0, 1.0 - waited / self.lateness) if self.lateness else 0.0
+        lateness = self.lateness
+        return max(0.0, 1.0 - (self.excused + sum(self.suffered.values())) / lateness) if lateness else 0.0
+
+    def excuse(self, common: Mapping[str, float]) -> None:
+        """Set what explains its lateness; `common` is the waiting of all members, by communicator."""
+        usual = sum(late * min(self.exchanged, common.get(comm, 0.0)) for comm, late in self.late.items())
+        self.excused = self.exchanged - (usual / self.lateness if self.lateness else 0.0)
 
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
@@ -83,7 +113,35 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     ).fetchall():
         kernel_us[part] = total
     caused, suffered, exchanged = (connection.execute(query).fetchall() for query in (_CAUSED, _SUFFERED, _EXCHANGED))
-    return waits_of(caused, suffered, exchanged, kernel_us)
+    if not exchanged:
+        return waits_of(caused, suffered, exchanged, kernel_us)
+    waited = {Seat(*seat): waited_us for *seat, waited_us in exchanged}
+    members: dict[str, list[Seat]] = defaultdict(list)
+    for comm, *seat in connection.execute(_MEMBERS).fetchall():
+        members[comm].append(Seat(*seat))
+    pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
+    return waits_of(caused, suffered, exchanged, kernel_us, common_waits(members, pairs, waited))
+
+
+def common_waits(
+    members: Mapping[str, Sequence[Seat]], pairs: Iterable[tuple[Seat, Seat]], waited: Mapping[Seat, float]
+) -> dict[str, float]:
+    """Waiting in sends and receives that all members of a communicator have, where none exchanges data with another."""
+    parents: dict[Seat, Seat] = {}
+
+    def root(seat: Seat) -> Seat:
+        while (parent := parents.get(seat, seat)) != seat:
+            parents[seat] = parents.get(parent, parent)
+            seat = parent
+        return seat
+
+    for first, second in pairs:
+        parents[root(first)] = root(second)
+    return {
+        comm: max(0.0, min(waited.get(seat, 0.0) for seat in seats))
+        for comm, seats in members.items()
+        if len({root(seat) for seat in seats}) == len(seats)
+    }
 
 
 def waits_of(
@@ -91,12 +149,14 @@ def waits_of(
     suffered: Iterable[tuple[Any, ...]],
     exchanged: Iterable[tuple[Any, ...]],
     kernel_us: Sequence[float],
+    common: Mapping[str, float] | None = None,
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
     pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
-    `kernel_us` the kernel time of all ranks in each part; all in microseconds.
+    `kernel_us` the kernel time of all ranks in each part, `common` by communicator the waiting in sends and receives
+    that is no reason for lateness within it; all in microseconds.
     """
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
     for *seat, comm, part, count, caused_us, late in caused:
@@ -104,11 +164,13 @@ def waits_of(
         waits.parts[part] += caused_us
         waits.caused[comm] += caused_us
         waits.ops += count
-        waits.lateness += late
+        waits.late[comm] += late
     for *seat, comm, suffered_us in suffered:
         ranks[Seat(*seat)].suffered[comm] = suffered_us
     for *seat, exchanged_us in exchanged:
         ranks[Seat(*seat)].exchanged += exchanged_us
+    for waits in ranks.values():
+        waits.excuse(common or {})
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
     origins = _origins(ranks)
     found = [
@@ -145,7 +207,7 @@ def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
         for seat, waits in ranks.items():
             known = {comm: suffered for comm, suffered in waits.suffered.items() if totals[comm]}
             # What it waited for in sends and receives is nobody's: their records do not show who came last.
-            suffered = waits.exchanged + sum(known.values())
+            suffered = waits.excused + sum(known.values())
             kept[seat] += held[seat] * (own[seat] if suffered else 1.0)
             for comm, part in known.items():
                 if suffered:

@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .session import MEMORY_MB, Session
     from .signature_tests import run_examples, vocabulary
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "hang_notes": "TIMEOUT,hang_begin,note_of,timeouts_of,written_since",
-        "learned_formats": "format_name,installed,keep,learn",
-        "offline": "Options,Progress,examine,read",
-        "session": "MEMORY_MB,Session",
-        "signature_tests": "run_examples,vocabulary",
-    },
-)
+__getattr__ = lazy_face(__name__)

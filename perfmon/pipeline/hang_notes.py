@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.core import WATCHED, Fields, Ref, TimeBase
@@ -77,10 +78,13 @@ def note_hang(session: Session, specs: Sequence[str], written: Mapping[int, floa
 
     `written` are the times of the last writes to the logs, in seconds since 1970, by index of the log.
     """
+    store = session.store
+    timeouts = timeouts_of(store)
+    if not timeouts and not any(Path(spec).expanduser().is_dir() for spec in specs):
+        return  # most logs: the search need not be loaded
     from perfmon.hangs import HangSearch, find_dumps, usual_places
 
-    store, places = session.store, usual_places(specs)
-    timeouts = timeouts_of(store)
+    places = usual_places(specs)
     if not (timeouts or any(find_dumps(folder) for folder in places.folders)):
         return
     snapshot = session.snapshot(detail=WATCHED)

@@ -8,14 +8,9 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .analysis import Gap, GpuUse, NamedRange
-    from .job import Cause, Profile, Straggler, read_profile
+    from .job import Profile, holds_traces, read_profile
+    from .shares import Cover
+    from .signals import as_runs, is_sample
     from .trace import TraceError
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "analysis": "Gap,GpuUse,NamedRange",
-        "job": "Cause,Profile,Straggler,read_profile",
-        "trace": "TraceError",
-    },
-)
+__getattr__ = lazy_face(__name__)

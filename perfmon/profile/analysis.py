@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from .trace import COMMUNICATION, COMPUTE, COPY, MEMSET, GpuWork, Interval, Trace, common, gaps, total, union
+from .shares import CELLS, Shares, equal_parts, periods, shares_of
+from .trace import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    MEMSET,
+    GpuWork,
+    Interval,
+    Trace,
+    common,
+    gaps,
+    joined,
+    minus,
+    total,
+    union,
+)
 
 LONG_GAP_NS = 1_000_000
 """Gaps from one millisecond on are listed: shorter ones are between launches."""
@@ -16,6 +33,9 @@ KERNEL_WAIT_NS = 30_000
 QUEUE_FULL = 1024
 """Launches that a stream of CUDA holds; the next one waits."""
 _SHOWN = 5
+_MOST_SAMPLES = 40
+_MOST_COLLECTIVES = 1000
+"""Of one name: the same ones of each rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +58,24 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+    samples: tuple[tuple[float, float], ...] = ()
+    """Mean length, and mean time to the one before, of successive groups of them."""
+
+
+@dataclass(slots=True)
+class Collectives:
+    """Kernels of one name that communicate, in order; of many every nth one."""
+
+    count: int
+    """All of them."""
+    start: array[int]
+    duration: array[int]
+    """Nanoseconds."""
 
 
 @dataclass(slots=True)
 class GpuUse:
-    """Where the time of a GPU goes; all times are nanoseconds."""
+    """Breakdown of the time of a GPU; all times are nanoseconds."""
 
     file: str
     rank: int | None
@@ -83,8 +116,14 @@ class GpuUse:
     long_gaps_ns: int = 0
     during_gaps: list[tuple[str, int]] = field(default_factory=list)
     """Operations of the host in all long gaps, the longest first."""
-    collectives: list[tuple[str, int]] = field(default_factory=list)
-    """Name and duration of each kernel that communicates, by start."""
+    collectives: dict[str, Collectives] = field(default_factory=dict)
+    """The kernels that communicate, by name."""
+    parts: list[Shares] = field(default_factory=list)
+    """The steps, or other parts of the time, in order."""
+    cells: list[Shares] = field(default_factory=list)
+    """Equal short parts, as samples."""
+    lanes: dict[str, list[Interval]] = field(default_factory=dict)
+    """The time of each kind of work, for a picture: disjoint, ascending."""
 
     @property
     def idle(self) -> int:
@@ -94,11 +133,9 @@ class GpuUse:
 
 def evaluate(trace: Trace, long_gap: int = LONG_GAP_NS) -> list[GpuUse]:
     """The use of every GPU of a trace."""
-    last_step = max(trace.steps, default=None) if len(trace.steps) > 1 else None
-    cut = trace.steps[last_step][0] if last_step is not None else None
     found = []
     for device, work in sorted(trace.gpus.items()):
-        rows = _complete(work, trace, cut)
+        rows = _complete(work, trace)
         if rows:
             found.append(_evaluate(trace, device, work, rows, long_gap))
     return found
@@ -109,58 +146,133 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     found = []
     for name, held in trace.ranges.items():
         apart = gaps(union(held))
-        found.append(
-            NamedRange(name, len(held), total(held), total(apart), max((end - low for low, end in apart), default=0))
-        )
+        longest = max((end - low for low, end in apart), default=0)
+        found.append(NamedRange(name, len(held), total(held), total(apart), longest, _samples(sorted(held))))
     return sorted(found, key=lambda one: one.total, reverse=True)
 
 
-def _complete(work: GpuWork, trace: Trace, cut: int | None) -> list[int]:
+def _samples(held: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+    each = -(-len(held) // _MOST_SAMPLES)
+    between = [max(0, after[0] - before[1]) for before, after in pairwise(held)]
+    found = []
+    for low in range(0, len(held) - 1, each):
+        lengths, apart = held[low + 1 : low + 1 + each], between[low : low + each]
+        found.append((total(lengths) / len(lengths), sum(apart) / len(apart)))
+    return tuple(found)
+
+
+def _complete(work: GpuWork, trace: Trace) -> array[int]:
     """The rows of a GPU by start, of several steps without the work of the last one: the profiler cuts that off.
 
-    Work without a launch in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis does.
+    Work whose launch is not in the trace was launched before it, and is left out with it, as HolisticTraceAnalysis
+    does; work that names no launch belongs to the step in which it runs.
     """
-    rows = list(range(len(work.start)))
-    if cut is not None:
-        launches = trace.launches
-        rows = [row for row in rows if (call := launches.get(work.correlation[row])) is not None and call[0] < cut]
-    return sorted(rows, key=lambda row: (work.start[row], work.end[row]))
+    rows: Iterable[int] = range(len(work.start))
+    if (cut := trace.last_step) is not None:
+        begun = trace.launches.start
+        rows = [
+            row
+            for row in rows
+            if (
+                work.start[row] < cut
+                if work.correlation[row] < 0
+                else (call := work.call[row]) >= 0 and begun[call] < cut
+            )
+        ]
+    return array("q", sorted(rows, key=work.start.__getitem__))
 
 
 def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], long_gap: int) -> GpuUse:
-    intervals = [(work.start[row], work.end[row]) for row in rows]
     by_kind = {
-        kind: union(intervals[at] for at, row in enumerate(rows) if work.kind[row] == kind)
+        kind: joined((work.start[row], work.end[row]) for row in rows if work.kind[row] == kind)
         for kind in (COMPUTE, COMMUNICATION, COPY, MEMSET)
     }
-    busy = union(intervals)
+    busy = joined((work.start[row], work.end[row]) for row in rows)
     start, span = busy[0][0], busy[-1][1] - busy[0][0]
     idle = gaps(busy)
     streams = _breakdown(trace, work, rows)
     mean, most = _queue(trace, work, rows)
-    loader, stepped = _loader(trace, busy, max(work.end))
+    waits, stepped = _loader(trace, busy, max(work.end))
     host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
+    stalls = common(union(trace.syncs), idle)
+    copies = trace.copies.get(device, [])
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
         total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
-        host, kernel, other,
-        total(common(union(trace.syncs), idle)), loader, stepped,
-        trace.pageable_bytes.get(device, 0), trace.copied_bytes.get(device, 0),
-        total(union(trace.pageable.get(device, []))), mean, most, streams,
+        host, kernel, other, total(stalls), None if waits is None else total(waits), stepped,
+        sum(copy[2] for copy in copies if copy[4]), sum(copy[2] for copy in copies),
+        total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
     )  # fmt: skip
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
-    names = trace.names
-    use.collectives = [
-        (names[work.name[row]], work.end[row] - work.start[row]) for row in rows if work.kind[row] == COMMUNICATION
-    ]
+    use.collectives = _collectives(trace, work, rows)
+    late = _late(trace, work, rows, idle)
+    fed = _fed(trace, device, by_kind[COMPUTE])
+    use.lanes = {
+        "compute": by_kind[COMPUTE], "communication": by_kind[COMMUNICATION],
+        "copies": union([*by_kind[COPY], *by_kind[MEMSET]]), "idle": idle,
+        "launched late": late, "sync stall": stalls, "data loading": waits or [],
+    }  # fmt: skip
+    held = {
+        "idle": idle,
+        "late": late,
+        "launch": minus(minus(late, waits or []), fed),
+        "data": waits,
+        "communication": by_kind[COMMUNICATION],
+        "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
+        "fed": fed,
+        "sync": stalls,
+    }
+    use.parts = shares_of(*periods(trace, start, start + span), held, copies)
+    use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
     return use
+
+
+def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, Collectives]:
+    names, found = trace.names, dict[str, list[int]]()
+    for row in rows:
+        if work.kind[row] == COMMUNICATION:
+            found.setdefault(names[work.name[row]], []).append(row)
+    made = {}
+    for name, held in found.items():
+        made[name] = Collectives(len(held), array("q"), array("q"))
+        for row in held[:: -(-len(held) // _MOST_COLLECTIVES)]:
+            made[name].start.append(work.start[row])
+            made[name].duration.append(work.end[row] - work.start[row])
+    return made
+
+
+def _late(trace: Trace, work: GpuWork, rows: Sequence[int], idle: Sequence[Interval]) -> list[Interval]:
+    """The gaps of a GPU whose next work was launched after they began."""
+    first: dict[int, int] = {}
+    begins = {gap[1] for gap in idle}
+    for row in rows:
+        if work.start[row] in begins:
+            first.setdefault(work.start[row], row)
+    found = []
+    for gap in idle:
+        call = work.call[first[gap[1]]]
+        if call >= 0 and trace.launches.start[call] > gap[0]:
+            found.append(gap)
+    return found
+
+
+def _fed(trace: Trace, device: int, compute: Sequence[Interval]) -> list[Interval]:
+    """The time in which data go from the host to the GPU and nothing computes.
+
+    A copy from pageable memory includes its call, in which the host first moves the data to a buffer.
+    """
+    held = []
+    for start, end, _, call, pageable in trace.copies.get(device, []):
+        held.append((min(start, trace.launches.start[call]) if pageable and call >= 0 else start, end))
+    return minus(union(held), compute)
 
 
 def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tuple[int, int, int]]:
     """The idle time of each stream by its reason, as HolisticTraceAnalysis divides it."""
     found: dict[int, list[int]] = {}
     ended: dict[int, int] = {}
+    begun = trace.launches.start
     for row in rows:
         stream = work.stream[row]
         before = ended.get(stream)
@@ -169,8 +281,8 @@ def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tu
         if before is None:
             continue
         gap = work.start[row] - before
-        call = trace.launches.get(work.correlation[row])
-        if call is not None and call[0] > before:
+        call = work.call[row]
+        if call >= 0 and begun[call] > before:
             reasons[0] += gap
         elif gap < KERNEL_WAIT_NS:
             reasons[1] += gap
@@ -181,39 +293,38 @@ def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tu
 
 def _queue(trace: Trace, work: GpuWork, rows: Sequence[int]) -> tuple[float, int]:
     """Mean and maximum of the launches that wait, over all changes of all streams."""
-    changes: dict[int, list[tuple[int, int]]] = {}
+    changes: dict[int, array[int]] = {}
     for row in rows:
-        call = trace.launches.get(work.correlation[row])
-        if call is not None:
-            changes.setdefault(work.stream[row], []).extend(((call[0], 1), (work.start[row], -1)))
+        if (call := work.call[row]) >= 0:
+            held = changes.setdefault(work.stream[row], array("q"))
+            held.append(trace.launches.start[call] << 1)  # the lowest bit: it starts to run
+            held.append(work.start[row] << 1 | 1)
     summed = count = most = 0
-    for of_stream in changes.values():
+    for held in changes.values():
         depth = 0
-        for _, change in sorted(of_stream, key=lambda one: one[0]):
-            depth += change
+        for change in sorted(held):
+            depth += -1 if change & 1 else 1
             summed += depth
-            count += 1
             most = max(most, depth)
+        count += len(held)
     return (summed / count if count else 0.0), most
 
 
-def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[int | None, int]:
+def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Interval] | None, int]:
     """The waits for a batch that neither the GPU nor a call of the runtime hides, and the time of all steps."""
     if not trace.loads:
         return None, 0
-    bounds = union([*trace.steps.values()] or trace.loads)
+    loads = union(trace.loads)
+    bounds = union(trace.steps.values()) or [(loads[0][0], loads[-1][1])]
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
-    waits = common(union(trace.loads), steps)
-    calls = union((start, end) for start, end, _ in trace.launches.values())
-    hidden = union([*common(waits, busy), *common(waits, calls)])
-    return total(waits) - total(hidden), total(steps)
+    waits = common(loads, steps)
+    calls = union(zip(trace.launches.start, trace.launches.end, strict=True))
+    return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
 
 
 def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:
     """The host thread with most launches of a GPU."""
-    calls = Counter(
-        call[2] for row in rows if (call := trace.launches.get(work.correlation[row])) is not None
-    ).most_common(1)
+    calls = Counter(trace.launches.thread[call] for row in rows if (call := work.call[row]) >= 0).most_common(1)
     return calls[0][0] if calls else None
 
 
@@ -221,11 +332,14 @@ def _explain(use: GpuUse, trace: Trace, long: Sequence[Interval], thread: int | 
     """Set the long gaps of a GPU, and what the host did in them."""
     use.long_gaps, use.long_gaps_ns = len(long), total(long)
     host = trace.host
-    own = sorted(
-        (host.start[row], -host.end[row], host.name[row])
-        for row in range(len(host.start))
-        if host.thread[row] == thread
-    )
+    lows, highs = [gap[0] for gap in long], [gap[1] for gap in long]
+    own = []
+    for row in range(len(host.start)) if long else ():
+        if host.thread[row] == thread:
+            gap = bisect_right(highs, host.start[row])
+            if gap < len(lows) and lows[gap] < host.end[row]:  # of so many operations only those in long gaps
+                own.append((host.start[row], -host.end[row], host.name[row]))
+    own.sort()
     outermost: list[tuple[int, int, int]] = []
     for start, end, name in own:
         if not outermost or start >= outermost[-1][1]:

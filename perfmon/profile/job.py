@@ -7,51 +7,35 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perfmon.core import UsageError, plain
+from perfmon.cluster import RayCluster, check_visible
+from perfmon.core import UsageError
 
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
-from .kineto import read_kineto
-from .nsys import read_nsys
-from .trace import BLOCKING, LOADER, TraceError
+from .kineto import is_kineto, read_kineto
+from .nsys import is_nsys, read_nsys
+from .shares import PARTS
+from .trace import TraceError
+
+if TYPE_CHECKING:
+    from perfmon.core import Config
+    from perfmon.diagnosis import Finding
 
 _KINETO, _NSYS = (".json", ".json.gz"), (".sqlite",)
-_LEAST = 0.02
-"""Share of the time from which on a reason for idle time is worth a line."""
-_PAGEABLE_LEAST = 0.5
-"""Share of the copied bytes from which on the memory that they come from is a reason."""
+_LOGS = (".log", ".out", ".err", ".txt", ".jsonl", ".pmrec")
+_LOOKED = 20
+_PACKED, _MEMORY = 12, 0.6
+"""Bytes of text by byte of a gzip file, and bytes of memory by byte of text, at most."""
+_Progress = Callable[[int, int], None]
 _TOGETHER = 8
 """Collectives that ranks must have in common before one of them can be the last."""
-_LAST_LEAST = 0.5
-"""Share of the caused wait of the rank that is named; what the others cause must be far less."""
-_FAR = 3.0
-_EXPLAINED = re.compile(rf"outside of operations|{LOADER.pattern}|{BLOCKING.pattern}")
-"""Names of host work that other causes are about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A reason why GPUs do not compute, with its share of their time."""
-
-    name: str
-    share: float
-    """Of the time of all GPUs that were traced."""
-    evidence: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Straggler:
-    """The rank that is the last to arrive in collectives: its kernels are the shortest, the others wait in theirs."""
-
-    rank: int
-    share: float
-    """Of the wait in all collectives that the ranks have in common."""
-    wait_ns: int
-    collectives: int
+_LEAST_OF_PART = 4
 
 
 @dataclass(slots=True)
@@ -59,13 +43,15 @@ class Profile:
     """The evaluation of all traces."""
 
     gpus: list[GpuUse] = field(default_factory=list)
-    causes: list[Cause] = field(default_factory=list)
-    """The largest first."""
+    findings: tuple[Finding, ...] = ()
     ranges: list[NamedRange] = field(default_factory=list)
-    straggler: Straggler | None = None
     notes: list[str] = field(default_factory=list)
     """What was not evaluated, in sentences."""
     events: int = 0
+    size: int = 0
+    """Bytes of all files."""
+    partial: list[str] = field(default_factory=list)
+    """Files whose end is missing."""
 
 
 @dataclass(slots=True)
@@ -75,24 +61,35 @@ class _File:
     ranges: list[NamedRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     events: int = 0
+    is_partial: bool = False
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    long_gap: int
+    pictures: bool
+
+
 def read_profile(
-    paths: Iterable[Path], long_gap: int = LONG_GAP_NS, progress: Callable[[int, int], None] = lambda done, size: None
+    paths: Iterable[Path],
+    long_gap: int = LONG_GAP_NS,
+    progress: _Progress = lambda done, size: None,
+    config: Config | None = None,
+    cluster: RayCluster | None = None,
+    *,
+    pictures: bool = False,
 ) -> Profile:
-    """Evaluate trace files; folders are searched for them. Progress is in bytes: those done, and all.
+    """Evaluate trace files, here or on a cluster; folders are searched for them. `pictures`: keep all intervals.
+
+    Progress is in bytes: those done, and all.
 
     Raises:
         UsageError: There is no trace, or none of them can be evaluated.
     """
     files = _files(paths)
-    found = Profile()
-    read: list[_File] = []
-    sizes = [path.stat().st_size for path in files]
-    for one in _evaluated(files, long_gap):
-        read.append(one)
-        progress(sum(sizes[: len(read)]), sum(sizes))
+    found = Profile(size=sum(path.stat().st_size for path in files))
+    read = list(_evaluated(files, _Options(long_gap, pictures), cluster, progress))
     seen: dict[tuple[object, ...], str] = {}
     ranges: dict[str, list[NamedRange]] = defaultdict(list)
     for one in read:
@@ -101,6 +98,7 @@ def read_profile(
             continue
         found.notes += [f"{one.path}: {note}" for note in one.notes]
         found.events += one.events
+        found.partial += [one.path] if one.is_partial else []
         for use in one.uses:
             key = (use.rank, use.device, use.start, use.span, use.busy)
             if key in seen:
@@ -119,6 +117,7 @@ def read_profile(
             NamedRange(
                 name, sum(one.count for one in held), sum(one.total for one in held),
                 sum(one.between for one in held), max(one.longest_between for one in held),
+                tuple(sample for one in held for sample in one.samples),
             )
             for name, held in ranges.items()
         ),
@@ -127,9 +126,24 @@ def read_profile(
     seats = Counter((use.rank, use.device) for use in found.gpus if use.rank is not None)
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
         found.notes.append(f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone")
-    found.straggler = _straggler(found.gpus)
-    found.causes = _causes(found.gpus, found.straggler)
+    from .signals import find  # loads the rule engine
+
+    found.findings = find(found, config)
     return found
+
+
+def holds_traces(path: Path) -> bool:
+    """Return true for a trace, or a folder with traces and no logs; false for what is none, or cannot be read."""
+    if path.is_dir():
+        files = [one for one in sorted(path.rglob("*")) if one.is_file()]
+        if any(one.suffix in _LOGS for one in files):
+            return False
+        return any(
+            holds_traces(one) for one in [one for one in files if one.name.endswith((*_KINETO, *_NSYS))][:_LOOKED]
+        )
+    if not path.name.endswith((*_KINETO, *_NSYS)):
+        return False
+    return is_nsys(path) if path.name.endswith(_NSYS) else is_kineto(path)
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -149,130 +163,122 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-def _evaluated(files: Sequence[Path], long_gap: int) -> Iterable[_File]:
-    """Files in processes of their own: their memory goes back with them."""
-    workers = min(len(files), os.cpu_count() or 1)
-    if workers == 1:
-        yield from (_evaluate(path, long_gap) for path in files)
+def _evaluated(
+    files: Sequence[Path], options: _Options, cluster: RayCluster | None, done: _Progress
+) -> Iterable[_File]:
+    """The files in their order: in processes of their own, whose memory goes back with them, or on a cluster."""
+    sizes = [path.stat().st_size for path in files]
+    if cluster is not None:
+        yield from _on_cluster(cluster, files, sizes, options, done)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
-        yield from pool.map(_evaluate, files, [long_gap] * len(files))
+    workers, read = _workers(files, sizes), 0
+    if workers == 1:
+        for path, size in zip(files, sizes, strict=True):
+            yield _evaluate(path, options)
+            done(read := read + size, sum(sizes))
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        started = [pool.submit(_evaluate, path, options) for path in files]
+        for path, size, future in zip(files, sizes, started, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield _File(str(path), error=f"{path}: not evaluated: a process was killed, probably for its memory")
+            done(read := read + size, sum(sizes))
 
 
-def _evaluate(path: Path, long_gap: int) -> _File:
-    """The pure function of one file."""
-    found = _File(str(path))
+def _workers(files: Sequence[Path], sizes: Sequence[int]) -> int:
+    """So many processes that the largest traces have room at the same time."""
+    needs = sorted(
+        (size * (_PACKED if path.suffix == ".gz" else 1) * _MEMORY for path, size in zip(files, sizes, strict=True)),
+        reverse=True,
+    )
+    room = _free_memory() / 2
+    fits = next((count for count, need in enumerate(accumulate(needs)) if need > room), len(needs))
+    return max(1, min(len(files), os.cpu_count() or 1, fits))
+
+
+def _free_memory() -> float:
+    """Bytes that are available on this host; infinity where that is not known."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return float("inf")
+    found = re.search(r"MemAvailable:\s*(\d+) kB", text)
+    return float(found[1]) * 1024 if found else float("inf")
+
+
+def _on_cluster(
+    cluster: RayCluster, files: Sequence[Path], sizes: Sequence[int], options: _Options, done: _Progress
+) -> Iterable[_File]:
+    seen = [path.absolute() for path in files]
+    with cluster.workers(list(zip(seen, sizes, strict=True)), {}) as workers:
+        workers.free()
+        with workers.failures():
+            tasks = [(there, options, str(path)) for there, path in zip(seen, files, strict=True)]
+            started = workers.start(_evaluate_there, tasks)
+            workers.wait(dict(zip(started, sizes, strict=True)), done)
+            for one in started:
+                yield workers.ray.get(one)
+
+
+def _evaluate_there(path: Path, options: _Options, name: str) -> _File:
+    """Run by a worker."""
+    check_visible(path)
+    return _evaluate(path, options, name)
+
+
+def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
+    """The pure function of one file; `name` is that of reports."""
+    name = name or str(path)
+    found = _File(name)
     try:
         traces = read_nsys(path) if path.name.endswith(_NSYS) else [read_kineto(path)]
     except TraceError as error:
-        found.error = str(error)
+        found.error = str(error).replace(str(path), name, 1)
         return found
     except OSError as error:
-        found.error = f"{path}: {error.strerror or error}"
+        found.error = f"{name}: {error.strerror or error}"
         return found
     for trace in traces:
+        trace.file = name
         found.events += trace.events
         found.notes += trace.notes
-        found.uses += evaluate(trace, long_gap)
+        found.is_partial = found.is_partial or trace.is_partial
+        found.uses += evaluate(trace, options.long_gap)
         found.ranges += named_ranges(trace)
         if not trace.gpus:
             found.notes.append("no GPU events: it was recorded without ProfilerActivity.CUDA, or without a GPU")
+    if not options.pictures:
+        for use in found.uses:
+            use.lanes = {}
     return found
 
 
-def _straggler(uses: Sequence[GpuUse]) -> Straggler | None:
-    """The rank whose kernels are the shortest in nearly all waiting; clocks of hosts do not matter for that."""
+def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
+    """Of each part of the collectives that all ranks have in common, the rank that is the last to arrive.
+
+    The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that. Its speed
+    is a percentage: the part of the time that would be left if it came with the others.
+    """
     of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
     if len(of_rank) < 2 or len(of_rank) != len(uses):
-        return None
-    series: dict[int, dict[str, list[int]]] = {}
-    for rank, held in of_rank.items():
-        series[rank] = defaultdict(list)
-        for name, duration in held:
-            series[rank][name].append(duration)
-    counts = [{name: len(durations) for name, durations in named.items()} for named in series.values()]
+        return []
+    counts = [{name: held.count for name, held in one.items()} for one in of_rank.values()]
     if any(one != counts[0] for one in counts) or sum(counts[0].values()) < _TOGETHER:
-        return None
-    caused = Counter[int]()
-    for name, count in counts[0].items():
-        for at in range(count):
-            durations = {rank: series[rank][name][at] for rank in series}
-            last = min(durations, key=lambda rank: durations[rank])
-            caused[last] += sum(durations.values()) - len(durations) * durations[last]
-    ranked = caused.most_common(2)
-    whole = caused.total()
-    if not whole or ranked[0][1] < _LAST_LEAST * whole or (len(ranked) > 1 and ranked[0][1] < _FAR * ranked[1][1]):
-        return None
-    return Straggler(ranked[0][0], ranked[0][1] / whole, ranked[0][1], sum(counts[0].values()))
-
-
-def _causes(uses: Sequence[GpuUse], straggler: Straggler | None) -> list[Cause]:
-    """The reasons by their cost, as shares of the time of all GPUs; they may overlap."""
-    span = sum(use.span for use in uses)
-    idle = sum(use.idle for use in uses)
-    loader = sum(min(use.loader or 0, use.idle) for use in uses)
-    host = sum(use.host_wait for use in uses)
-    streams = sum(use.host_wait + use.kernel_wait + use.other for use in uses)
-    late = max(0, round(idle * host / streams) - loader) if streams else 0
-    pageable_bytes, copied = sum(use.pageable_bytes for use in uses), sum(use.copied_bytes for use in uses)
-    exposed = sum(use.communication - use.overlapped for use in uses)
-    sync = sum(use.sync_stall for use in uses)
-    most = max(use.queue_most for use in uses)
-    busy_host = Counter[str]()
-    for use in uses:
-        busy_host.update({name: length for name, length in use.during_gaps if not _EXPLAINED.match(name)})
-    found = [
-        Cause(
-            "data loading", loader / span,
-            "the host waits for the next batch while the GPU has nothing to do",
-            "Use more DataLoader workers, persistent_workers and a larger prefetch_factor; check that the host's CPUs"
-            " and the data source keep up.",
-        ),
-        Cause(
-            "launches come late", late / span,
-            f"kernels are launched after the one before them has ended; at most {most:,} launches wait",
-            "Give the GPU longer kernels or fewer of them: CUDA graphs or torch.compile, a larger batch, fused"
-            " operators; look at what the host does in the long gaps.",
-        ),
-        Cause(
-            "exposed communication", exposed / span,
-            "collectives run while no kernel computes",
-            "Overlap it with the computation (bucket sizes, prefetch of FSDP, async tensor parallelism), or send less.",
-        ),
-        Cause(
-            "synchronisation on an idle GPU", sync / span,
-            "the host waits for a GPU that has nothing to do",
-            "Avoid .item(), .cpu(), print and torch.cuda.synchronize() within a step.",
-        ),
-    ]  # fmt: skip
-    for name, length in busy_host.most_common(1):
-        found.append(
-            Cause(
-                "host work in the gaps",
-                length / span,
-                f"while the GPU is idle, the host thread that launches is mostly in {plain(name, 80)}",
-                "Move this work out of the step, into another thread or onto the GPU, or overlap it with a prefetch.",
-            )
-        )
-    pageable = sum(use.pageable for use in uses)
-    if copied and pageable_bytes >= _PAGEABLE_LEAST * copied:
-        found.append(
-            Cause(
-                "copies from pageable memory",
-                pageable / span,
-                f"{pageable_bytes / 1e9:.2f} of {copied / 1e9:.2f} GB come from memory that is not pinned: such copies"
-                " are synchronous and slower",
-                "Pin the memory (pin_memory=True, tensor.pin_memory()) and copy with non_blocking=True.",
-            )
-        )
-    if straggler is not None:
-        found.append(
-            Cause(
-                "a late rank",
-                straggler.wait_ns / span,
-                f"rank {straggler.rank} is the last to arrive and causes {100 * straggler.share:.0f} % of the wait in"
-                f" {straggler.collectives:,} collectives",
-                "Compare that rank's host work and GPU with the others (clocks, data, other processes).",
-            )
-        )
-    return sorted((one for one in found if one.share >= _LEAST), key=lambda one: one.share, reverse=True)
+        return []
+    first = next(iter(of_rank.values()))
+    order = sorted((at, name, number) for name, held in first.items() for number, at in enumerate(held.start))
+    parts = min(PARTS, len(order) // _LEAST_OF_PART)
+    span = max(use.span for use in uses) / parts
+    found = []
+    for part in range(parts):
+        caused = Counter[int]()
+        for _, name, number in order[part * len(order) // parts : (part + 1) * len(order) // parts]:
+            durations = {rank: held[name].duration[number] for rank, held in of_rank.items()}
+            last = min(durations, key=durations.__getitem__)
+            mean = (sum(durations.values()) - durations[last]) / (len(durations) - 1)
+            caused[last] += round((mean - durations[last]) * first[name].count / len(first[name].start))
+        rank, wait = caused.most_common(1)[0]
+        found.append((rank, 100.0 * (1.0 - min(1.0, wait / span))))
+    return found

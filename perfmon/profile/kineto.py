@@ -11,6 +11,8 @@ from typing import IO, Any
 
 import msgspec
 
+from perfmon.core import counted
+
 from .trace import (
     BLOCKING,
     COLLECTIVE,
@@ -20,6 +22,7 @@ from .trace import (
     LOADER,
     MEMSET,
     MOST_HOST_EVENTS,
+    Interval,
     Trace,
     TraceError,
 )
@@ -37,9 +40,16 @@ _GPU = {
     "kernel": COMPUTE, "mtia_ccp_events": COMPUTE,
     "memcpy": COPY, "gpu_memcpy": COPY, "memset": MEMSET, "gpu_memset": MEMSET,
 }  # fmt: skip
-_RUNTIME = frozenset(("runtime", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime"))
+_RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
+"""Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
 _HOST = frozenset(("operator", "cpu_op", "user_annotation"))
-_NUMBER = re.compile(r"-?\d+")
+_MEMORY = re.compile(r"Memcpy|Memset|dma")
+"""Work of copy engines among kernels."""
+_NUMBER = re.compile(r"-?\d{1,20}")
+_MOST_NUMBER = 1 << 62
+_FROM_NS, _TO_NS = 10**17, 10**19
+_MOST_US = 10**15 * 9
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Args(msgspec.Struct):
@@ -50,9 +60,9 @@ class _Args(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    ts: float | None = None
+    ts: int | float | None = None
     """Microseconds; whole ones, or with nanoseconds behind the point."""
-    dur: float | None = None
+    dur: int | float | None = None
     name: str = ""
     cat: str = ""
     ph: str = ""
@@ -71,7 +81,7 @@ class _Device(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """What stands around the events."""
+    """The document around the events."""
 
     distributed: _Info | None = msgspec.field(default=None, name="distributedInfo")
     devices: list[_Device] = msgspec.field(default_factory=list, name="deviceProperties")
@@ -86,7 +96,7 @@ def read_kineto(path: Path) -> Trace:
     Raises:
         TraceError: Nothing in it can be evaluated.
     """
-    trace = Trace(str(path))
+    trace, wrong = Trace(str(path)), 0
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -95,10 +105,29 @@ def read_kineto(path: Path) -> Trace:
             trace.events += len(events)
             for event in events:
                 if event.ph == "X":
-                    _add(event, trace)
+                    try:
+                        _add(event, trace)
+                    except (OverflowError, ValueError):
+                        wrong += 1
+    trace.settle()
+    if wrong:
+        trace.notes.append(f"{counted(wrong, 'event')} with times out of range: left out")
     if not trace.events:
         raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
     return trace
+
+
+def is_kineto(path: Path) -> bool:
+    """Return true if a file begins like a trace in Chrome's format."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            head = next(_unpacked(raw, Trace("")), b"") if packed else raw.read(_PIECE)
+    except OSError:
+        return False
+    found = _BEGIN.search(head)
+    return found is not None and re.search(rb'"ph"\s*:', head[found.end() :]) is not None
 
 
 def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
@@ -109,7 +138,7 @@ def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
             try:
                 text = unpack.decompress(packed, _PIECE)
             except zlib.error as error:
-                trace.notes.append(f"the file is damaged: {error}; what was read up to there is evaluated")
+                trace.cut(f"the file is damaged: {error}; what was read up to there is evaluated")
                 return
             if text:
                 yield text
@@ -119,7 +148,7 @@ def _unpacked(raw: IO[bytes], trace: Trace) -> Iterator[bytes]:
     if not is_whole:
         if text := unpack.flush():
             yield text
-        trace.notes.append(_CUT)
+        trace.cut(_CUT)
 
 
 def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
@@ -143,14 +172,14 @@ def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
         for cut in reversed(cuts[-_TRIES:]):
             try:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
-            except msgspec.DecodeError:
+            except _BROKEN:
                 continue  # objects within an event, or behind the events
             yield events
             text = text[cut:].lstrip(b", \t\r\n")
             break
         else:
             if len(text) > _MOST_OPEN:
-                trace.notes.append("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
+                trace.cut("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
                 return
 
 
@@ -178,13 +207,13 @@ def _last(text: bytes, trace: Trace) -> list[_Event]:
         for cut in [len(text.rstrip(b", \t\r\n")), *reversed(cuts[-_TRIES:])]:
             try:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
-            except msgspec.DecodeError:
+            except _BROKEN:
                 continue
             break
         else:
             events = []
-        if not trace.notes:
-            trace.notes.append(_CUT)
+        if not trace.is_partial:
+            trace.cut(_CUT)
         return events
     _describe(b"{" + written[end - 1 :].lstrip().lstrip(",").encode(), trace)
     return _decode(("[" + written[: end - 1]).encode(), trace)
@@ -193,7 +222,7 @@ def _last(text: bytes, trace: Trace) -> list[_Event]:
 def _describe(text: bytes, trace: Trace) -> None:
     try:
         head = msgspec.json.decode(text, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _BROKEN:
         return
     if head.distributed is not None and isinstance(head.distributed.rank, int):
         trace.rank = head.distributed.rank
@@ -202,44 +231,45 @@ def _describe(text: bytes, trace: Trace) -> None:
 
 def _whole(value: object) -> int | None:
     if isinstance(value, int):
-        return value
+        return value if abs(value) < _MOST_NUMBER else None
     found = _NUMBER.search(value) if isinstance(value, str) else None
-    return int(found[0]) if found else None
+    return _whole(int(found[0])) if found else None
 
 
 def _nanoseconds(microseconds: float) -> int:
-    """Convert in two parts: nanoseconds since 1970 are more than a float holds."""
+    """Convert in two parts: nanoseconds since 1970 are more than a float holds. Raises OverflowError, ValueError."""
     whole = int(microseconds)
+    if abs(whole) > _MOST_US:
+        raise OverflowError
     return whole * 1000 + round((microseconds - whole) * 1000)
 
 
 def _add(event: _Event, trace: Trace) -> None:
     if event.ts is None or event.dur is None or event.dur < 0:
         return
-    start, end = _nanoseconds(event.ts), _nanoseconds(event.ts + event.dur)
+    if _FROM_NS <= event.ts < _TO_NS:  # no microseconds since 1970 are so many
+        if not trace.is_ns:
+            trace.is_ns = True
+            trace.notes.append("times are nanoseconds, instead of the microseconds of this format: read as such")
+        start = int(event.ts)
+        end = start + int(event.dur)
+    else:
+        start, end = _nanoseconds(event.ts), _nanoseconds(event.ts + event.dur)
     category = event.cat.lower()
     args = event.args
     if (kind := _GPU.get(category)) is not None:
-        if args is None:
-            return
-        device, stream = _whole(args.device), _whole(args.stream)
-        device = device if device is not None else _whole(event.pid) or 0
-        stream = stream if stream is not None else _whole(event.tid) or 0
-        if kind == COMPUTE and COLLECTIVE.match(event.name):
-            kind = COMMUNICATION
-        correlation = args.correlation if isinstance(args.correlation, int) else -1
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(event.name))
-        if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
-            size = args.bytes if isinstance(args.bytes, int) else 0
-            trace.copy(device, (start, end), size, pageable="Pageable" in event.name)
+        if args is not None:
+            _add_work(event, args, kind, (start, end), trace)
         return
-    is_call = category in _RUNTIME
+    if "ProfilerStep" in event.name:  # also those of the GPU's own annotations
+        trace.step(event.name, start)
+    is_call = _RUNTIME.fullmatch(category) is not None
     if not is_call and category not in _HOST:
         return
     thread = trace.thread((event.pid, event.tid))
     if is_call:
-        if args is not None and isinstance(args.correlation, int):
-            trace.launches[args.correlation] = (start, end, thread)
+        if args is not None and (correlation := _whole(args.correlation)) is not None:
+            trace.launches.add(correlation, start, end, thread)
         if BLOCKING.match(event.name):
             trace.syncs.append((start, end))
     elif LOADER.match(event.name):
@@ -250,3 +280,18 @@ def _add(event: _Event, trace: Trace) -> None:
             return
     if len(trace.host.start) < MOST_HOST_EVENTS:
         trace.host.add(start, end, thread, trace.name(event.name))
+
+
+def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: Trace) -> None:
+    device, stream = _whole(args.device), _whole(args.stream)
+    device = device if device is not None else _whole(event.pid) or 0
+    if kind == COMPUTE:
+        kind = COMMUNICATION if COLLECTIVE.match(event.name) else COPY if _MEMORY.match(event.name) else COMPUTE
+    correlation = _whole(args.correlation)
+    correlation = -1 if correlation is None else correlation
+    work = trace.work(device) if stream is not None else trace.streamless(device)
+    stream = stream if stream is not None else _whole(event.tid) or 0
+    work.add(*interval, stream, correlation, kind, trace.name(event.name))
+    if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
+        size = args.bytes if isinstance(args.bytes, int) else 0
+        trace.copy(device, interval, size, correlation, pageable="Pageable" in event.name)

@@ -41,6 +41,15 @@ def read_nsys(path: Path) -> list[Trace]:
             database.close()
 
 
+def is_nsys(path: Path) -> bool:
+    """Return true if a file begins like a database of SQLite."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
 def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     tables = {name for (name,) in database.execute("select name from sqlite_master")}
     if not tables & {_KERNEL, _MEMCPY, _MEMSET}:
@@ -78,7 +87,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
         trace.events += 1
         if way == _HOST_TO_DEVICE:
-            trace.copy(device, (start, end), size or 0, pageable=source in sources)
+            trace.copy(device, (start, end), size or 0, correlation, pageable=source in sources)
     for start, end, device, stream, correlation, process in _rows(
         database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
     ):
@@ -90,7 +99,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     ):
         trace = of((thread or 0) & _PROCESS)
         number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
-        trace.launches[correlation] = (start, end, number)
+        trace.launches.add(correlation, start, end, number)
         _host(trace, start, end, number, text)
         if BLOCKING.match(text):
             trace.syncs.append((start, end))
@@ -107,6 +116,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     named = dict(products)
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
     for rank, trace in enumerate(found):
+        trace.settle()
         trace.devices = named
         if len(found) > 1:
             trace.rank = rank

@@ -20,6 +20,8 @@ BLOCKING = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize")
 """Calls in which the host waits for a GPU."""
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 """PyTorch's name of the wait for the next batch."""
+BATCHES = "stream_process_batch_#"
+"""Ranges of pipelines that stream from a queue: between two of them the host waits for the next batch."""
 STEP = re.compile(r"^ProfilerStep ?#(\d+)$")
 MOST_HOST_EVENTS = 20_000_000
 """Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
@@ -42,6 +44,8 @@ class GpuWork:
     kind: array[int] = field(default_factory=lambda: array("b"))
     name: array[int] = field(default_factory=lambda: array("l"))
     """Index into the names of the trace."""
+    call: array[int] = field(default_factory=lambda: array("q"))
+    """Index into the launches; -1: not in the trace. Known once the trace is complete."""
 
     def add(self, start: int, end: int, stream: int, correlation: int, kind: int, name: int) -> None:
         self.start.append(start)
@@ -50,6 +54,33 @@ class GpuWork:
         self.correlation.append(correlation)
         self.kind.append(kind)
         self.name.append(name)
+
+
+@dataclass(slots=True)
+class Launches:
+    """Calls of the runtime with a number that work of GPUs refers to; of several with one number the last one."""
+
+    start: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("q"))
+    thread: array[int] = field(default_factory=lambda: array("l"))
+    _of: dict[int, int] = field(default_factory=dict)
+
+    def add(self, correlation: int, start: int, end: int, thread: int) -> None:
+        at = self._of.setdefault(correlation, len(self.start))
+        if at < len(self.start):
+            self.start[at], self.end[at], self.thread[at] = start, end, thread
+            return
+        self.start.append(start)
+        self.end.append(end)
+        self.thread.append(thread)
+
+    def place(self, correlation: int) -> int:
+        """The index of a call; -1 where there is none."""
+        return self._of.get(correlation, -1)
+
+    def forget_numbers(self) -> None:
+        """Free what the numbers take, when all work has found its call."""
+        self._of = {}
 
 
 @dataclass(slots=True)
@@ -70,7 +101,7 @@ class HostWork:
 
 @dataclass
 class Trace:
-    """What a file of a profiler holds."""
+    """Contents of a file of a profiler."""
 
     file: str
     rank: int | None = None
@@ -78,24 +109,31 @@ class Trace:
     """By number of the device."""
     devices: dict[int, str] = field(default_factory=dict)
     """The products."""
-    launches: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Start and end of a call of the runtime by its correlation, and its thread."""
+    launches: Launches = field(default_factory=Launches)
     host: HostWork = field(default_factory=HostWork)
     """Operators, calls of the runtime and named ranges."""
     syncs: list[Interval] = field(default_factory=list)
     loads: list[Interval] = field(default_factory=list)
-    """Waits for the next batch of a DataLoader."""
+    """Waits for the next batch, of a DataLoader or a queue."""
     steps: dict[int, Interval] = field(default_factory=dict)
     ranges: dict[str, list[Interval]] = field(default_factory=dict)
     """Named ranges (NVTX, record_function) by name without its numbers."""
-    pageable: dict[int, list[Interval]] = field(default_factory=dict)
-    """Copies from pageable memory to a device."""
-    pageable_bytes: dict[int, int] = field(default_factory=dict)
-    copied_bytes: dict[int, int] = field(default_factory=dict)
-    """To a device, from memory of any kind."""
+    copies: dict[int, list[tuple[int, int, int, int, bool]]] = field(default_factory=dict)
+    """Copies to a device: start, end, bytes, correlation, and true where they come from pageable memory.
+
+    In a complete trace the index of the launch instead of the correlation.
+    """
     events: int = 0
     notes: list[str] = field(default_factory=list)
     """What was lost, in sentences."""
+    is_partial: bool = False
+    """Its end is missing."""
+    is_ns: bool = False
+    """Its times are nanoseconds, whatever the format says."""
+    last_step: int | None = None
+    """Start of the last step of several."""
+    _steps: dict[str, int] = field(default_factory=dict)
+    _streamless: dict[int, GpuWork] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _threads: dict[object, int] = field(default_factory=dict)
 
@@ -120,12 +158,39 @@ class Trace:
         """The work of a device."""
         return self.gpus.setdefault(device, GpuWork())
 
-    def copy(self, device: int, interval: Interval, size: int, *, pageable: bool) -> None:
+    def streamless(self, device: int) -> GpuWork:
+        """The work of a device that has no stream."""
+        return self._streamless.setdefault(device, GpuWork())
+
+    def step(self, name: str, start: int) -> None:
+        """A step of the profiler: of the host, or what the GPU did of it."""
+        self._steps[name] = max(start, self._steps.get(name, start))
+
+    def cut(self, note: str) -> None:
+        """The end of the file is missing or unreadable."""
+        self.is_partial = True
+        self.notes.append(note)
+
+    def settle(self) -> None:
+        """Complete the trace after its last event.
+
+        Work without a stream counts only where none has one: else it is work of another engine, that others contain.
+        """
+        self.gpus = self.gpus or self._streamless
+        if not self.loads:
+            self.loads = gaps(union(self.ranges.get(BATCHES, ())))
+        place = self.launches.place
+        for work in self.gpus.values():
+            work.call = array("q", map(place, work.correlation))
+        for device, held in self.copies.items():
+            self.copies[device] = [(start, end, size, place(number), kind) for start, end, size, number, kind in held]
+        self.launches.forget_numbers()
+        if len(self._steps) > 1:
+            self.last_step = max(self._steps.values())
+
+    def copy(self, device: int, interval: Interval, size: int, correlation: int, *, pageable: bool) -> None:
         """A copy from the host to a device."""
-        self.copied_bytes[device] = self.copied_bytes.get(device, 0) + size
-        if pageable:
-            self.pageable.setdefault(device, []).append(interval)
-            self.pageable_bytes[device] = self.pageable_bytes.get(device, 0) + size
+        self.copies.setdefault(device, []).append((*interval, size, correlation, pageable))
 
     def named(self, name: str, interval: Interval) -> None:
         """A range that the program named."""
@@ -137,9 +202,14 @@ class Trace:
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
     """Disjoint intervals, ascending, that cover the same time."""
+    return joined(sorted(intervals))
+
+
+def joined(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same of intervals that are in order of their starts."""
     found: list[Interval] = []
     low, high = 0, -1
-    for start, end in sorted(intervals):
+    for start, end in intervals:
         if high < low or start > high:
             if high >= low:
                 found.append((low, high))
@@ -159,6 +229,24 @@ def total(intervals: Iterable[Interval]) -> int:
 def gaps(busy: Sequence[Interval]) -> list[Interval]:
     """The time between disjoint intervals."""
     return [(before[1], after[0]) for before, after in pairwise(busy) if after[0] > before[1]]
+
+
+def minus(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
+    """The time in one of two ascending lists of disjoint intervals, and not in the other."""
+    found: list[Interval] = []
+    at = 0
+    for start, end in one:
+        while at < len(other) and other[at][1] <= start:
+            at += 1
+        low, here = start, at
+        while here < len(other) and other[here][0] < end:
+            if other[here][0] > low:
+                found.append((low, other[here][0]))
+            low = max(low, other[here][1])
+            here += 1
+        if low < end:
+            found.append((low, end))
+    return found
 
 
 def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .format import MAGIC, SUFFIX
-    from .reader import Recording, open_recording
+    from .format import MAGIC, SUFFIX, Recording, open_recording
     from .writer import MAX_BYTES, RecordingWriter
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "format": "MAGIC,SUFFIX",
-        "reader": "Recording,open_recording",
-        "writer": "MAX_BYTES,RecordingWriter",
-    },
-)
+__getattr__ = lazy_face(__name__)

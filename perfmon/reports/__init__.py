@@ -8,24 +8,11 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .files import keep_what_was_read, save, write_analysis
-    from .json_report import document, finding_document, json_object, json_text
-    from .markdown import render_markdown
+    from .json_report import document, finding_document, json_object, json_text, printed
     from .nccl_comparison import nccl_comparison_document, nccl_comparison_markdown, nccl_comparison_text
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text
     from .profile_summary import profile_document, profile_markdown, profile_text
     from .snapshot_page import cleaned, render_page
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "files": "keep_what_was_read,save,write_analysis",
-        "json_report": "document,finding_document,json_object,json_text",
-        "markdown": "render_markdown",
-        "nccl_comparison": "nccl_comparison_document,nccl_comparison_markdown,nccl_comparison_text",
-        "nccl_files": "NcclFiles,WorkLog,prepare_folder,write_nccl_report",
-        "nccl_summary": "nccl_document,nccl_markdown,nccl_text",
-        "profile_summary": "profile_document,profile_markdown,profile_text",
-        "snapshot_page": "cleaned,render_page",
-    },
-)
+__getattr__ = lazy_face(__name__)

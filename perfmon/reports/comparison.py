@@ -1,17 +1,30 @@
-"""Two runs side by side, as plain text of 80 columns and as Markdown."""
+"""Two runs side by side, as plain text of 80 columns, as Markdown, and as the `--json` document."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from perfmon._version import __version__
-from perfmon.comparison import Comparison, CriterionResult, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.comparison import (
+    FEWEST,
+    MATERIAL,
+    Comparison,
+    CriterionResult,
+    FindingChange,
+    FindingSide,
+    MetricChange,
+    Shift,
+    Side,
+)
 from perfmon.core import RESAMPLES, format_seconds, format_share
-from perfmon.diagnosis import Diagnosis
+from perfmon.diagnosis import SCHEMA, Diagnosis
 
 from . import layout
+from .json_report import fields_of, json_object
 from .layout import (
     HELD,
+    STATISTICS,
     Markup,
     bullets,
     code,
@@ -169,7 +182,7 @@ def _metrics_markdown(comparison: Comparison) -> list[str]:
     if not comparison.metrics:
         return section("Metrics", ["No metric has data."])
     shown, rest = _shown(comparison)
-    head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
+    head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "level", "n", "verdict")
     table = markdown_table(head, map(_cells, shown), frozenset({1, 2, 3, 4}))
     names = ", ".join(inline(name, 80) for name in rest[:100])
     return section("Metrics", [*table, *(["", f"Not judged, or too few samples: {names}."] if rest else [])])
@@ -253,3 +266,77 @@ def _lost_markdown(comparison: Comparison) -> list[str]:
     rows, moved = _lost(comparison), _lost_moved(comparison)
     lines = markdown_table(("cause", "before", "after"), rows, frozenset({1, 2})) if rows else []
     return section("Time breakdown", [*lines, *(["", f"{inline(moved)}."] if rows and moved else [])])
+
+
+# --- The `--json` document of `perfmon compare`, schema 1 ---
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """The document; `change` and `ci95` are in the metric's unit, shares are fractions of 1."""
+    kinds: dict[str, list[dict[str, Any]]] = {"gone": [], "new": [], "still": []}
+    for finding in comparison.findings:
+        kinds[finding.kind].append(_finding_change(finding))
+    return json_object(
+        {
+            "schema": SCHEMA,
+            "perfmon": __version__,
+            "verdict": comparison.verdict,
+            "sentence": comparison.sentence,
+            "runs": {"before": _run_document(comparison.before), "after": _run_document(comparison.after)},
+            "metrics": {change.name: _metric_change(change) for change in comparison.metrics},
+            "findings": kinds,
+            "lost": [fields_of(entry, "cause", "before", "after") for entry in comparison.lost],
+            "lost_change": fields_of(comparison.lost_change, "change", "ci95"),
+            "criteria": [fields_of(result, "name", "ok") | {"told": result.figures} for result in comparison.criteria],
+            "notes": comparison.notes,
+            "method": {
+                "intervals": "circular block bootstrap in time order, 95 %",
+                "resamples": RESAMPLES,
+                "fewest_samples": FEWEST,
+                "material_share": MATERIAL,
+            },
+        }
+    )
+
+
+def _run_document(snapshot: Diagnosis) -> dict[str, Any]:
+    return {
+        **fields_of(snapshot.run, "start", "wall_s"),
+        "sources": [source.spec for source in snapshot.run.sources],
+        "verdict": snapshot.verdict and snapshot.verdict.signature,
+        "summary": snapshot.summary,
+    }
+
+
+def _metric_change(change: MetricChange) -> dict[str, Any]:
+    shifts = {name: fields_of(shift, "change", "ci95") for name, shift in change.shifts.items()}
+    return {
+        "unit": change.unit,
+        "better": change.better or None,
+        "before": _side_document(change.before),
+        "after": _side_document(change.after),
+        **shifts.pop("mean", {"change": None, "ci95": None}),
+        **shifts,
+        **fields_of(change, "verdict", "why", "unsure", "counts"),
+    }
+
+
+def _side_document(side: Side | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    summary = fields_of(side.summary, *STATISTICS)
+    return {**summary, **fields_of(side, "effective", "band"), "bands_from": side.bands_from or None}
+
+
+def _finding_change(change: FindingChange) -> dict[str, Any]:
+    return {
+        **fields_of(change, "signature", "title"),
+        "before": change.before and fields_of(change.before, *_FINDING_SIDE),
+        "after": change.after and fields_of(change.after, *_FINDING_SIDE),
+        "proven": change.proven,
+        "may_be_chance": change.rare,
+        "spread": change.spread,
+    }
+
+
+_FINDING_SIDE = ("severity", "count", "lost_s", "lost_share", "sentence")

@@ -14,10 +14,11 @@ from pathlib import Path
 from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, format_share, plural_of, replacing
 from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
-from . import markdown, plots
+from . import plots
 from .json_report import json_text
 from .layout import STATISTICS, fit, limits_text, one_line, table, wrap
-from .markdown import slowest_text, timeline_text
+from .snapshot_page import render_page
+from .timeline_text import slowest_text, timeline_text
 
 # --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
 
@@ -30,7 +31,7 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
     yield f"{'last':<9}{metric.last:.10g}"
     if metric.band is None:
         return
-    yield f"band     {metric.band}" + (
+    yield f"level    {metric.band}" + (
         f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
     )
     for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):
@@ -55,7 +56,7 @@ def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime) -> Path:
     made: Path | None = None
     try:
         made = _new_folder(folder, now)
-        _write_all(snapshot, made)
+        _write_all(snapshot, made, now)
     except OSError as error:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)  # half an analysis would be taken for a whole one
@@ -76,7 +77,7 @@ def _new_folder(folder: Path, now: datetime) -> Path:
     raise InputError(f"{folder}: holds {_ATTEMPTS} analyses of this second already (choose another folder)")
 
 
-def _write_all(snapshot: Diagnosis, made: Path) -> None:
+def _write_all(snapshot: Diagnosis, made: Path, now: datetime) -> None:
     for name, metric_name in stats_files(snapshot.metrics).items():
         metric = snapshot.metrics.get(metric_name)
         _write(made / name, stats_text(metric) if metric else [metric_name, "count    0", "not observed"])
@@ -90,7 +91,8 @@ def _write_all(snapshot: Diagnosis, made: Path) -> None:
     else:
         notes = [f"Plots were left out: {MissingExtraError('drawing them', 'plots')}"]
         print(f"perfmon: {notes[0]}", file=sys.stderr)
-    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
+    page = render_page(snapshot, made=now, notes=notes, images=pictures, resolved=True)
+    _write(made / "SUMMARY.md", [page.rstrip("\n")])
 
 
 def stats_files(metrics: Iterable[str]) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""GPUs, hosts and queues on the snapshot page, as they were at its moment."""
+"""GPUs, hosts and queues as they were at the moment of a snapshot: on its page, and in the `--json` document."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from perfmon.diagnosis import Diagnosis
 from perfmon.sources.pollers import Area
@@ -196,3 +197,42 @@ def _job(around: HostOverview, thing: Thing) -> Cells:
         "reason": "" if reason.lower() == "none" else reason,
         "seen": _age(around, seen),
     }
+
+
+# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
+
+_BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Area.PROCESS: "processes"}
+_QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)
+
+
+def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
+    """`gpus`, `hosts` and `queues`: a list each, and only those that were observed.
+
+    Every item has `host`, `name` and `age_s`, its age at the end of the run; then what was polled, under the names of
+    `sources.pollers.Area`. What is not known is not there.
+    """
+    around = HostOverview.of(snapshot.seen, (), snapshot.run.end)
+    lists = {
+        "gpus": [_machine_object(around, seen) for _, seen in around.of_area(Area.GPU)],
+        "hosts": [_host_object(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
+        "queues": [_machine_object(around, seen, kind=True) for _, seen in around.of_area(*_QUEUES)],
+    }
+    return {name: items for name, items in lists.items() if items}
+
+
+def _machine_object(around: HostOverview, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
+    reading = seen.reading
+    area = {"area": reading.area.value} if kind else {}
+    head = {"host": seen.host, "name": reading.name, **area, "age_s": round(around.age_s(seen), 3)}
+    return head | {key: value for key, value in (*reading.words.items(), *reading.values.items()) if key not in head}
+
+
+def _host_object(around: HostOverview, host: Host) -> dict[str, Any]:
+    made: dict[str, Any] = {"host": host.name, "name": "all"}
+    if host.whole is not None:
+        made = _machine_object(around, host.whole)
+    else:
+        newest = max(host.of(*_BELOW), key=lambda seen: seen.at)
+        made["age_s"] = round(around.age_s(newest), 3)
+    below = {name: [_machine_object(around, seen) for seen in host.of(area)] for area, name in _BELOW.items()}
+    return made | {name: items for name, items in below.items() if items}

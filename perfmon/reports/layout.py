@@ -43,7 +43,7 @@ def fit(text: str, columns: int) -> str:
 
 
 def fit_end(text: str, columns: int) -> str:
-    """`text` cut to at most `columns` cells from the left: the end of a path says most."""
+    """`text` cut to at most `columns` cells from the left: the end of a path is what matters."""
     text = plain(text[-4 * columns :])
     while cell_len(text) > columns:
         text = "…" + text[2:]
@@ -197,7 +197,7 @@ def run_line(run: RunInfo) -> str:
 
 
 def goal_text(goal: Goal) -> str:
-    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is told."""
+    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is logged."""
     again = f" in pass {goal.passes}" if goal.passes > 1 else ""
     if goal.total is None:
         return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}{again}"
@@ -238,7 +238,7 @@ def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
         shift = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
-        notes.append(f"{name}: {shift} ({counted(offset.traces, 'trace')}){wrong}")
+        notes.append(f"{name}: {shift} ({counted(offset.traces, 'update')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs disagree: times across logs are uncertain")
     notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from perfmon.core import format_seconds, format_share, plain
+from perfmon.diagnosis import Finding
 from perfmon.profile import Gap, GpuUse, Profile
 
-from .json_report import json_object
+from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
 
 _SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES = 32, 8, 5, 10
@@ -28,10 +30,6 @@ def profile_document(found: Profile) -> dict[str, Any]:
             "schema": 1,
             "events": found.events,
             "gpus": [_gpu(use) for use in found.gpus],
-            "causes": [
-                {"name": one.name, "share": one.share, "evidence": one.evidence, "advice": one.advice}
-                for one in found.causes
-            ],
             "ranges": [
                 {
                     "name": one.name, "count": one.count, "total_us": one.total / 1e3,
@@ -39,14 +37,9 @@ def profile_document(found: Profile) -> dict[str, Any]:
                 }
                 for one in found.ranges
             ],
-            "straggler": None
-            if found.straggler is None
-            else {
-                "rank": found.straggler.rank, "share": found.straggler.share,
-                "wait_us": found.straggler.wait_ns / 1e3, "collectives": found.straggler.collectives,
-            },
+            "partial": found.partial,
             "notes": found.notes,
-            "findings": [],
+            "findings": [finding_document(finding) for finding in found.findings],
         }
     )  # fmt: skip
 
@@ -98,10 +91,12 @@ def _percent(part: int, whole: int) -> float:
 
 def profile_text(found: Profile) -> str:
     """The report for standard output."""
-    lines = [*wrap(_head(found)), ""]
-    for at, one in enumerate(found.causes):
-        lines += wrap(f"{at + 1}. {one.name}: {format_share(one.share)} of the GPUs' time; {one.evidence}", "   ", "")
-        lines += wrap(one.advice, "     ", "   - ")
+    lines = [*wrap(_head(found))]
+    for finding, count in _shown_findings(found):
+        lines += ["", *wrap(one_line(finding.title), "  ", f"{finding.severity.value.upper()}  ")]
+        lines += wrap(one_line(_sentence(finding, count)), "  ", "  ")
+        for advice in finding.advice:
+            lines += wrap(one_line(advice), "    ", "  → ")
     for head, rows, left in _tables(found):
         lines += ["", *table([head, *rows], left)]
     if len(found.gpus) > _SHOWN_GPUS:
@@ -114,12 +109,11 @@ def profile_text(found: Profile) -> str:
 
 def profile_markdown(found: Profile) -> str:
     """The report as Markdown."""
-    lines = ["# Profile", "", inline(_head(found)), ""]
-    lines += [
-        f"{at + 1}. **{inline(one.name)}**: {format_share(one.share)} of the GPUs' time; {inline(one.evidence)}. "
-        f"{inline(one.advice)}"
-        for at, one in enumerate(found.causes)
-    ]
+    lines = ["# Profile", "", inline(_head(found)) + "."]
+    for finding, count in _shown_findings(found):
+        title = f"**{inline(finding.title)}** ({finding.severity.value})"
+        lines += ["", f"{title}: {inline(_sentence(finding, count))}", ""]
+        lines += [f"- {inline(advice)}" for advice in finding.advice]
     for head, rows, _ in _tables(found):
         lines += ["", *markdown_table(head, [[inline(cell) for cell in row] for row in rows])]
     lines += ["", *(f"- {inline(one_line(note))}" for note in found.notes[:_SHOWN_NOTES])]
@@ -130,10 +124,27 @@ def _head(found: Profile) -> str:
     span = sum(use.span for use in found.gpus)
     idle = sum(use.idle for use in found.gpus) / span if span else 0.0
     count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
+    count += " (partial: see the notes)" if found.partial else ""
     head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
-    if found.causes:
-        return f"{head}; {'mostly ' if idle >= _IDLE_IS_FEW else ''}{found.causes[0].name}"
+    if found.findings:
+        return f"{head}; {found.findings[0].title.lower()}"
     return f"{head}; {'no cause is clear' if idle >= _IDLE_IS_FEW else 'the GPUs are kept busy'}"
+
+
+def _shown_findings(found: Profile) -> list[tuple[Finding, int]]:
+    """The most expensive finding of each signature, and how many GPUs have it."""
+    counts = Counter(finding.signature for finding in found.findings)
+    worst: dict[str, Finding] = {}
+    for finding in sorted(found.findings, key=lambda one: -one.lost_s):
+        worst.setdefault(finding.signature, finding)
+    shown = [one for one in worst.values() if not one.explained_by or one.explained_by not in worst]
+    return [(finding, counts[finding.signature]) for finding in shown]
+
+
+def _sentence(finding: Finding, count: int) -> str:
+    lost = f"; {_time(finding.lost_s * 1e9)} lost ({format_share(finding.lost_share)})" if finding.lost_s else ""
+    others = f" (and {count - 1} more like it)" if count > 1 else ""
+    return f"{finding.sentence}{lost}{others}"
 
 
 def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozenset[int]]]:

@@ -27,16 +27,18 @@ from .layout import (
     code,
     common_folder,
     fenced,
+    finding_line,
     inline,
     limits_text,
     loss_notes,
     markdown_table,
+    one_line,
     run_line,
     section,
     table_section,
     verdict_line,
 )
-from .markdown import finding_lines, waterfall_lines
+from .timeline_text import waterfall_lines
 
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
@@ -48,13 +50,17 @@ _TREND = 24
 
 def render_page(
     snapshot: Diagnosis,
-    picture: MonitorState | None,
-    made: datetime,
+    picture: MonitorState | None = None,
+    made: datetime | None = None,
     *,
     redact: bool = False,
     notes: Sequence[str] = (),
+    images: Sequence[str] = (),
+    resolved: bool = False,
 ) -> str:
     """The page, made at `made`; `picture` adds what only a live view knows, `notes` lines of its maker.
+
+    `images` are names of files next to the page. With `resolved` findings that are over are described, too.
 
     Nothing in a text of a log is markup, and secrets are masked. With `redact` hosts, addresses, paths and users are
     masked too.
@@ -68,7 +74,8 @@ def render_page(
         _verdict(snapshot, picture),
         _why(snapshot, picture),
         _breakdown(snapshot),
-        _findings(snapshot),
+        [f"![{name}]({name})" for name in images],
+        _findings(snapshot, resolved),
         _alerts(picture) if picture else [],
         _metrics(snapshot),
         waterfall_lines(snapshot, picture),
@@ -106,7 +113,7 @@ def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorSta
         redactor.machine(bare(link.name))
 
 
-def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made: datetime) -> str:
+def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made: datetime | None) -> str:
     run = snapshot.run
     parts = [run_line(run)]
     if folder:
@@ -115,7 +122,9 @@ def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made:
         parts.append(f"window {_time_text(run.start)} to {_time_text(run.end)} by the clock of the logs")
     if picture is not None:
         parts.append(picture.state.value)
-    return inline(" · ".join([*parts, f"made {made:%Y-%m-%d %H:%M:%S %z}".rstrip()]))
+    if made is not None:
+        parts.append(f"made {made:%Y-%m-%d %H:%M:%S %z}".rstrip())
+    return inline(" · ".join(parts))
 
 
 def _time_text(time: float) -> str:
@@ -213,12 +222,12 @@ def _breakdown(snapshot: Diagnosis) -> list[str]:
 # --- Findings, alerts, metrics and sources ---
 
 
-def _findings(snapshot: Diagnosis) -> list[str]:
-    live = [finding for finding in snapshot.findings if finding.state != "resolved"]
+def _findings(snapshot: Diagnosis, resolved: bool) -> list[str]:
+    live = [finding for finding in snapshot.findings if resolved or finding.state != "resolved"]
     over = len(snapshot.findings) - len(live)
     lines = ["## Findings", ""]
     for finding in live[:_SHOWN_FINDINGS]:
-        lines += [*finding_lines(finding), ""]
+        lines += [*_finding_lines(finding), ""]
     if not live:
         lines += ["None.", ""]
     if len(live) > _SHOWN_FINDINGS:
@@ -226,6 +235,39 @@ def _findings(snapshot: Diagnosis) -> list[str]:
     if over:
         lines += [f"{over} more resolved within the window.", ""]
     return lines[:-1]
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    """A finding under a heading of its own: its sentence, its cost, its proof and its advice."""
+    lines = [
+        f"### {inline(finding.title, 200)} ({finding.severity.value})",
+        "",
+        inline(finding.sentence),
+        "",
+        f"{code(finding.signature, 80)} · {inline(finding_line(finding))}",
+    ]
+    bullets = [f"{inline(key, 80)}: {inline(value, 300)}" for key, value in finding.identity.items()]
+    bullets += [f"{HELD[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
+    if finding.explained_by:
+        bullets.append(f"explained by {inline(finding.explained_by, 80)}")
+    if finding.confused_with:
+        bullets.append("often confused with " + ", ".join(inline(other, 80) for other in finding.confused_with))
+    bullets += [f"not observed: {inline(missing)}" for missing in finding.unseen]
+    lines += ["", *(f"- {bullet}" for bullet in bullets)] if bullets else []
+    if finding.hypotheses:
+        rows = [
+            (str(number), one.title, one.standing, *("; ".join(texts) for texts in (one.supporting, one.contradicting)),
+             ", ".join(one.unseen))
+            for number, one in enumerate(finding.hypotheses, start=1)
+        ]  # fmt: skip
+        head = ("", "possible cause", "standing", "for it", "against it", "not observed")
+        lines += ["", "Possible causes, the likeliest first:", "", *markdown_table(head, rows)]
+    if finding.evidence:
+        proof = (f"{one_line(item.source, 200)}:{item.line}  {item.text}" for item in finding.evidence)
+        lines += ["", "Evidence:", "", *fenced(proof)]
+    if finding.advice:
+        lines += ["", "Advice:", "", *(f"- {inline(advice)}" for advice in finding.advice)]
+    return lines
 
 
 def _alerts(picture: MonitorState) -> list[str]:
@@ -263,7 +305,9 @@ def _activity(alert: Alert, picture: MonitorState) -> str:
 def _metrics(snapshot: Diagnosis) -> list[str]:
     head = ("metric", "Good", "Warning", "Critical", "now", "p50", "p95", "max", "critical", "trend")
     ranked = sorted(snapshot.metrics.values(), key=_pressing)
-    return table_section("Metrics", head, ranked, partial(_metric, snapshot=snapshot), _SHOWN_METRICS, range(1, 9))
+    table = table_section("Metrics", head, ranked, partial(_metric, snapshot=snapshot), _SHOWN_METRICS, range(1, 9))
+    origins = sorted({metric.bands_from for metric in ranked if metric.bands_from})
+    return [*table, *(["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else [])]
 
 
 def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:

@@ -133,7 +133,7 @@ def _metrics(snapshot: Diagnosis) -> list[str]:
         return []
     banded = [metric for metric in snapshot.metrics.values() if metric.band is not None]
     shown = (banded or list(snapshot.metrics.values()))[:_SHOWN_METRICS]
-    rows = [("", "count", "mean", "p50", "p95", "max", "band"), *(_metric_row(metric) for metric in shown)]
+    rows = [("", "count", "mean", "p50", "p95", "max", "level"), *(_metric_row(metric) for metric in shown)]
     lines = _indented(layout.table(rows, frozenset({0, 6}), (24, 8, 8, 8, 8, 8, 15)))
     rest = [metric.name for metric in snapshot.metrics.values() if metric not in shown]
     return ["Metrics", *lines, *layout.name_list("also", rest), *_learned_limits(shown)]

@@ -1,4 +1,4 @@
-"""The state file, by which a monitor tells others how its run is."""
+"""The state file, by which a monitor reports how its run is."""
 
 from __future__ import annotations
 
@@ -9,9 +9,4 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .state_file import State, StateFile, absolute, read_state, read_states, state_of
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "state_file": "State,StateFile,absolute,read_state,read_states,state_of",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -50,7 +50,7 @@ class State(NamedTuple):
     stale_s: float | None = None
     """Age of the newest line, when it is too old for a verdict."""
     metric: str = ""
-    """The metric that tells most of the verdict; "" when none does."""
+    """The metric that shows most of the verdict; "" when none does."""
     unit: str = ""
     value: float | None = None
     """Its last value."""
@@ -187,7 +187,7 @@ def folder() -> str:
 class StateFile:
     """The file of this monitor; `write` it with every picture, `remove` it at the end. Neither ever raises.
 
-    `problem` says in one line why nothing could be written, "" while all is well.
+    `problem` states in one line why nothing could be written, "" while all is well.
     """
 
     def __init__(self, specs: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -230,7 +230,7 @@ class StateFile:
 
 
 def _own_folder(path: str) -> None:
-    """Makes the folder where it is not there, and raises Refused when it is somebody else's or a link."""
+    """Makes the folder where it is not there, and raises Refused when it is another user's or a link."""
     try:
         found = _check_owner(path)
     except FileNotFoundError:
@@ -326,7 +326,7 @@ def read_states(key: str = "") -> list[State]:
 
 
 def _read(path: str) -> State | None:
-    """The state in a file; None for one that is broken, somebody else's, or of a monitor that is gone."""
+    """The state in a file; None for one that is broken, another user's, or of a monitor that is gone."""
     document = _document(path)
     if document is None or document.get("schema") != SCHEMA or not _alive(document):
         return None

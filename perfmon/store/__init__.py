@@ -15,15 +15,4 @@ if TYPE_CHECKING:
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, on_own_axes
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "assembler": "Assembler",
-        "axis": "extend_extent",
-        "counters": "Fall,Leap,ProgressTrack,WorkCounter",
-        "latest_readings": "LatestReadings,Seen,logged_queues",
-        "progress": "COUNTED,Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
-        "source_state": "SourceState",
-        "store": "HangNote,NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -31,6 +31,7 @@ from perfmon.core import (
     STEP,
     TABLE,
     UNDER_WAY,
+    UPTIME,
     Fields,
     Observation,
     Record,
@@ -53,6 +54,7 @@ _ONE_BY_ONE = ("epoch",)
 """Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
 _HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
+_OF_FAILURES = (FAILURE, DETAIL)
 _KEPT_TEXT = 1000
 """Characters of the line of a failure."""
 WAITS = frozenset(("batch-wait", "policy-wait", "data-wait", "checkpoint-wait"))
@@ -127,18 +129,24 @@ class Assembler:
                 continue
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
+            if stamp is not None and stamp[0] == UPTIME:
+                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock that tells no time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
+                self._paces.move(source, clock.rebased)
                 shift_source(self.store, state, clock)
             if time is None:
                 time, state.undated = state.pseudo, True
             else:
                 # A line without a clock has that of the line before it; behind a bar it was printed later.
+                clocked = stamp, mono
                 held = self._by_bars.get(source)
-                self._undated = held is not None and held[0] == (stamp, mono)
-                ahead = held[1] if held is not None and self._undated else 0.0
-                self._by_bars[source] = ((stamp, mono), ahead)
-                time = extend_extent(self.store, state, time + ahead, early=pattern >= 0)
+                self._undated = held is not None and held[0] == clocked
+                if held is None or not self._undated:
+                    held = self._by_bars[source] = clocked, 0.0
+                if state.last is None and state.undated:  # its first clock also dates the bars before it
+                    self._paces.move(source, time + held[1] - state.pseudo)
+                time = extend_extent(self.store, state, time + held[1], early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:
                 state.second, state.kind = (stamp[0], int(stamp[1])), clock.kind
@@ -181,6 +189,8 @@ class Assembler:
             for observation in filter(_has_elapsed, observations):  # they define the time of the line
                 self._progress(state, time, ref, observation, text)
             observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
+        if progress.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
+            progress.end_quotes(state.index)
         self._observe(state, time, ref, observations, text)
         if progress.advanced == before:
             state.live(time, ref.line, text)
@@ -408,6 +418,10 @@ class Assembler:
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
         elif cause == "chained":
             self.store.progress.chained(state.index, place_of(fields), ref.line)
+        elif cause in ("quoted", "unquoted"):
+            self.store.progress.quoted(state.index, place_of(fields), ref.line, cause == "quoted")
+        elif cause == "backtrace":
+            self.store.progress.backtrace(state.index, ref.line, fields)
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import HEAD, SILENCE, Gap, Observation, Stamp
+from perfmon.core import HEAD, SILENCE, UPTIME, Gap, Observation
 from perfmon.sources import SourceClock
 
 from .source_state import SourceState
@@ -51,6 +51,8 @@ def record_gap(
         return
     if kind == SILENCE:
         stamp, mono = observations[0]
+        if stamp is not None and stamp[0] == UPTIME:
+            mono, stamp = stamp[1], None
         # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
@@ -58,7 +60,8 @@ def record_gap(
             state.last_silence = (line, (number + line_base, text))
             _add_gap(state, before, time, *state.last_silence)
     elif kind == HEAD:
-        state.first_text = state.first_text or line[1]
+        if not state.first_text:
+            state.first_line, state.first_text = line
         if state.tail is not None:
             if time == state.tail:  # as is a line of which the date is doubted
                 state.last_silence = (state.last_line, line)
@@ -67,7 +70,8 @@ def record_gap(
         state.tail, state.last_line = time, line
         state.note_line(time, line)
         for stamp, number, text in observations:  # a line before it that is later
-            latest = clock.at(stamp, None)
+            is_ticked = stamp[0] == UPTIME and ticked is not None
+            latest = time + stamp[1] - ticked if is_ticked else clock.at(stamp, None)
             if latest is not None:
                 state.last = latest if state.last is None else max(state.last, latest)
                 state.note_line(latest, (number + line_base, text))
@@ -97,17 +101,3 @@ def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
     (line, text), (upto, next_text) = state.last_silence
     if upto and clock.last is not None:
         state.redated = Gap(clock.last, clock.last, line, text, upto, next_text)
-
-
-def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | None, mono: float | None) -> float:
-    """Seconds on the axis of a line that may stand before the last one."""
-    time = clock.at(stamp, mono)
-    if clock.rebased is not None:
-        shift_source(store, state, clock)
-    if time is None:
-        state.undated = True
-        return state.pseudo
-    first, last = state.first, state.last
-    return (
-        time if last is not None and first is not None and first <= time <= last else extend_extent(store, state, time)
-    )

@@ -57,6 +57,14 @@ class Paces:
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
+    def move(self, source: int, seconds: float) -> None:
+        """Move the counters of a log with its times: a clock came that dates its earlier lines."""
+        held = [one for slot, one in self._counted.items() if slot[0] == source]
+        held += [one for slot, others in self._others_of.items() if slot[0] == source for one in others]
+        for counted in held:
+            counted.began += seconds
+            counted.now += seconds
+
     def along(
         self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
     ) -> tuple[float, float | None]:
@@ -165,7 +173,7 @@ class Paces:
 
 
 def of_total(total: float) -> str:
-    """How bars without a name are distinguished."""
+    """Distinction of bars without a name."""
     return f" of {total:g}"
 
 
@@ -358,7 +366,18 @@ class WorkCounter:
     """The time that it had counted for, by its own clock, when it was seen first, or full after nothing: what a full
     one took was its work. Else without what its first item took, which may hold a start."""
 
+    def is_redrawn(self, amount: float, passed: float) -> bool:
+        """Return True if it is drawn once more as it was, `passed` seconds by its own clock after that."""
+        return amount == self.amount > 0 and self.elapsed_s is not None and passed >= -_REDRAWN * self.elapsed_s
 
+    def was_at_work(self, amount: float, total: float | None) -> bool:
+        """Return True if it was drawn empty, and next full or with many items: it was at work in between."""
+        begun = not self.amount and not self.restarts and total is not None
+        return begun and amount >= min(_MANY, total or 0.0)
+
+
+_MANY, _REDRAWN = 10, 0.02
+"""Items that are many, and the share by which the clock of a bar goes back where its last frame is drawn once more."""
 LEAP_S = 30.0
 """Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
 _FAR_MORE = 4.0

@@ -28,12 +28,11 @@ _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of equal failures of a log the first are kept, and the last; the others are counted."""
 _MOST_RUNS = 200  # if work continued between two of them: each may have ended a run of its own
-_MOST_LEAPS = 1_000
+_MOST_LEAPS, _MOST_FALLS, _MOST_MARKS = 1_000, 1_000, 2_000
 _UNUSUAL = 3.0
 """Times what a counter usually takes is a pause."""
 _KEPT_PACE = 0.5
 """Share of its usual pace at which a counter that went on over a pause was at work in it."""
-_MOST_MARKS = 2_000
 _PLANS = {
     "epochs": ("epochs",),
     "episodes": ("episodes",),
@@ -42,15 +41,17 @@ _PLANS = {
     "timesteps": ("timesteps",),
 }
 """Kinds of counters, and the fields of a setting that hold their total."""
-_MOST_FALLS = 1_000
 COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
 """Kinds of counters that are the progress of a run, the finest first."""
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
-_MOST_KEY = 80
+_MOST_KEY, _MOST_TEXT = 80, 200
 _MOST_UNNAMED = 512
 """With so many counters those without a name are one."""
-_MOST_TEXT = 200
 _PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
+_QUOTED_LINES = 200
+"""So long a text is at most."""
+_BACKTRACE_LINES = 12
+"""So far behind an error its backtrace begins."""
 _DETAIL_LINES = 60
 """So far from a failure its frames and details stand."""
 _FRAMES_APART = 12
@@ -114,6 +115,8 @@ class ProgressLog:
         self._counts: Counter[int] = Counter()
         self._frames: dict[tuple[int, str], tuple[int, Fields]] = {}
         self._handled: dict[tuple[int, str], int] = {}
+        self._quotes: dict[tuple[int, str], int] = {}
+        """The lines at which the text of a prompt or a sample begins that has not ended, by log and place."""
         self._chained: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
         self.leaps: list[Leap] = []
@@ -224,12 +227,12 @@ class ProgressLog:
             self._leap(leap, (known.first_amount, known.first), known.rise)
         if has_jumped(known, time, amount):  # another start went on from a later checkpoint
             known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
-        if amount < known.amount or passed < 0 or restarted:
+        if amount < known.amount or (passed < 0 and not known.is_redrawn(amount, passed)) or restarted:
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.began_at = amount
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
-        if not known.amount and not known.restarts and full and total is not None:
+        if known.was_at_work(amount, total):
             known.before = counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
             known.time, known.line = time, line
@@ -271,7 +274,7 @@ class ProgressLog:
         return None
 
     def has_shown(self, source: int, time: float, line: int, duration_s: float) -> bool:
-        """Whether a full bar of the lines just before a summary lasted as long as that reports: it is of the same
+        """True if a full bar of the lines just before a summary lasted as long as that reports: it is of the same
         interval."""
         return any(
             one.source == source
@@ -305,6 +308,12 @@ class ProgressLog:
         if len(self._frames) > _MOST_PLACES:
             self._frames = {slot: self._frames[slot]}
 
+    def backtrace(self, source: int, line: int, fields: Fields) -> None:
+        """The first frame of a backtrace of native code: it is that of an error just before that has none."""
+        last = next(reversed(self._recent.get(source, ())), None)
+        if last is not None and last.cause == "exception" and not last.frame and line - last.line <= _BACKTRACE_LINES:
+            last.frame = fields
+
     def _entry(self, slot: tuple[int, str], line: int, fields: Fields) -> str | None:
         """The script in which the traceback of a frame begins; "" where it begins elsewhere, None if that is open."""
         known, recent = self._frames.get(slot), self._recent.get(slot[0], ())
@@ -335,9 +344,30 @@ class ProgressLog:
         if len(self._handled) > _MOST_PLACES:
             self._handled = {(source, place): line}
 
+    @property
+    def is_quoting(self) -> bool:
+        """The text of a prompt or a sample may go on in some log."""
+        return bool(self._quotes)
+
+    def quoted(self, source: int, place: str, line: int, begins: bool) -> None:
+        """The text of a prompt or a sample begins, or ends: what it says of failures is none of the run's."""
+        if begins:
+            self._quotes[source, place] = line
+        else:
+            self._quotes.pop((source, place), None)
+        if len(self._quotes) > _MOST_PLACES:
+            self._quotes = {(source, place): line}
+
+    def end_quotes(self, source: int) -> None:
+        """A log reports something else: no text goes on in it."""
+        self._quotes = {slot: line for slot, line in self._quotes.items() if slot[0] != source}
+
     def fail(self, failure: Failure) -> None:
         """A failure; more of the same in one log are counted."""
         place = place_of(failure.fields)
+        quoted = self._quotes.get((failure.source, place))
+        if quoted is not None and failure.role != "order" and failure.line - quoted <= _QUOTED_LINES:
+            failure.role = "context"
         known = self._frames.get((failure.source, place))
         if (
             known is not None

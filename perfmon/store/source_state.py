@@ -93,6 +93,8 @@ class SourceState:
     """Its number and text."""
     first_text: str = ""
     """The text of the first dated line."""
+    first_line: int = 0
+    """Its number."""
     last_silence: tuple[tuple[int, str], tuple[int, str]] = ((0, ""), (0, ""))
     """The lines on either side of the last one, be it that their dates were not believed yet."""
     redated: Gap | None = None

@@ -28,7 +28,7 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
-from .axis import extend_extent, placed
+from .axis import extend_extent, shift_source
 from .source_state import SourceState
 from .store import Store
 
@@ -192,7 +192,15 @@ class Updates:
         """Seconds on the log's axis; later lines may have been read already."""
         if stamp is None and self._before is not None:
             return extend_extent(self._store, state, self._before)
-        return placed(self._store, state, clock, None if stamp is None else (stamp[0], stamp[1]), mono)
+        time = clock.at(None if stamp is None else (stamp[0], stamp[1]), mono)
+        if clock.rebased is not None:
+            shift_source(self._store, state, clock)
+        if time is None:
+            state.undated = True
+            return state.pseudo
+        if state.first is not None and state.last is not None and state.first <= time <= state.last:
+            return time
+        return extend_extent(self._store, state, time)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self._store.remarkable

@@ -21,10 +21,4 @@ if TYPE_CHECKING:
     )
     from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "cells": "ASCII,Glyphs,UNICODE,compact,compact_bytes,compact_seconds,compact_value,cut,fit,glyphs_for",
-        "charts": "Leg,Tick,axis,bar,bucket,gantt,limits,spark,stack,ticks",
-    },
-)
+__getattr__ = lazy_face(__name__)

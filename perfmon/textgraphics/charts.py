@@ -43,7 +43,7 @@ def bucket(
 def limits(values: Iterable[float], unit: str = "") -> tuple[float, float]:
     """A scale for `spark`: 0 to 100 for percentages, else from 0 (or below) to the largest.
 
-    For a series that hardly varies low and high are the same: its height says only whether there is anything.
+    For a series that hardly varies low and high are the same: its height shows only that there is something.
     """
     if unit == "%":
         return 0.0, 100.0
@@ -121,7 +121,7 @@ def stack(shares: Sequence[float], width: int) -> list[int]:
     """Number of cells of each share, of `width` in all.
 
     Largest remainders go first; a share of half a cell or more has at least one as long as there are enough. Shares
-    that are not positive have none, and if none is positive, nobody has any.
+    that are not positive have none, and if none is positive, all have none.
     """
     known = [share if 0.0 < share < inf else 0.0 for share in shares]
     largest = max(known, default=0.0)
@@ -158,7 +158,7 @@ _WAITS = ("send", "queue", "unknown")
 _GAP = 2
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _DISTINGUISHABLE = 1e15
-"""So many columns away from its origin an axis has no two moments that a float tells apart."""
+"""So many columns away from its origin an axis has no two moments that differ as floats."""
 _STEPS = (
     *(number * unit for unit in (0.001, 0.01, 0.1) for number in (1, 2, 5)),
     *(1, 2, 5, 10, 15, 30),
@@ -209,7 +209,7 @@ def gantt(
 def _close(
     cells: list[Cell], placed: Sequence[tuple[str, float, float]], ends: tuple[int, int], glyphs: Glyphs
 ) -> None:
-    """Marks the end; an RPC that only the last cell could tell of has that cell."""
+    """Marks the end; an RPC that only the last cell could show has that cell."""
     first, last = ends
     kinds = [kind for kind, _, _ in placed]
     waited = kinds[0] in _WAITS and "rpc" in kinds

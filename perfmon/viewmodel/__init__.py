@@ -56,18 +56,4 @@ if TYPE_CHECKING:
     )
     from .timeline import Now, TimelineBuilder
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "collectives": "CollectiveNow,CollectivesState,LinkNow,MissingRanks,RankNow",
-        "hosts": (
-            "Host,HostOverview,age_words,bare,clock_words,cores,gib,labelled,level_of,percent,rate,share,size,"
-            "size_of_bytes,state_of,throttle_level,throttle_words,uptime,value,verdict_words,worst_of"
-        ),
-        "state": (
-            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,MetricLane,MonitorState,Recording,RunState,"
-            "SourceStatus,SpanLane,TimeRange,Transition,Viewport,empty_picture,little_is_recognised,viewport"
-        ),
-        "timeline": "TimelineBuilder,Now",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -96,7 +96,7 @@ class CollectivesState:
     at: float | None = None
     """Time of the newest record, in seconds since 1970 by the clock of its host; None without a record."""
     age_s: float | None = None
-    """Seconds since something was read."""
+    """Seconds since the last record arrived, or was written, if all were there at the start; None if unknown."""
 
     @property
     def coverage(self) -> float:

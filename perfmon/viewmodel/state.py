@@ -1,6 +1,6 @@
 """The state of a running monitor at one instant: the diagnosis, and what only a live view needs.
 
-Times are absolute seconds on the run's axis (like `Diagnosis.run.start`), unless a name says otherwise. Everything is
+Times are absolute seconds on the run's axis (like `Diagnosis.run.start`), unless a name states otherwise. Everything is
 frozen: the monitor's thread makes it, the screen's thread reads it, neither waits for the other.
 """
 
@@ -114,7 +114,8 @@ class Alert:
 
     def holds_still(self, now: float) -> bool:
         """Return True if it is known to hold at `now`."""
-        return self.state not in (AlertState.RESOLVED, AlertState.PENDING) and self.held_until(now) >= now
+        over = (AlertState.RESOLVED, AlertState.PENDING, AlertState.UNKNOWN)
+        return self.state not in over and self.held_until(now) >= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Bar:
     missing: tuple[str, ...] = ()
     """Phases without a line."""
     seq: int = 0
-    """Tells bars apart whatever their keys."""
+    """Distinguishes bars whatever their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +343,7 @@ def empty_picture(window_s: float) -> MonitorState:
 
 
 def viewport(shown: TimeRange, now: float) -> Viewport:
-    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time goes on."""
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes."""
     column_s = shown.span_s / shown.columns
     end = ceil((now if shown.end is None else shown.end) / column_s) * column_s
     return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -58,7 +58,7 @@ def update_bar(
 ) -> Bar | None:
     """A weight update; None if its start is unknown.
 
-    `offset_s` is the server's monotonic clock less the client's, None without lines of a server. `in_flight` says that
+    `offset_s` is the server's monotonic clock less the client's, None without lines of a server. `in_flight` means that
     nothing suggests that its end was missed.
     """
     if update.start is None:

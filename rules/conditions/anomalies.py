@@ -177,11 +177,7 @@ class NotFinite(Single):
         lines = (
             []
             if marks is None
-            else [
-                marks.ref(at)[0].line
-                for at in range(len(marks))
-                if (marks.source(at), marks.group(at)) == (source, group)
-            ]
+            else [marks.ref(at)[0].line for at in range(len(marks)) if marks.keys[at] == (source, group)]
         )
         tail = [line for line in lines if line > last]
         return min(tail, default=0), len(tail), last >= 0

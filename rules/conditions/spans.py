@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import Table, format_seconds, format_share, format_value, metric_unit
@@ -39,14 +40,17 @@ class Overlap(Single):
             return Level.UNKNOWN, f"no {self.span} logged"
         best, text = Level.NO, f"no such {self.span}"
         length = max(item.end - item.start, 1e-9)
+        floor = -inf if self.limits is None else self.limits.floor(self.metric, view)
         for other in view.overlapping(self.span, item.start, item.end):
+            value = other.values.get(self.metric)
+            if self.limits is not None and (value is None or value <= floor):  # nearly all
+                continue
             shared = min(item.end, other.end) - max(item.start, other.start)
             if shared / length < self.least_share:
                 continue
             level = Level.CRITICAL
-            value = other.values.get(self.metric)
-            if self.limits is not None:
-                level = Level.NO if value is None else self.limits.level(self.metric, value, view)
+            if self.limits is not None and value is not None:
+                level = self.limits.level(self.metric, value, view)
             if level > best:
                 what = "" if value is None else f" with {self.metric} {format_value(value, metric_unit(self.metric))}"
                 best, text = level, f"{self.span} {other.key}".rstrip() + what

@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from .follower import Follower
     from .wakeups import end, wait_for_event
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "file_reader": "PipeTail",
-        "follower": "Follower",
-        "wakeups": "end,wait_for_event",
-    },
-)
+__getattr__ = lazy_face(__name__)

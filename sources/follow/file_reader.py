@@ -36,7 +36,7 @@ def identity_of(state: os.stat_result) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The first bytes of a text and those before a position in it: tells the text again, in a copy of it, too."""
+    """The first bytes of a text and those before a position in it: they identify the text, in a copy of it, too."""
 
     head: bytes
     tail: bytes
@@ -55,7 +55,7 @@ class Fingerprint:
         return os.pread(fd, len(self.head), 0) == self.head and os.pread(fd, len(self.tail), at) == self.tail
 
     def may_fit(self, fd: int) -> bool | None:
-        """`fits`, of a file that is still being written; None while it is too short to say."""
+        """`fits`, of a file that is still being written; None while it is too short to know."""
         size = os.fstat(fd).st_size
         if size >= self.position:
             return self.fits(fd)
@@ -66,7 +66,7 @@ EMPTY = Fingerprint(b"", b"", 0)
 
 
 class Stream:
-    """A file that is open under whatever name it has; its blocks go on where they ended when it is opened again."""
+    """A file that is open under whatever name it has; its blocks continue where they ended when it is opened again."""
 
     def __init__(self, path: Path) -> None:
         """Open `path`; raises OSError."""
@@ -99,6 +99,21 @@ class Stream:
         self._file = file
         return True
 
+    def goes_on(self, old: Stream) -> bool:
+        """Go on where `old` ended, if this file is a copy of it with new lines: rsync and editors replace logs so.
+
+        They leave the old file without a name; a rotation leaves it one, and a link that is pointed elsewhere, too.
+        """
+        known = old.print
+        if (
+            os.fstat(old.fd).st_nlink
+            or known.position < max(self.print.position, HEAD_SIZE + TAIL_SIZE)
+            or not known.fits(self.fd)
+        ):
+            return False
+        self.print, self.cutter, self.ignored = known, old.cutter, old.ignored
+        return True
+
     def close(self) -> None:
         """Close the file; what was read stays known."""
         self.owner = None
@@ -127,7 +142,7 @@ class Stream:
         return (state.st_size, state.st_mtime_ns) == self._seen
 
     def skip_history(self, keep: int = 0) -> None:
-        """Go on to the last line that is there, counting the lines before it; or to the last `keep` bytes."""
+        """Advance to the last line that is there, counting the lines before it; or to the last `keep` bytes."""
         if keep:
             self._skip_to(keep)
             return

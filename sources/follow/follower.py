@@ -26,7 +26,7 @@ _BACKSTOP_S = 5.0
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
 _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
-"""Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
+"""Rounds over busy logs are this far apart: more is not visible. In a flood, where reading takes a while, less."""
 _FLOOD_BYTES = 1 << 19
 _TURN_BYTES = 1 << 19
 """Bytes that a round reads before it hands them on."""

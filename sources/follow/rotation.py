@@ -75,7 +75,7 @@ def holds(path: Path, known: Fingerprint) -> bool:
 
 
 def may_hold(path: Path, known: Fingerprint) -> bool | None:
-    """`holds`, of a file that is still being written; None while it is too short to say."""
+    """`holds`, of a file that is still being written; None while it is too short to know."""
     with path.open("rb") as file:
         return known.may_fit(file.fileno())
 
@@ -90,7 +90,7 @@ def parts_since(log: Path, changed_ns: int, known: set[Identity]) -> Iterator[Pa
 # --- The files that a follower knows, by device and inode: so that no text is read twice under two names ---
 
 _REMEMBERED = 4096
-_CERTAIN_S = 2.0
+CERTAIN_S = 2.0
 """Seconds for which a file that may be the unfinished copy of a rotated log is left alone."""
 
 
@@ -148,14 +148,22 @@ class InodeRegistry:
         """True if a file is a copy, or may become one: for a while a copy is shorter than its original."""
         if identity in self._copies:
             return True
-        names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
-        originals = {path.with_name(name) for name in names}
-        texts = self._all_texts() if originals else []
-        held = [may_hold(path, text) for log, text in texts if log in originals and text.position]
-        if True in held:
+        copy = self.may_be_copy(path)
+        if copy:
             self._copies.add(identity)
             return True
-        return None in held and self._clock() - self._doubted.setdefault(identity, self._clock()) < _CERTAIN_S
+        return copy is None and self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
+
+    def may_be_copy(self, path: Path) -> bool | None:
+        """True for a copy that a rotation made of a log that is or was followed; None while it is too short to say."""
+        names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
+        held = {
+            may_hold(path, text)
+            for log, text in (self._all_texts() if names else ())
+            if text.position and log != path and log.parent == path.parent
+            if log.name in names or not names.isdisjoint(names_of_logs(log.name))
+        }
+        return True if True in held else None if None in held else False
 
     def _all_texts(self) -> list[tuple[Path, Fingerprint]]:
         followed = [(stream.path, stream.print) for stream in self._streams.values() if stream.owner is not None]

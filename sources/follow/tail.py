@@ -15,7 +15,7 @@ from perfmon.core import Block, Notice, NoticeKind, plain
 from ..discovery import LogFile
 from ..spec import HEAD, compression_in, is_binary
 from .file_reader import Stream, identity_of
-from .rotation import InodeRegistry, parts_since, rest_in_copy
+from .rotation import CERTAIN_S, InodeRegistry, parts_since, rest_in_copy
 
 LINGER_S = 5.0
 """Seconds for which a renamed or deleted file is still read after it last grew: some writers are slow to let go."""
@@ -43,6 +43,8 @@ class Tail:
         self._looked: tuple[os.stat_result | None] | tuple[()] = ()
         """State of the file that bears the name, in a tuple, where it was looked at just before; else ()."""
         self._gone_at: float | None = None
+        self._doubted_until: float | None = None
+        """Until then a text that was replaced may turn out to be a copy."""
         self._left_ns: int | None = None
         """Time of the last write to the file that last bore the name, in nanoseconds."""
         self._last_notice = ""
@@ -59,7 +61,7 @@ class Tail:
         self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
             return True
-        return not self.stream.quiet()
+        return self._doubted_until is not None or not self.stream.quiet()
 
     def advance(self) -> Iterator[Item]:
         """Yield what is new."""
@@ -118,8 +120,12 @@ class Tail:
                 for block in stream.cutter.feed(data):
                     yield self._item(block)
             if replaced:
-                yield from self._start_anew(stream)
+                items = self._replaced(stream)
+                if items is None:
+                    return
+                yield from items
             elif stream.at_end:
+                self._doubted_until = None
                 return
         self.more = True
 
@@ -128,9 +134,27 @@ class Tail:
         stream.ignored = is_binary(text) or compression_in(text) is not None
         return self._notices("lost", "binary, not a log: skipped", again=True) if stream.ignored else []
 
-    def _start_anew(self, stream: Stream) -> list[Item]:
-        """The file was truncated or rewritten: what a copy holds of the old text first."""
+    def _replaced(self, stream: Stream) -> list[Item] | None:
+        """The file was truncated or rewritten: with a copy of another log, of its own text, or with a new one.
+
+        None while it is still being written and may become a copy.
+        """
         rest = rest_in_copy(self.log.path, stream.print)
+        if rest is None:
+            states = (stream.print.may_fit(stream.fd), self._known.may_be_copy(self.log.path))
+            if states[1]:
+                stream.restart()
+                stream.skip_history()
+                return []
+            if self._doubted_until is None:
+                self._doubted_until = self._clock() + CERTAIN_S
+            if None in states and self._clock() < self._doubted_until:
+                return None
+        self._doubted_until = None
+        return self._start_anew(stream, rest)
+
+    def _start_anew(self, stream: Stream, rest: bytes | None) -> list[Item]:
+        """Read the new text from its start; before it, what a copy holds of the old one."""
         items = [self._item(block) for block in stream.cutter.feed(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
@@ -166,6 +190,10 @@ class Tail:
             # Held open before older parts are looked for: whatever is renamed from now on is one or the other.
             new = self._known.claim(self.log.path, self)
         except OSError:
+            return
+        if new is not None and new.goes_on(old):
+            self._known.release(old)
+            self.stream, self._gone_at, self.more = new, None, True
             return
         for block in old.cutter.finish():
             yield self._item(block)

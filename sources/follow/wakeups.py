@@ -36,7 +36,7 @@ async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
 async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None:
     """Cancel `task` and wait for its end; raises its error, unless it was cancelled.
 
-    A plain `await task` cannot tell the end of the task from that of whoever waits, which would be lost then.
+    A plain `await task` cannot distinguish the end of the task from that of the caller, which would be lost then.
     """
     task.add_done_callback(_retrieve)
     task.cancel()
@@ -158,7 +158,7 @@ def _type_of(folder: str, mounts: list[tuple[str, str]]) -> str:
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """(mount point, file system type) of all mounts; none where the kernel does not say."""
+    """(mount point, file system type) of all mounts; none where the kernel does not list them."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -12,12 +12,4 @@ if TYPE_CHECKING:
     from .schema import Pack
     from .timestamps import HeaderReader
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "learning": "NothingLearnedError,Proposal,propose,sample_problems",
-        "loader": "load_pack,load_packs",
-        "schema": "Pack",
-        "timestamps": "HeaderReader",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -23,6 +23,23 @@ _BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
 """Regexes that begin with one certain character."""
 
 
+_ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.")
+
+
+def _reads_blanks_one_by_one(regex: str) -> bool:
+    """True where nothing but the blanks outside of groups, each once, matches a blank: then a match depends on nothing
+    behind the blank that follows it, for all ways to match have as many blanks."""
+    atoms, depth = _ATOM.findall(regex), 0
+    for atom, after in zip(atoms, [*atoms[1:], ")"], strict=False):
+        depth += (atom == "(") - (atom == ")")
+        if atom == " ":
+            if depth or after in "?*+{":
+                return False
+        elif atom == "." or (len(atom) > 1 and (atom[1:].isdigit() or re.fullmatch(atom, " "))):
+            return False
+    return True
+
+
 def _has_alternatives(regex: str) -> bool:
     """True where a `|` may stand outside of all groups and classes."""
     bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", regex)
@@ -108,6 +125,11 @@ class CompiledPattern:
         pattern = self.pattern
         plain = self._reader is None and not (pattern.anchored or pattern.mono or pattern.clock or pattern.rows)
         return plain and _BEGINS.match(pattern.regex) is not None and not _has_alternatives(pattern.regex)
+
+    @cached_property
+    def ends_by_blank(self) -> bool:
+        """True where nothing behind a blank that follows the match of the regex matters."""
+        return _reads_blanks_one_by_one(self.pattern.regex)
 
     def span(self, text: str) -> tuple[int, int] | None:
         """Begin and end of what it reads of a line, None when the line is not of this kind."""

@@ -164,7 +164,8 @@ def _read_bar(body: str) -> Values:
 
 _SETTINGS = re.compile(
     r"(?:[^\w\s]{1,4} ?)?(?:(?:args?|arguments|config|parameters|opts?|options|settings|hparams)\s?[:=]{0,2}\s{0,4})?"
-    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device)",
+    r"(?P<settings>(?:argparse\.)?Namespace\(|Using device\b|Using (?:cuda|cpu) device"
+    r"|Py(?:Torch|thon)(?: version)? ?[:=]|(?:Global |Random )?seeds? (?:is |was )?set to\b|CUDA available\b)",
     re.IGNORECASE,
 )
 _PLANNED = re.compile(
@@ -237,11 +238,11 @@ def to_number(value: Any, unit: str) -> float:
     if unit == "date":  # without a zone it is of the clock that the lines have
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
-        return float(short[1]) * _POWERS[short[2]]
     try:
         return float(value)
     except ValueError:
+        if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
+            return float(short[1]) * _POWERS[short[2]]
         return parse_number((value.split() or [""])[0])
 
 
@@ -313,12 +314,17 @@ PREFIX = {
     "raylet": r"\((?:raylet|gcs_server|autoscaler [+\dhms]++)\)\s",
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s{0,4}\d{1,5}: ",
-    "ray, vLLM": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\))?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
-    "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
+    "ray, vLLM": (
+        r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
+    ),
+    "docker-compose, torchx": (
+        r"(?!(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL)\b)[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s"
+    ),
     "container-time": (
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
         r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
     ),
+    "llama.cpp router": r"\[\d{4,5}\]\s(?=\d{1,6}\.[0-5]\d\.\d{3}\.\d{3} |/)",
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
@@ -332,7 +338,7 @@ PREFIX = {
 NAMED = re.compile(
     r"\[(?:rank|RANK|Rank) ?(?P<rank>\d+)\]|\[(?:[\w.-]+@)?\d+,(?P<mpi_rank>\d+)\]<std|^\s{0,4}(?P<task>\d{1,5}): |"
     r"\[[A-Za-z_]+(?P<local_rank>\d+)\]:|\brank=(?P<named_rank>\d+)|\bpid=(?P<pid>\d+)|\bip=(?P<ip>[\d.a-fA-F:]+)|"
-    r"\((?P<actor>[A-Za-z_][\w.:<>-]*)(?=[ (])|^(?P<host>[A-Za-z][\w.-]*\d[\w.-]*):\s|"
+    r"\((?P<actor>[A-Za-z_][\w.:<>-]*)(?=[ (\[])|^(?P<host>[A-Za-z][\w.-]*\d[\w.-]*):\s|"
     r"\d(?P<engine>(?: [A-Z]{2}\d+)+)\]|\d\d:\d\d\S* (?P<unit_host>[A-Za-z0-9][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): "
 )
 """Names in prefixes and headers: the place of a failure. The first one of a kind counts, but for processes:
@@ -342,10 +348,14 @@ _PLACE_IN_SOURCE = (
     r"|[\w.<>]{1,80}:[\w.<>]{1,80}:\d+(?= - ))"
 )
 _LEVELS = r"\[?\s{0,8}(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL)\s{0,8}\]?(?=[\s:|\-\]])"
+_NAME_IN_BRACKETS = r"\[[A-Za-z_][\w.]{0,80}+\]"
+_NAME_BEHIND = rf"{_NAME_IN_BRACKETS}\s-\s|(?:__main__|[a-z_]\w{{0,40}}+(?:\.\w{{1,40}}+){{1,6}})\s(?:\||-)\s"
 LEVEL = re.compile(
     r"(?:\s?std(?:out|err) [FP](?=\s))?"  # of a container's own stamp
-    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s))?{_LEVELS}(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*))?"
+    rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
+    rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"
+    rf"(?:\s[\w.-]{{1,60}}\]\s?\([\w.]{{1,60}} \d{{1,5}}\):\s{_LEVELS}\s)?"  # of Swin's logger and its heirs
 )
 """Between a header and the message: the logger's name, level and place in the source."""
 JOURNAL = re.compile(r"(?:[A-Za-z0-9][\w.-]*+ (?:[\w./@-]+\[\d+\]|kernel):\s)?(?:\[\s{0,8}\d{1,10}\.\d{6}\]\s)?")

@@ -40,6 +40,7 @@ _BATCHES = re.compile(
 _OF_BATCHES = re.compile(r"(?i)(?<![\d./])(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+) (?:mini-?)?batches\b")
 """`| epoch   3 |   400/ 2983 batches |`, PyTorch's language model and what was made of it."""
 _FIRST_BATCH = re.compile(r"(?i)^\W{0,4}(?:mini-?)?batch\s?[:=#]?\s{0,8}(?P<n>\d+)(?P<of>(?!))?\b(?![\d.]*\d)")
+_BATCH_OF_EPOCH = re.compile(r"(?i)\b(?:mini-?)?batch\s?[:=#]?\s{0,4}(?P<n>\d+)(?P<of>(?!))? (?:of|in) epoch\b")
 _LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
 """`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
@@ -49,7 +50,10 @@ _EPOCH = re.compile(
     r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
 
-_TOOK = re.compile(r"(?i)(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$")
+_TOOK = re.compile(
+    r"(?i)(?:(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$"
+    r"|\b(?:completed|finished|done|took) (?:in )?(?P<in>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?(?=[\s,;|.]|$))"
+)
 """`(5.0s)` at the end of an epoch's line."""
 
 _NAMES = {
@@ -158,7 +162,7 @@ def read_step(body: str) -> dict[str, Any]:
     if name != "epoch" and (within := next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)):
         figures["in_epoch"], figures["epochs"] = within["n"], within["of"]
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
-        figures["epoch_time"] = f"{took['time']}s"
+        figures["epoch_time"] = f"{took['time'] or took['in']}s"
     if name != "epoch" and "data_time" in figures and "step_time" not in figures:
         took = _TIME_OF_DATA.search(body)
         if took is not None:
@@ -202,7 +206,7 @@ def _counted(body: str) -> _Counted | None:
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
     found = found or _OF_BATCHES.search(body) or _BATCH.search(body) or _FRACTION.search(body)
-    found = found or _BATCHES.search(body) or _FIRST_BATCH.search(body)
+    found = found or _BATCHES.search(body) or _FIRST_BATCH.search(body) or _BATCH_OF_EPOCH.search(body)
     kind = "step"
     if found is not None and found.re is _STEP and found["word"].lower().startswith("episode"):
         kind = "episode"
@@ -311,7 +315,7 @@ _READ = ("loss", "lr", "grad_norm", "reward", "tps")
 _PART = re.compile(r"_(?:step|epoch|avg|mean)$")
 _POSTFIX = 400
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")
-_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])")
+_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])(?: ?(?:/|of) ?(\d{1,6})(?![\d.]))?")
 _NUMBERED = re.compile(r" \d{1,6}$")
 _LONGEST_BAR = 60
 
@@ -346,6 +350,9 @@ class _Named(NamedTuple):
     """Its words, and the number of the epoch: other numbers in it may change from frame to frame."""
     place: str
     """Rank or process that draws it, where a launcher says so."""
+    epoch: str | None = None
+    epochs: str | None = None
+    """The number of the epoch that it belongs to, and how many there are."""
 
 
 def read_bar(body: str) -> dict[str, Any]:
@@ -367,7 +374,7 @@ def read_bar(body: str) -> dict[str, Any]:
         name = head
     else:
         name = head[: percent.start()]
-    kind, label, place = _named(name)
+    kind, label, place, epoch, epochs = _named(name)
     unit = body[times.end() : times.end() + 40]
     if kind in ("items", "step") and ("s/epoch" in unit or "epoch/s" in unit):
         kind = "epochs"
@@ -385,6 +392,8 @@ def read_bar(body: str) -> dict[str, Any]:
         "label": label,
         "place": place,
         "series": _NUMBERED.sub("", label),
+        "epoch": epoch if kind == "step" else None,
+        "epochs": epochs,
     }
 
 
@@ -418,7 +427,8 @@ def _named(name: str) -> _Named:
     if epoch is not None:
         label = f"{label[-_LONGEST_BAR + 10 :]} {epoch[1]}".strip()
     found = _PLACE.search(name)
-    return _Named(kind, label[-_LONGEST_BAR:], next(filter(None, found.groups()), "") if found is not None else "")
+    place = next(filter(None, found.groups()), "") if found is not None else ""
+    return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
 
 
 def _says(kind: str, label: str) -> bool:

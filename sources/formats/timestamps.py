@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 from ..blocks import scanning, tells_time
 from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES
@@ -40,6 +40,7 @@ _DIRECTIVES = {
     "z": r"(?:Z|[+-]\d\d:?\d\d)?",
     "b": "|".join(MONTHS),
     "p": r"(?: ?[AP]M(?!\w))?",
+    "u": r"\d{1,6}\.[0-5]\d\.\d{3}\.\d{3}",
     "s": r"1\d{18}|1\d{15}|1\d{12}|\d{9,10}(?:\.\d+)?",
 }
 _NEIGHBOURS = 256
@@ -65,8 +66,8 @@ def _split(time: str) -> tuple[tuple[str, bool], ...]:
     if position < len(time):
         pieces.append((time[position:], False))
     names = {text for text, directive in pieces if directive}
-    if "s" not in names and not {"H", "M", "S"} <= names:
-        raise ValueError("expected at least %H, %M and %S, or %s")
+    if not names & {"s", "u"} and not {"H", "M", "S"} <= names:
+        raise ValueError("expected at least %H, %M and %S, or %s, or %u")
     return tuple(pieces)
 
 
@@ -117,6 +118,9 @@ class StampReader:
             return None
         if "s" in self._at:
             return epoch_stamp(float(match[1 + self._at["s"]]))
+        if "u" in self._at:
+            minutes, seconds, milli, micro = map(int, match[1 + self._at["u"]].split("."))
+            return (UPTIME, 60.0 * minutes + seconds + milli / 1e3 + micro / 1e6)
         parts = self._parts(match)
         if parts is None:
             return None
@@ -127,7 +131,7 @@ class StampReader:
     def time_of_day(self, text: str) -> tuple[_Parts, int, int, int] | None:
         """The stamp of a text, the begin of its `HH:MM:SS`, and begin and end of its fraction, with the sign; None
         where the time of day has another form."""
-        match = None if "s" in self._at or "p" in self._at else self._regex.match(text)
+        match = None if self._at.keys() & {"s", "p", "u"} else self._regex.match(text)
         parts = None if match is None else self._parts(match)
         if match is None or parts is None:
             return None
@@ -211,7 +215,7 @@ def any_stamp(value: object) -> Stamp | None:
 
 _GLUED_WITHIN = 400
 _FIELD_WITHIN = 300
-_SEEN = re.compile(r"%H:%M:%S|%s")
+_SEEN = re.compile(r"%H:%M:%S|%s|%u")
 """Time formats of which `tells_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
 _FRAME = '  File "'

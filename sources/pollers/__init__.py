@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .request import DEFAULT, FORMS, PollRequest, parse_request
     from .scheduler import PollScheduler, poll_log, poll_once
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "base": "DiskPaths,LocalMachine,Poller,no_disk_paths",
-        "reading": "Area,PolledBlock,Reading,format_reading,is_poll,polled_blocks",
-        "registry": "pollers_for",
-        "request": "DEFAULT,FORMS,PollRequest,parse_request",
-        "scheduler": "PollScheduler,poll_log,poll_once",
-    },
-)
+__getattr__ = lazy_face(__name__)

@@ -1,4 +1,4 @@
-"""Interfaces of polling: a poller, and the machine that it asks; this machine."""
+"""Interfaces of polling: a poller, and the machine that it queries; this machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NotAvailableError(PollError):
 
 
 class Machine(Protocol):
-    """A machine that pollers ask: this one, or one that a connection leads to."""
+    """A machine that pollers query: this one, or one that a connection leads to."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class Poller(Protocol):
     """Queries one kind of thing periodically.
 
     It is called from the event loop of the polls: what may block has to go to a thread. It may take long or hang:
-    whoever paces it sets a deadline, says how old the last answer is, and asks nothing else of it meanwhile.
+    its scheduler sets a deadline, reports the age of the last answer, and does not poll it again before.
     """
 
     @property
@@ -114,7 +114,7 @@ TIMEOUT_S = 50.0
 
 
 class Script:
-    """Runs scripts one after the other. A script that may hang (a disk that is gone) needs a shell of its own."""
+    """Runs scripts sequentially. A script that may hang (a disk that is gone) needs a shell of its own."""
 
     def __init__(self, machine: Machine, prefix: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`prefix` is put before the errors."""

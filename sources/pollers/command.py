@@ -1,4 +1,4 @@
-"""Runs a command of the user's again and again, and reads the numbers that it prints."""
+"""Runs a command of the user's periodically, and reads the numbers that it prints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CommandPoller:
     def __init__(self, machine: Machine, command: str, deadline_s: float = DEADLINE_S) -> None:
         self._machine, self._command, self._deadline_s = machine, command, deadline_s
         self._end = secrets.token_hex(8)
-        """Begins the line that tells the exit status: the command cannot know it."""
+        """Begins the line with the exit status: the command cannot know it."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class CommandPoller:
         raise self._error("was ended", lines)
 
     def _script(self) -> str:
-        """It has no stdin. On another host `timeout` ends it even where the connection is lost meanwhile."""
+        """It has no stdin. On another host `timeout` ends it even where the connection is lost."""
         run = f"sh -c {quoted(self._command)} </dev/null"
         if not self._machine.here:
             limit = int(self._deadline_s) + 1
@@ -95,7 +95,7 @@ class CommandPoller:
 
 
 def numbers_in(lines: Sequence[str], label: str) -> Iterator[tuple[str, float]]:
-    """Name and number of all that lines tell: `key=value`, `key: value`, or a number alone, which is `label`."""
+    """Name and number of all that lines contain: `key=value`, `key: value`, or a number alone, which is `label`."""
     names: set[str] = set()
     for line in lines:
         text = plain(line, 1000)

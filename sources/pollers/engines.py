@@ -13,8 +13,20 @@ from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
 from .base import Machine, PollError
-from .metrics_endpoint import TIMEOUT_S, Endpoint, PagePoller
-from .openmetrics import QUANTILES, Counters, Histograms, Increase, Sample, Samples, add_bucket, quantile, read_samples
+from .metrics_page import (
+    QUANTILES,
+    TIMEOUT_S,
+    Counters,
+    Endpoint,
+    Histograms,
+    Increase,
+    PagePoller,
+    Sample,
+    Samples,
+    add_bucket,
+    quantile,
+    read_samples,
+)
 from .reading import Area, Reading
 
 # --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
@@ -45,7 +57,7 @@ COUNTERS = (MetricKind.PER_S, MetricKind.GREW)
 
 @dataclass(frozen=True, slots=True)
 class ValueMapping:
-    """One value of an engine, and the metrics that tell it: the first that the page has, for names change."""
+    """One value of an engine, and the metrics that contain it: the first that the page has, for names change."""
 
     value: str
     sort: MetricKind
@@ -70,7 +82,7 @@ class RatioMapping:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Only samples with these labels are the part."""
     least: float = 1.0
-    """Of the whole: of less a share says nothing."""
+    """Of the whole: of less a share means nothing."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class MetricMapping:
     mappings: tuple[ValueMapping, ...]
     shares: tuple[RatioMapping, ...] = ()
     only: Mapping[str, str] = field(default_factory=dict)
-    """Samples that have these labels count only with these values: ranks of an engine that tell the same again."""
+    """Samples that have these labels count only with these values: ranks of an engine that report the same."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -180,7 +192,7 @@ ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "Worke
 """Labels that distinguish engines of one page, besides the model."""
 
 Key = tuple[str, ...]
-"""Model, and what else tells an engine from others."""
+"""Model, and what else distinguishes an engine."""
 ByName = Mapping[str, Sequence[Sample]]
 Engines = Mapping[Key, ByName]
 Values = dict[str, float]

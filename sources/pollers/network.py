@@ -124,7 +124,7 @@ the two it is remains open.
 
 
 def verdict(periods: Sequence[Sequence[Flow]]) -> str:
-    """producer, network, consumer, upstream, healthy or idle: of the last periods, what most of them say."""
+    """producer, network, consumer, upstream, healthy or idle: what most of the last periods show."""
     writers, readers = _ends(periods)
     if not writers and not readers:
         return "idle"

@@ -76,19 +76,19 @@ class Reading:
     name: str
     """Name of the measured thing on its host."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Numbers, by names that say their unit; those that are not finite are left out of the line."""
+    """Numbers, by names that contain their unit; those that are not finite are left out of the line."""
     words: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PolledBlock(Block):
-    """Lines of a poller, all of one moment, and the readings that they tell: nobody has to parse them."""
+    """Lines of a poller, all of one moment, and the readings in them, which need no parsing."""
 
     host: str = ""
     at: float | None = None
     """Time by the clock of that host: seconds since 1970 as if its zone were UTC; None where the lines have none."""
     readings: tuple[Reading | None, ...] = ()
-    """One a line; None for a line that tells none."""
+    """One a line; None for a line without one."""
 
 
 def polled_block(readings: Sequence[Reading], host: str, now: datetime, offset: int, line: int) -> PolledBlock:
@@ -121,7 +121,7 @@ def polled_blocks(block: Block) -> list[PolledBlock]:
 
 
 def format_reading(reading: Reading, host: str, stamp: str) -> bytes:
-    """The line that tells a reading, with its newline; what would end a word is replaced by `_`."""
+    """The line of a reading, with its newline; what would end a word is replaced by `_`."""
     words = [f"host={_word(host)}", f"name={_word(reading.name)}"]
     words += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
     words += [f"{key}={_word(word)}" for key, word in reading.words.items() if word]

@@ -26,7 +26,7 @@ class PollRequest:
 
     kind: str
     argument: str = ""
-    """A URL, a port, an address, a shell command; "" where the kind says all."""
+    """A URL, a port, an address, a shell command; "" where the kind is enough."""
 
     @property
     def shown(self) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from perfmon.core import plain
 
@@ -15,7 +12,7 @@ from ..shell import quoted
 from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from .reading import Area, Reading
 
-# --- Jobs and nodes as Slurm's commands print them: lines of `|`, and JSON of versions from 23.02 on ---
+# --- Jobs and nodes as Slurm's commands print them: lines of `|`, which every version prints ---
 
 JOB_FORMAT = "%i|%T|%r|%M|%D|%N|%j"
 """For `squeue -o`: id, state, reason, time used, nodes, their names, and the name, which may hold anything, at last."""
@@ -72,87 +69,6 @@ def ended_of_lines(text: str) -> Iterator[Job]:
             yield Job(job, _BY.sub("", state), reason, title, _number(used), _number(nodes))
 
 
-def jobs_of_json(text: str, user: str, now_s: float) -> Iterator[Job]:
-    """The jobs of a user in `squeue --json`, which lists all. Raises ValueError."""
-    for job in _listed(text, "jobs"):
-        if job.get("user_name") == user and job.get("job_id"):
-            yield _job(job, now_s)
-
-
-def ended_of_json(text: str) -> Iterator[Job]:
-    """Those of `sacct --json`. Raises ValueError."""
-    for job in _listed(text, "jobs"):
-        state, code, time = (_table(job.get(name)) for name in ("state", "exit_code", "time"))
-        signal = _table(code.get("signal"))
-        ended = [_figure(code.get("return_code")), _figure(signal.get("id", signal.get("signal_id")))]
-        if job.get("job_id"):
-            yield Job(
-                id=str(job["job_id"]),
-                state="+".join(_words(state.get("current")) or ["UNKNOWN"]),
-                reason="exit_" + ":".join(f"{part or 0:.0f}" for part in ended) if any(ended) else "",
-                title=str(job.get("name") or ""),
-                used_s=_figure(time.get("elapsed")),
-                nodes=_figure(job.get("allocation_nodes")),
-            )
-
-
-def nodes_of_json(text: str) -> list[Reading]:
-    """Readings of the nodes of `scontrol show node --json`. Raises ValueError."""
-    found = []
-    for node in _listed(text, "nodes"):
-        states = [word.lower() for name in ("state", "state_flags") for word in _words(node.get(name))]
-        if node.get("name") and states:
-            well = {"unwell": float(any(map(is_unwell, states)))}
-            words = {"state": "+".join(states), "reason": _reason(str(node.get("reason") or ""))}
-            found.append(Reading(Area.NODE, str(node["name"]), well, words))
-    return found
-
-
-def _listed(text: str, name: str) -> list[Mapping[str, Any]]:
-    document = json.loads(text)
-    rows = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(rows, list):
-        raise ValueError(f"no {name}")
-    return [row for row in rows if isinstance(row, dict)]
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _words(value: Any) -> list[str]:
-    """A word, or, since 23.11, a list of them, for a job or a node can be in several states."""
-    return [str(one) for one in (value if isinstance(value, list) else [value]) if one]
-
-
-def _job(job: Mapping[str, Any], now_s: float) -> Job:
-    states = _words(job.get("job_state")) or ["UNKNOWN"]
-    start, nodes = _figure(job.get("start_time")), _figure(job.get("node_count"))
-    begun = states[0] in ("RUNNING", "COMPLETING", "SUSPENDED") and start
-    return Job(
-        id=_id(job),
-        state="+".join(states),
-        reason=_reason(str(job.get("state_reason") or "")),
-        title=str(job.get("name") or ""),
-        used_s=max(0.0, now_s - start) if begun and start else None,
-        nodes=nodes,
-        on=str(job.get("nodes") or ""),
-    )
-
-
-def _id(job: Mapping[str, Any]) -> str:
-    """`12_3` for the third of an array, as `squeue` names it."""
-    array, task = _figure(job.get("array_job_id")), _figure(job.get("array_task_id"))
-    return f"{array:.0f}_{task:.0f}" if array and task is not None else str(job["job_id"])
-
-
-def _figure(value: Any) -> float | None:
-    """A number, plain or, since 23.02, as `{"set": true, "infinite": false, "number": 3}`."""
-    if isinstance(value, dict):
-        value = value.get("number") if value.get("set") and not value.get("infinite") else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def nodes_of_lines(text: str) -> list[Reading]:
     """Readings of `sinfo`'s nodes; one in several partitions is listed once."""
     found: dict[str, Reading] = {}
@@ -184,7 +100,7 @@ def _number(text: str) -> float | None:
 
 
 def _reason(text: str) -> str:
-    """Without what says that there is none."""
+    """ "" where the text means that there is none."""
     return "" if text.lower() in ("none", "(null)", "n/a") else text
 
 
@@ -195,13 +111,9 @@ def _reason(text: str) -> str:
 EVERY_S = 30.0
 TIMEOUT_S = 25.0
 MOST_JOBS, MOST_NODES = 100, 64
-JSON_SINCE = (23, 2)
-"""Older versions list all jobs of the cluster as JSON, by the megabyte, whatever the filter (22.05)."""
-_MOST_BYTES = 1 << 20
 _ENDED_EVERY = 4
 """Polls from one query of the accounting to the next."""
-_VERSION = re.compile(r"slurm\S* (\d+)\.(\d+)")
-_MISSING = 127
+_MISSING = "127"
 _NO_CLUSTER = "configuration source"
 """Part of the error message of Slurm where it is installed but not configured."""
 
@@ -214,8 +126,7 @@ class SlurmPoller(ScriptPoller):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, Script(machine, "slurm: ", TIMEOUT_S))
-        self._version = (0, 0)
-        self._json, self._accounting = False, True
+        self._accounting = True
         self._polls = 0
 
     async def poll(self) -> Sequence[Reading]:
@@ -229,40 +140,20 @@ class SlurmPoller(ScriptPoller):
         return [*[job.reading for job in newest], *nodes]
 
     async def _jobs(self) -> list[Job]:
-        if self._version == (0, 0):
-            await self._look()
-        if self._json:
-            output = await self._shell.run(
-                f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un'
-            )
-            text, _, user = output.text.rstrip("\n").rpartition("\n")
-            try:
-                return list(jobs_of_json(text, user, self._machine.now().timestamp()))
-            except ValueError:
-                self._json = False  # cut short, or of a version that has other names: all versions print lines
         output = await self._shell.run(
             f'squeue -h -a -t all -u "$(id -un)" -o {quoted(JOB_FORMAT)} 2>&1; printf "\\n%s" "$?"'
         )
         text, _, code = output.text.rpartition("\n")
+        if code.strip() == _MISSING:
+            raise NotAvailableError(f"slurm: no squeue on {self._machine.name}: not a login node?")
         if code.strip() != "0":
             raise (NotAvailableError if _NO_CLUSTER in text else PollError)(f"slurm: squeue: {_last_line(text)}")
         return list(jobs_of_lines(text))
 
-    async def _look(self) -> None:
-        output = await self._shell.run("squeue --version 2>/dev/null")
-        if output.code == _MISSING:
-            raise NotAvailableError(f"slurm: no squeue on {self._machine.name}: not a login node?")
-        match = _VERSION.search(output.text)
-        self._version = (int(match[1]), int(match[2])) if match else (1, 0)
-        self._json = self._version >= JSON_SINCE
-
     async def _ended(self) -> list[Job]:
         """Those of the last hour by the accounting, where there is one: `squeue` forgets them after minutes."""
-        command = "sacct -X -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now"
-        if self._json:
-            with suppress(ValueError):
-                return list(ended_of_json(await self._output(f"{command} --json")))
-        output = await self._shell.run(f"{command} -n -P -o {ENDED_FORMAT} 2>/dev/null")
+        command = f"sacct -X -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now -n -P -o {ENDED_FORMAT} 2>/dev/null"
+        output = await self._shell.run(command)
         self._accounting = output.code == 0
         return list(ended_of_lines(output.text)) if self._accounting else []
 
@@ -271,15 +162,8 @@ class SlurmPoller(ScriptPoller):
         if not lists:
             return []
         names = quoted(plain(",".join(lists), 4000))
-        if self._json:
-            with suppress(ValueError):
-                return nodes_of_json(await self._output(f"scontrol show node {names} --json"))[:MOST_NODES]
         output = await self._shell.run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
         return nodes_of_lines(output.text)[:MOST_NODES]
-
-    async def _output(self, command: str) -> str:
-        """Output of a command, up to a limit: cut short it is not valid JSON."""
-        return (await self._shell.run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
 
 
 def _by_age(job: Job) -> tuple[bool, int]:

@@ -41,7 +41,7 @@ class Login:
     config: tuple[str, ...] | None = None
     """Configuration files of ssh; None: `~/.ssh/config`."""
     known_hosts: tuple[str, ...] | None = None
-    """Files of host keys, the first of which learns new ones; None: as the configuration says."""
+    """Files of host keys, the first of which learns new ones; None: as configured."""
     answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
     """(host, or "" for all of them; prompt) → what was answered."""
 
@@ -139,7 +139,7 @@ class Client(asyncssh.SSHClient):
     async def _answer(
         self, prompt: str, echo: bool, *, host: str | None = None, wrong: str | None = None
     ) -> str | None:
-        """Prompt; the time limit does not run meanwhile."""
+        """Prompt; the time limit stops until the answer."""
         loop, deadline = asyncio.get_running_loop(), self.deadline
         when = deadline.when() if deadline is not None else None
         left = None if when is None else when - loop.time()
@@ -260,9 +260,9 @@ logging.getLogger("asyncio").addFilter(lambda record: not str(record.msg).starts
 
 
 async def dial(address: Address, login: Login, via: Connection | None = None, depth: int = 0) -> Connection:
-    """An open connection; whoever gets it closes it. Raises HostError, one line.
+    """An open connection, to be closed by the caller. Raises HostError, one line.
 
-    Asks, through `login`, for what is missing: whether an unknown host key is right, passwords, passphrases.
+    Prompts, through `login`, for what is missing: whether an unknown host key is right, passwords, passphrases.
     """
     try:
         config = await asyncio.to_thread(read_config, address, login.config)

@@ -29,7 +29,7 @@ KINDS = (
     ("trainer", re.compile(r"(^|[/ .])(trainer|train\w*\.py|rl\.py|sft\.py|accelerate launch|deepspeed)([ .]|$)")),
     ("tee", re.compile(r"^(\S*/)?tee ")),
 )
-"""Kind of a process → what its command line, or title, says."""
+"""Kind of a process → a pattern of its command line, or title."""
 ANY = (
     r"PRIME-RL::|prime_rl|Verifiers::|VLLM::|vllm|sglang|raylet|gcs_server|^ray::|torchrun|torch\.distributed|"
     r"orchestrator|trainer|train[A-Za-z0-9_]*\.py|rl\.py|sft\.py|accelerate|deepspeed|^([^ ]*/)?tee"
@@ -136,7 +136,7 @@ async def discover(files: Files) -> Discovery:
 
 
 async def with_metrics(found: Discovery, opener: Opener) -> Discovery:
-    """The same, with the ports that answer to `/metrics`; asks each at most once."""
+    """The same, with the ports that answer to `/metrics`; requests each at most once."""
     ports = sorted({port for process in found.processes for port in process.ports})[:_MOST_PORTS]
     answers = await asyncio.gather(*(_has_metrics(port, opener) for port in ports))
     good = {port for port, answer in zip(ports, answers, strict=True) if answer}
@@ -247,7 +247,7 @@ def _places(folders: Iterable[str]) -> Iterable[str]:
 
 
 def _chosen(reasons: dict[str, str], states: dict[str, State], now_s: float) -> list[FoundLog]:
-    """Each file once; of those that nobody holds open, the newest."""
+    """Each file once; of those that no process holds open, the newest."""
     held = {states[path].identity for path, why in reasons.items() if why and path in states}
     newest = max((state.changed_s for state in states.values()), default=0.0)
     since = max(newest - _TOGETHER_S, now_s - _OLDEST_S)

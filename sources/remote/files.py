@@ -68,7 +68,7 @@ class State:
     changed_s: float
     """Time of the last write, by the clock of its host."""
     stamp: str = ""
-    """The same, as exactly as the machine says it."""
+    """The same, as exactly as the machine prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Files:
         return _states(await self._run(f"{define} S"))
 
     async def states(self, paths: Sequence[str]) -> dict[str, State]:
-        """The states of those files that exist, of which nobody follows the changes."""
+        """The states of those files that exist, whose changes are not followed."""
         return _states(await self._run(f"{_STAT} {' '.join(map(quoted, paths))}")) if paths else {}
 
     async def state(self, handle: Handle) -> State | None:
@@ -326,7 +326,7 @@ class InodeOwners:
         return text
 
     def release(self, text: Text) -> None:
-        """Nobody reads it any more; it stays known."""
+        """It is no longer read; it stays known."""
         text.owner = text.handle = None
         self._texts.move_to_end(text.identity)
         while len(self._texts) > _REMEMBERED:

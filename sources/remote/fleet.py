@@ -20,8 +20,8 @@ from ..http_client import Url
 from ..pollers.request import PollRequest
 from ..shell import RunnerError
 from .connection import HostError, Login
+from .copies import Fetcher, HostCopy, Progress
 from .discovery import Discovery, discover, with_metrics, with_names
-from .fetch import Fetcher, HostCopy, Progress
 from .follow import Emit, Finder, HostLogs, ThreadQueue
 from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec
@@ -97,7 +97,7 @@ _LOGS_FIRST_S, _COMPANION_LOOK_S = 2.0, 0.1
 
 
 def checks_of(hosts: Sequence[Host], urls: Sequence[Url]) -> list[tuple[Host, Url]]:
-    """Every host asks itself where a URL is about the host that asks; else the first one asks for all."""
+    """Every host checks itself where a URL is about that host; else the first one checks for all."""
     return [(host, url) for url in urls for host in (hosts if url.host in _LOOPBACK else hosts[:1])]
 
 
@@ -168,7 +168,8 @@ class FleetOptions:
 class Fleet:
     """Hosts that are connected, and followed.
 
-    `open` is called by the thread that owns the terminal: it alone asks. `items` may then be read by any loop, once.
+    `open` is called by the thread that owns the terminal: it alone shows prompts. `items` may then be read by any
+    loop, once.
     """
 
     def __init__(self, specs: Sequence[RemoteSpec], options: FleetOptions | None = None) -> None:
@@ -212,7 +213,7 @@ class Fleet:
             raise ConnectError(f"{self.failures[0]}{more}")
 
     def add_pollers(self, host: str, requests: Iterable[PollRequest]) -> None:
-        """Pollers ask a host, by its name, for more than the others; before `follow`."""
+        """Poll more on a host, by its name, than the others; before `follow`."""
         self._requests[host] = (*self._requests.get(host, ()), *requests)
 
     def follow(self) -> None:

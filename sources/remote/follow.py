@@ -243,7 +243,7 @@ async def _held(files: Files, path: str) -> Handle | None:
 # --- All logs of one machine, followed in rounds: one look at all of them, then the bytes of those that have grown ---
 
 Finder = Callable[[Files], Awaitable[Sequence[str]]]
-"""Tells the logs of whatever runs on a machine."""
+"""Returns the logs of whatever runs on a machine."""
 Emit = Callable[[list[Item]], Awaitable[None]]
 _RESCAN_S = 5.0
 _RESCAN_SHARE = 0.02

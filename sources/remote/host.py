@@ -1,4 +1,4 @@
-"""One host: connected, followed, reconnected, its clock; and as pollers ask it."""
+"""One host: connected, followed, reconnected, its clock; and as pollers query it."""
 
 from __future__ import annotations
 

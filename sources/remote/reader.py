@@ -188,7 +188,7 @@ class LogReader:
 
     # --- one text -------------------------------------------------------------------------------------------------
     async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> None:
-        """The next bytes of a text; those before them are read again and tell whether it is still the same."""
+        """The next bytes of a text; those before them are read again and show if it is still the same."""
         known = text.print
         wanted = now.size - known.position
         self.behind = max(0, wanted)
@@ -270,7 +270,7 @@ class LogReader:
 
     # --- its parts ------------------------------------------------------------------------------------------------
     async def _recover(self, files: Files, text: Text, items: list[Item], *, late: bool = False) -> bool:
-        """Read the rest of a text that was compressed meanwhile; False when it is not there."""
+        """Read the rest of a text that has been compressed; False when it is not there."""
         part = await rest_in_packed(files, self.path, text.print, text.changed_s)
         if part is None:
             return False

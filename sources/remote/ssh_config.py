@@ -167,7 +167,7 @@ def entry_name(host: str, port: int, alias: str | None) -> str:
 
 
 def algorithms(trusted: Trusted) -> list[str]:
-    """Kinds of host keys to ask for: those that are known first, then all others, for a changed key must be seen."""
+    """Kinds of host keys to request: those that are known first, then all others, for a changed key must be seen."""
     known = [name for key in trusted[0] for name in key.sig_algorithms]
     certified, plain = get_default_certificate_algs(), get_default_public_key_algs()
     names = [*(certified if trusted[1] else ()), *known, *plain, *(() if trusted[1] else certified)]
@@ -228,7 +228,7 @@ class HostConfig:
 def read_config(address: Address, files: Sequence[str] | None = None) -> HostConfig:
     """Read the files, by default those that `ssh` reads (blocking). Raises ValueError and OSError for wrong ones.
 
-    Without an `ssh` to ask the library reads `~/.ssh/config` by itself, as well as it can.
+    Without an `ssh` program the library reads `~/.ssh/config` by itself, as well as it can.
     """
     flat = flat_config(address, files)
     if flat is not None:

@@ -13,13 +13,4 @@ if TYPE_CHECKING:
     from .tables import Heading
     from .update_templates import KEEP_ALL, EvidenceLimits
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "block_scanner": "ScanResult",
-        "json_envelope": "read_line",
-        "scanner": "ReadingScanner,Scanner",
-        "tables": "Heading",
-        "update_templates": "EvidenceLimits,KEEP_ALL",
-    },
-)
+__getattr__ = lazy_face(__name__)

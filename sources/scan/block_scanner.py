@@ -17,6 +17,8 @@ from .pattern_set import PatternSet
 from .tables import Columns, row_of
 from .update_templates import PhaseLine, phase_values, update_records
 
+_MOST_LINES_WITHIN = 500
+"""Lines of a message in a JSON record that are read: a traceback has fewer."""
 _MAX_TEXT = 65536
 
 
@@ -176,6 +178,8 @@ class BlockScanner:
         """
         patterns = self._patterns
         candidates = patterns.by_needle.candidates(record.needles)
+        if "\\n" in record.text and self._read_lines_within(record, candidates):
+            return
         if not patterns.bar_patterns.isdisjoint(candidates):
             text = record.text
             spans = (patterns.patterns[index].span(text) for index in candidates if index in patterns.bar_patterns)
@@ -189,6 +193,17 @@ class BlockScanner:
                 self._read(_Text(record.line, split, record.end, rest, stamp, record.needles))
                 return
         self._match_first(candidates, record)
+
+    def _read_lines_within(self, record: _Text, candidates: tuple[int, ...]) -> bool:
+        """Read the lines of a message that a JSON record holds, as a traceback; False for other records."""
+        begin = json_begin(record.text)
+        opened = opened_envelope(record.text[begin:]) if begin >= 0 else None
+        if opened is None or "\n" not in opened[0]:
+            return False
+        stamp = record_stamp(record.text, begin, self._patterns.headers)
+        for line in opened[0].splitlines()[:_MOST_LINES_WITHIN]:
+            self._match_first(candidates, _Text(record.line, record.begin, record.end, line, stamp, record.needles))
+        return True
 
     def _match_first(self, candidates: tuple[int, ...], record: _Text) -> None:
         for index in candidates:

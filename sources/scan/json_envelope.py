@@ -46,7 +46,7 @@ def opened_envelope(text: str) -> tuple[str, Stamp | None] | None:
         inner = record.get(message)
         if isinstance(inner, str) and time in record:
             return ESCAPES.sub("", inner), any_stamp(record[time])
-    return _serialized(record.get("record"))
+    return _traced(record) or _serialized(record.get("record"))
 
 
 def _serialized(record: Any) -> tuple[str, Stamp | None] | None:
@@ -55,6 +55,15 @@ def _serialized(record: Any) -> tuple[str, Stamp | None] | None:
     if not isinstance(inner, str) or not isinstance(time, dict):
         return None
     return ESCAPES.sub("", inner), any_stamp(time.get("timestamp"))
+
+
+def _traced(record: dict[str, Any]) -> tuple[str, Stamp | None] | None:
+    """Message and stamp of a record of Rust's `tracing`, as the routers and launchers of servers print them."""
+    fields = record.get("fields")
+    inner = fields.get("message") if isinstance(fields, dict) else None
+    if not isinstance(inner, str) or "timestamp" not in record:
+        return None
+    return ESCAPES.sub("", inner), any_stamp(record["timestamp"])
 
 
 def read_line(text: str, headers: HeaderReader) -> Stamp | None:

@@ -120,7 +120,8 @@ class PatternSet:
         self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int,
         observations: list[Observation],
     ) -> None:  # fmt: skip
-        """Learn the end of a line with a needle at `at`, where any line with it gives `observations` alone."""
+        """Learn the end of a line with a needle at `at`, where any line with it gives `observations` alone; of an end
+        that differs from line to line only what is read, up to the blank behind it."""
         needle = next((one for one in compiled.needles if data.startswith(one, at)), b"")
         number = self._numbers.get(needle, -1)
         if number < 0 or b"\r" in data[begin:end] or end == len(data):
@@ -136,7 +137,13 @@ class PatternSet:
         start = begin + len(_TRAILING_COLOURS.sub(b"", data[begin:read]))
         whole = start == begin
         start -= not whole  # whether a word begins there
-        ending = (number, whole, data[start:end])
+        stop = read + len(text[slice(*span)].encode()) + 1
+        is_open = (
+            compiled.ends_by_blank
+            and self.by_needle[number] == (compiled.index,)
+            and data[read:stop] == f"{text[slice(*span)]} ".encode()
+        )
+        ending = (number, whole, data[start : stop if is_open else end])
         if ending in self._endings:
             return
         if len(self._endings) >= _MAX_ENDINGS:
@@ -145,4 +152,6 @@ class PatternSet:
         group = self._groups.setdefault(repr(observations), len(self._groups))
         if group == len(self.repeated):
             self.repeated.append([*observations])
-        self.search.learn_ending(Ending(number, at - start, whole, data[read], data[start:end], compiled.index, group))
+        self.search.learn_ending(
+            Ending(number, at - start, whole, data[read], ending[2], is_open, compiled.index, group)
+        )

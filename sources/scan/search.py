@@ -32,7 +32,7 @@ it."""
 
 
 class Ending(NamedTuple):
-    """The end of lines that differ only in place and time."""
+    """The end of lines that differ only in place and time, or in what stands behind all that is read of them."""
 
     needle: int
     """The only one in them."""
@@ -42,7 +42,9 @@ class Ending(NamedTuple):
     first: int
     """The byte that what is read begins with."""
     text: bytes
-    """Up to the end of the line."""
+    """Up to the end of the line, or up to the blank behind what is read."""
+    is_open: bool
+    """More follows, which differs."""
     pattern: int
     group: int
     """Lines of one group give the same observations, whichever pattern reads them."""

@@ -117,34 +117,36 @@ def cases() -> tuple[Case, ...]:
 
 def read(path: Path) -> Case:
     """The case of a file; KeyError or ValueError where it says something that is not known."""
-    told = tomllib.loads(path.read_text("utf-8"))
+    result = tomllib.loads(path.read_text("utf-8"))
     name = f"{path.parent.name}/{path.stem}"
-    begins = told.get("begins", datetime(2026, 3, 4, 9, 15, 20)).replace(tzinfo=UTC)
+    begins = result.get("begins", datetime(2026, 3, 4, 9, 15, 20)).replace(tzinfo=UTC)
     logs, onsets = [], []
-    for log in told["log"]:
+    for log in result["log"]:
         for each in log.get("each", [None]):
             writer = _Writer(f"{name} {log['name']} {each}", begins, log.get("begins_s", 0.0), each)
             for part in log["part"]:
                 writer.write(part)
             logs.append(CaseLog(_filled(log["name"], {"each": each}), tuple(sorted(writer.pieces, key=itemgetter(0)))))
             onsets += writer.onsets
-    onset = told.get("onset_s", min(onsets, default=None))
-    if onset is None and "told_within_s" in told["truth"]:
+    onset = result.get("onset_s", min(onsets, default=None))
+    if onset is None and "told_within_s" in result["truth"]:
         onset = max((log.pieces[-1][0] for log in logs if log.pieces), default=0.0)
-    unknown = told.keys() - {"title", "begins", "truth", "log", "onset_s", "watched_s"}
+    unknown = result.keys() - {"title", "begins", "truth", "log", "onset_s", "watched_s"}
     if unknown:
         raise ValueError(f"{path}: unknown {', '.join(sorted(unknown))}")
-    truth = _truth(told["truth"])
-    watched_s = told.get("watched_s", _AFTER_A_DEATH_S if "failed" in truth.state else 0.0)
-    return Case(name, told["title"], begins, tuple(logs), truth, onset, watched_s)
+    truth = _truth(result["truth"])
+    watched_s = result.get("watched_s", _AFTER_A_DEATH_S if "failed" in truth.state else 0.0)
+    return Case(name, result["title"], begins, tuple(logs), truth, onset, watched_s)
 
 
-def _truth(told: Mapping[str, Any]) -> Truth:
+def _truth(result: Mapping[str, Any]) -> Truth:
     lists = {
-        key: _listed(told[key]) for key in ("state", "verdict", "file_verdict", "cause", "live_state") if key in told
+        key: _listed(result[key])
+        for key in ("state", "verdict", "file_verdict", "cause", "live_state")
+        if key in result
     }
-    sets = {key: frozenset(told[key]) for key in ("never", "also", "meanwhile") if key in told}
-    rest = {key: value for key, value in told.items() if key not in lists and key not in sets}
+    sets = {key: frozenset(result[key]) for key in ("never", "also", "meanwhile") if key in result}
+    rest = {key: value for key, value in result.items() if key not in lists and key not in sets}
     return Truth(**{**rest, **lists, **sets})
 
 
@@ -204,13 +206,13 @@ class _Writer:
             made = _FIGURE.sub(lambda found: self._figure(found[1]), line)
             self.pieces.append((self._at_s, made.translate(_CONTROL).encode()))
 
-    def _figure(self, told: str) -> str:
-        word, _, rest = told.partition(" ")
+    def _figure(self, result: str) -> str:
+        word, _, rest = result.partition(" ")
         if word in _WORDS:
             return _WORDS[word](self, rest)
         if word == "t" or re.fullmatch(r"t[+-][\d.]+", word):
             return self._clock(float(word[1:] or 0.0), rest)
-        figure, _, style = told.partition(":")
+        figure, _, style = result.partition(":")
         if linear := _LINEAR.fullmatch(figure):
             value = self._n * float(linear["by"] or 1) + float(linear["plus"] or 0)
             return format(int(value) if value == int(value) and not style.endswith(("f", "e", "E")) else value, style)
@@ -220,7 +222,7 @@ class _Writer:
             noise = float(figures["noise"] or 0.0) / 100.0
             value = (low + (high - low) * self._share) * (1.0 + noise * self._chance.uniform(-1.0, 1.0))
             return format(round(value) if style.endswith("d") else value, style or ".4f")
-        raise ValueError(f"${{{told}}} is no figure")
+        raise ValueError(f"${{{result}}} is no figure")
 
     def _clock(self, ahead_s: float, style: str) -> str:
         moment = self._begins + timedelta(seconds=self._at_s + ahead_s)
@@ -232,9 +234,9 @@ class _Writer:
         style = style.replace("%-m", str(moment.month)).replace("%-d", str(moment.day))
         return moment.strftime(style)
 
-    def _tqdm(self, told: str) -> str:
+    def _tqdm(self, result: str) -> str:
         """A progress bar: `tqdm TOTAL [UNIT [SECONDS BEFORE]]`; its elapsed time is that since the part began."""
-        given = told.split()
+        given = result.split()
         total, unit, before = (*given, *("it", "0")[len(given) - 1 :])
         done, of, elapsed = int(self._n), int(total), self._at_s - self._part_s + float(before)
         made = done - (0 if float(before) else self._from)
@@ -255,12 +257,12 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
 
 
-def _elapsed(writer: _Writer, told: str) -> str:
-    return _duration(writer._at_s - writer._part_s + float(told or 0.0))
+def _elapsed(writer: _Writer, result: str) -> str:
+    return _duration(writer._at_s - writer._part_s + float(result or 0.0))
 
 
-def _hours(writer: _Writer, told: str) -> str:
-    minutes, seconds = divmod(int(writer._at_s - writer._part_s + float(told or 0.0)), 60)
+def _hours(writer: _Writer, result: str) -> str:
+    minutes, seconds = divmod(int(writer._at_s - writer._part_s + float(result or 0.0)), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
@@ -269,9 +271,9 @@ _WORDS: dict[str, Callable[[_Writer, str], str]] = {
     "tqdm": _Writer._tqdm,
     "elapsed": _elapsed,
     "hours": _hours,
-    "pick": lambda writer, told: writer._chance.choice(told.split("|")),
-    "hex": lambda writer, told: "".join(writer._chance.choice("0123456789abcdef") for _ in range(int(told))),
-    "rand": lambda writer, told: str(writer._chance.randint(*map(int, told.split()))),
+    "pick": lambda writer, result: writer._chance.choice(result.split("|")),
+    "hex": lambda writer, result: "".join(writer._chance.choice("0123456789abcdef") for _ in range(int(result))),
+    "rand": lambda writer, result: str(writer._chance.randint(*map(int, result.split()))),
 }
 _PART_USUAL: dict[str, Any] = {"count": 1, "every": 0.0, "jitter": 0.0, "pace": 0.0}
 _PART_KEYS = {*_PART_USUAL, "text", "after", "at", "each", "from", "by", "onset"}

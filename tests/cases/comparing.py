@@ -126,14 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--live", action="store_true", help="watch them live, too")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the logs there, and judge nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="only the figures")
-    asked = parser.parse_args(argv)
-    if asked.write is not None:
-        return _write(asked.names, asked.write)
+    requests = parser.parse_args(argv)
+    if requests.write is not None:
+        return _write(requests.names, requests.write)
     by_class: dict[str, list[bool]] = {}
-    for one in all_judged(asked.names, watch=asked.live):
+    for one in all_judged(requests.names, watch=requests.live):
         wrong = [*one.wrong, *one.wrong_live, *(["pieces make another answer"] if one.differs else [])]
         by_class.setdefault(one.case.group, []).append(not wrong)
-        if not asked.quiet:
+        if not requests.quiet:
             print(f"{'WRONG' if wrong else 'ok   '} {one.case.id}{': ' if wrong else ''}{'; '.join(wrong)}")
     for name, right in by_class.items():
         print(f"{name:24} {sum(right):3} of {len(right):3} right")

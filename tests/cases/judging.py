@@ -74,8 +74,8 @@ def said(snapshot: Diagnosis) -> Said:
     named = "" if verdict is None else verdict.signature
     first = sorted(held, key=lambda finding: finding.signature != named)  # the verdict's own finding tells the place
     death = next((finding for finding in first if finding.signature in _DEATHS), None)
-    told = first[0] if first and (first[0].signature == named or death is None) else death
-    identity = {} if told is None else told.identity
+    result = first[0] if first and (first[0].signature == named or death is None) else death
+    identity = {} if result is None else result.identity
     return Said(
         state=snapshot.run.state.value,
         verdict=named or _WITHOUT.get(snapshot.assessment, "none"),

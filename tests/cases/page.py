@@ -62,8 +62,8 @@ _COLUMNS = (
 
 
 def _place(truth: Truth) -> dict[str, str]:
-    told = {"rank": truth.rank, "host": truth.host, "component": truth.component}
-    return {name: str(value) for name, value in told.items() if value is not None}
+    result = {"rank": truth.rank, "host": truth.host, "component": truth.component}
+    return {name: str(value) for name, value in result.items() if value is not None}
 
 
 def _is_placed(one: Judged) -> bool:
@@ -105,11 +105,11 @@ def _figures(judged: Sequence[Judged]) -> str:
         f"live ({hours:.0f} hours).",
     ]
     timed = [one for one in judged if one.case.truth.told_within_s is not None and one.watched is not None]
-    told = sorted(one.watched.told_s for one in timed if one.watched and one.watched.told_s is not None)
-    if told:
+    result = sorted(one.watched.told_s for one in timed if one.watched and one.watched.told_s is not None)
+    if result:
         lines.append(
-            f"- Time to detection: median {median(told):.0f} s, p90 {told[int(0.9 * (len(told) - 1))]:.0f} s; "
-            f"{len(timed) - len(told)} of {len(timed)} were never detected."
+            f"- Time to detection: median {median(result):.0f} s, p90 {result[int(0.9 * (len(result) - 1))]:.0f} s; "
+            f"{len(timed) - len(result)} of {len(timed)} were never detected."
         )
     errors = [error for one in judged if (error := one.lost_error) is not None]
     if errors:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.hangs.dossier import dossiers, last_lines, processes
+from perfmon.hangs.dossier import dossiers, last_lines, main_frames, processes
 
 from .generator import make
 from .test_lines import signal, timeout
@@ -146,12 +146,22 @@ def test_the_stack_of_a_real_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "up\n"
-            assert processes([70013]) == {70013: process.pid}
+            assert processes([70013]) == {70013: (process.pid,)}
             (one,) = dossiers(tmp_path, [70013], with_stacks=True)
         finally:
             process.kill()
     assert one.pid == process.pid
     assert "ptrace" in one.note or any("wait_for_data (hung.py" in line for line in one.stack)
+
+
+def test_the_main_thread_is_found_by_name_by_number_or_by_its_first_frame() -> None:
+    other = ['Thread 7 (idle): "worker"', "    wait (threading.py:320)", "    run (threading.py:1)"]
+    called = ("get (a/b/queue.py:171)", "load (/x/data.py:9)", "step (train.py:4)", "<module> (train.py:9)")
+    frames = [f"    {one}" for one in called]
+    for head in ('Thread 9 (idle): "MainThread"', "Thread 5 (active)", "Thread 0x7F (idle)"):
+        text = main_frames(["Process 5: python train.py", "Python v3.11.7", *other, head, *frames])
+        assert text == "get (queue.py:171) < load (data.py:9) < step (train.py:4)"
+    assert main_frames(other) == main_frames([]) == ""
 
 
 def test_without_consent_no_process_is_touched(tmp_path: Path) -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from handfed import HandFed
 
 from perfmon.diagnosis import Finding
+from perfmon.monitor import HangSources
 from perfmon.monitor.hang_watch import HangWatch
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import MonitorState
 
 from .test_analyze import STEP, finding
 from .test_lines import timeout
+from .test_ras import answer, serving
+from .test_ras import rank as ras_rank
 
 GLOO = Path(__file__).parent / "gloo"
 BEGIN = datetime(2026, 10, 3, 10, tzinfo=UTC)
@@ -166,3 +172,84 @@ def test_dumps_that_are_too_large_are_a_notice(tmp_path: Path) -> None:
     state = run.pass_until(800.0)
     assert "behind" not in found(state, "stall").sentence
     assert state.notices == ("3 dumps too large for the monitor: run perfmon nccl --hang on their folder",)
+
+
+BEHIND = answer([ras_rank(at, 6 if at == 2 else 7) for at in range(4)])
+
+
+def test_ras_is_queried_once_where_no_dump_names_a_rank(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    with serving(BEHIND) as (port, received):
+        run.fed.watch.allow(HangSources(f"127.0.0.1:{port}"))
+        run.beat(600.0)
+        began = next(at for at in range(600, 1000) if alerts(run.pass_until(float(at)), "stall"))
+        assert "behind" not in found(run.pass_until(began + 14.0), "stall").sentence
+        assert received == []
+        sentence = found(run.pass_until(began + 30.0), "stall").sentence
+        assert "; behind: rank 2 (AllReduce 6 of 7 in communicator 0x0; host 10.0.0.1, pid 102, GPU 2;" in sentence
+        assert "by NCCL RAS 2.29.2)" in sentence
+        assert len(received) == 1
+    # The server is gone, as a second query would find; the name stays.
+    state = run.pass_until(began + 90.0)
+    assert found(state, "stall").sentence.partition("; behind")[2] == sentence.partition("; behind")[2]
+    assert state.notices == ()
+
+
+def test_ras_is_not_queried_without_an_address_nor_where_dumps_name_the_rank(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    with serving(BEHIND) as (port, received):
+        run.beat(600.0)
+        run.pass_until(700.0)
+        run.dump("late", 700.0)
+        run.fed.watch.allow(HangSources(f"127.0.0.1:{port}"))
+        run.pass_until(800.0)
+        assert received == []
+    assert run.fed.watch.session.store.hang is not None
+
+
+def test_ras_is_not_queried_for_a_run_that_ended_before(tmp_path: Path) -> None:
+    """At that address may be another job by now."""
+    log, fed = LogFile("train.log", tmp_path / "train.log"), HandFed(BEGIN.timestamp() + 5000.0)
+    fed.feed.changed_at = lambda _log: BEGIN.timestamp() + 1225.0  # type: ignore[method-assign,assignment]
+    fed.watch.allow(HangSources("127.0.0.1:1", stacks=True))
+    for number in range(20):
+        fed.say(log, STEP.format(clock=f"10:{number // 2:02d}:{number % 2 * 30:02d}", n=number))
+    fed.say(log, timeout(2, 5, numel=4).replace("E1003 10:10", "E1003 10:20"))
+    for second in range(60):
+        fed.feed.now += 1.0
+        state = fed.look(second)
+    assert found(state, "collective-timeout").state == "firing"
+    assert state.notices == ()
+
+
+def test_a_query_that_fails_is_a_notice_and_not_repeated(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    with serving("HTTP/1.1 400 Bad Request\r\n\r\n") as (port, _):
+        run.fed.watch.allow(HangSources(f"127.0.0.1:{port}"))
+        run.beat(600.0)
+        state = run.pass_until(900.0)
+    assert state.notices == (f"NCCL RAS: 127.0.0.1:{port}: the answer is no status of NCCL RAS",)
+    assert "behind" not in found(state, "stall").sentence
+
+
+def test_the_stack_of_the_rank_that_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-spy needs ptrace, which some containers do not allow; that is a notice."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    script = tmp_path / "hung.py"
+    script.write_text("import time\ndef wait_for_data(): time.sleep(60)\nprint('up', flush=True)\nwait_for_data()\n")
+    environment = {**os.environ, "RANK": "2", "WORLD_SIZE": "3"}
+    run = Run(tmp_path)
+    run.fed.watch.allow(HangSources(stacks=True))
+    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            run.dump("late", SILENT_AT_S + 20.0)
+            run.beat(600.0)
+            state = run.pass_until(760.0)
+        finally:
+            process.kill()
+    sentence = found(state, "stall").sentence
+    assert "wait for it; rank 2 is in wait_for_data (hung.py:2) < <module> (hung.py:4))" in sentence or any(
+        "ptrace" in notice for notice in state.notices
+    )

@@ -27,7 +27,7 @@ def test_logs_of_a_run_with_an_alarm_are_kept(tmp_path: Path, case: str, kept: b
     arrivals = "".join(json.dumps([one.at_s, one.log, one.size]) + "\n" for one in recorded.arrivals)
     (folder / "arrivals.jsonl").write_text(arrivals)
     (folder / "truth.json").write_text(json.dumps(dict(recorded.truth)))
-    said = _judged(Plan(out=str(folder), seed=7, seconds=75.0), tmp_path / "evidence")
-    assert bool(said["alarms"]) is kept
+    message = _judged(Plan(out=str(folder), seed=7, seconds=75.0), tmp_path / "evidence")
+    assert bool(message["alarms"]) is kept
     found = sorted(path.name for path in (tmp_path / "evidence").glob("seed-7/*"))
     assert found == (["arrivals.jsonl", "journal", "logs", "truth.json"] if kept else [])

@@ -26,7 +26,7 @@ SHORT, LONG = [0, 0, 1, 2, 7], [0, 0, 1, 2, 7, 30, 90, 700]
 """A silence that ends just before a late line is found only where the block ends: see test_late_lines.py."""
 
 
-def _line(said: str, at: datetime, number: int, zone_s: int = 0) -> str:
+def _line(message: str, at: datetime, number: int, zone_s: int = 0) -> str:
     utc, late = at - timedelta(seconds=zone_s), at - timedelta(seconds=30)
     iso, epoch, late_s = f"{utc:%Y-%m-%dT%H:%M:%S}Z", utc.timestamp(), late.timestamp() - zone_s
     plain = f"{at:%Y-%m-%d %H:%M:%S},000 - root - INFO - "
@@ -52,7 +52,7 @@ def _line(said: str, at: datetime, number: int, zone_s: int = 0) -> str:
         "item": f"[Rank 5] {{'count': {number}, 'size': 3858694144, 'wait': 12.5, 'time': {epoch}}}]",
         "ticks": f"[weights][u{number}] client.send url=http://h:8000 path=/m t={epoch - 1.7e9:.3f}",
         "legs": f"{plain}[weights][u{number}] client.done wall_ms=31000 rpc_ms=1000 queue_ms=30000",
-    }[said]  # fmt: skip
+    }[message]  # fmt: skip
 
 
 @st.composite
@@ -73,26 +73,26 @@ def logs(draw: st.DrawFn) -> list[str]:
     return lines
 
 
-def _told(blocks: list[str]) -> Any:
+def _result_of(blocks: list[str]) -> Any:
     session = Session(Config())
     state = feed(session, "run.log", blocks)
-    told = document(session.snapshot())
+    result = document(session.snapshot())
     gaps = sorted((gap.start, gap.end) for gap in state.gaps)
     parts = ("verdict", "findings", "ledger", "metrics", "run")
-    return {"gaps": gaps, **json.loads(json.dumps({part: told[part] for part in parts}))}
+    return {"gaps": gaps, **json.loads(json.dumps({part: result[part] for part in parts}))}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(lines=logs(), cuts=st.lists(st.integers(0, 30), max_size=4))
 def test_they_tell_the_same_however_a_log_is_cut(lines: list[str], cuts: list[int]) -> None:
     edges = sorted({0, len(lines), *(min(cut, len(lines)) for cut in cuts)})
-    whole = _told(["".join(lines)])
-    assert _told(lines) == whole
-    assert _told(["".join(lines[low:high]) for low, high in pairwise(edges)]) == whole
+    whole = _result_of(["".join(lines)])
+    assert _result_of(lines) == whole
+    assert _result_of(["".join(lines[low:high]) for low, high in pairwise(edges)]) == whole
 
 
 def test_rows_that_say_their_zone_lie_among_lines_of_the_local_time() -> None:
     for zone_s in (7200, -18_000, 19_800):
         lines = [_line(("plain", "row")[at % 2], BEGIN + timedelta(seconds=30 * at), at, zone_s) for at in range(60)]
-        run = _told(["".join(f"{line}\n" for line in lines)])["run"]
+        run = _result_of(["".join(f"{line}\n" for line in lines)])["run"]
         assert (run["wall_s"], run["sources"][0]["notes"]) == (30 * 59 + 30, [])  # the first row ends a step of 60 s

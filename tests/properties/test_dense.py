@@ -23,11 +23,11 @@ def _bar(span: Span) -> Bar:
 
 @given(SPANS, st.integers(0, 60), st.lists(st.integers(0, 50), min_size=1, max_size=4), st.booleans())
 def test_the_worst_bar_of_each_column_is_kept(
-    told: list[tuple[float, float, Level]], cut: int, views: list[int], anew: bool
+    result: list[tuple[float, float, Level]], cut: int, views: list[int], restarted: bool
 ) -> None:
     spans = [
         Span("checkpoint-write", str(int(level)), at, 0, start, start + length, length, {}, [])
-        for at, (start, length, level) in enumerate(told)
+        for at, (start, length, level) in enumerate(result)
     ]
     seen = spans[:cut]
     ports = [Viewport(WIDTH * at, WIDTH * at + 20 * WIDTH, 20) for at in sorted(views)]
@@ -35,8 +35,8 @@ def test_the_worst_bar_of_each_column_is_kept(
     for at, port in enumerate(ports):
         assert dense.holds(port, 0)
         if at == len(ports) - 1:
-            seen = seen + spans[cut:] if anew else seen
-            if not anew:
+            seen = seen + spans[cut:] if restarted else seen
+            if not restarted:
                 seen += spans[cut:]
         dense.read(seen, _bar)
         kept = {floor(bar.start / WIDTH): (bar.level, bar.end - bar.start) for bar in dense.bars(port)}

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import Filler, stamped
 
-from perfmon.logbuffer.filters import Filter
-from perfmon.logbuffer.lines import Line, LogLevel, Place
+from perfmon.logbuffer.lines import Filter, Line, LogLevel, Place
 from perfmon.logbuffer.reader import View
 
 FILTERS = (Filter(), Filter(level=LogLevel.WARNING), Filter(texts=("slow",)), Filter(sources=frozenset({1})))

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import Filler, stamped
 
-from perfmon.logbuffer.filters import EVERYTHING, Filter
-from perfmon.logbuffer.lines import LogLevel, level_of
+from perfmon.logbuffer.lines import EVERYTHING, Filter, LogLevel, level_of
 from perfmon.logbuffer.reader import Page, View
 
 WORDS = ("INFO start", "WARNING slow Queue", "ERROR queue full", "DEBUG x=1", "[weights][abc] rpc.done", "ünïcode")
@@ -40,7 +39,7 @@ def fill(filler: Filler, logs: list[list[bytes]], cuts: st.DataObject) -> None:
             del left[source]
 
 
-def told(page: Page) -> list[tuple[int, str]]:
+def result_of(page: Page) -> list[tuple[int, str]]:
     return [(line.source, line.text) for line in page.lines]
 
 
@@ -57,7 +56,7 @@ def merged(logs: list[list[bytes]]) -> list[tuple[int, str]]:
 
 
 def whole(view: View) -> list[tuple[int, str]]:
-    return told(view.tail(10_000, budget_s=60.0))
+    return result_of(view.tail(10_000, budget_s=60.0))
 
 
 @settings(max_examples=60, deadline=None)
@@ -82,7 +81,7 @@ def test_forward_and_backward_give_the_same_lines(logs: list[list[bytes]], cuts:
     for here, after in pairwise(lines):
         assert view.after(here.place, 1).lines == (after,)
         assert view.before(after.place, 1).lines == (here,)
-    assert told(view.head(rows)) == merged(logs)[:rows]
+    assert result_of(view.head(rows)) == merged(logs)[:rows]
     assert [view.fraction(line.place) for line in lines] == [at / len(lines) for at in range(len(lines))]
 
 
@@ -135,4 +134,4 @@ def test_the_ring_forgets_the_oldest_and_counts(logs: list[list[bytes]], cuts: s
 def test_everything_is_what_no_filter_gives() -> None:
     filler = Filler()
     filler.add(0, [stamped(1, "a")])
-    assert told(View(filler.book, EVERYTHING).tail(5)) == told(View(filler.book).tail(5))
+    assert result_of(View(filler.book, EVERYTHING).tail(5)) == result_of(View(filler.book).tail(5))

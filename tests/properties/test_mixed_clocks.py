@@ -32,10 +32,10 @@ PAUSES = st.sampled_from([0, 1, 2, 7, 7, 30, 90, 600])
 
 
 def _legs(trace: str, t: float, with_t: bool) -> list[str]:
-    told = f" t={t:.3f}" if with_t else ""
+    result = f" t={t:.3f}" if with_t else ""
     done = f" t={t + 31:.3f}" if with_t else ""
     return [
-        f"[weights][{trace}] client.send url=http://h:8000 path=/m{told}",
+        f"[weights][{trace}] client.send url=http://h:8000 path=/m{result}",
         f"[weights][{trace}] rpc.start op=update_weights{done}",
         f"[weights][{trace}] rpc.done op=update_weights{done} rpc_ms=1000",
         f"[weights][{trace}] client.done wall_ms=31000 rpc_ms=1000 queue_ms=30000",
@@ -52,14 +52,16 @@ def logs(draw: st.DrawFn) -> list[str]:
     at = BEGIN
     for number in range(draw(st.integers(2, 12))):
         at += timedelta(seconds=draw(PAUSES))
-        said = draw(st.sampled_from(["legs", "legs", "step", "noise", "gen"] if len(kinds) > 1 or dated else ["legs"]))
+        message = draw(
+            st.sampled_from(["legs", "legs", "step", "noise", "gen"] if len(kinds) > 1 or dated else ["legs"])
+        )
         texts = {
             "legs": _legs(f"u{number}", (at - BEGIN).total_seconds() + 5000.0, with_t),
             "step": [f"Step {number} | 58.2s | Reward 0.5"],
             "noise": ["resumed"],
             "gen": ["[gen] batch.start inflight=9 target_batch=4", "[gen] batch.done completions=4 dur_ms=3000"],
-        }[said]
-        if dated and said == "legs" and draw(st.integers(0, 3)) == 0:
+        }[message]
+        if dated and message == "legs" and draw(st.integers(0, 3)) == 0:
             texts = texts[::-1]
         for text in texts[draw(st.integers(0, 1)) :]:
             lines.append(f"{HEADS[draw(st.sampled_from(kinds)) if lines else kinds[0]](at)}{text}\n")
@@ -67,11 +69,11 @@ def logs(draw: st.DrawFn) -> list[str]:
     return lines
 
 
-def _told(blocks: list[str]) -> Any:
+def _result_of(blocks: list[str]) -> Any:
     session = Session(Config())
     feed(session, "run.log", blocks)
-    told = document(session.snapshot())
-    return json.loads(json.dumps({key: told[key] for key in ("verdict", "findings", "ledger", "metrics")}))
+    result = document(session.snapshot())
+    return json.loads(json.dumps({key: result[key] for key in ("verdict", "findings", "ledger", "metrics")}))
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -86,13 +88,13 @@ def _told(blocks: list[str]) -> Any:
          cuts=[2])  # fmt: skip
 def test_a_log_of_many_clocks_tells_the_same_however_it_is_cut(lines: list[str], cuts: list[int]) -> None:
     edges = sorted({0, len(lines), *(min(cut, len(lines)) for cut in cuts)})
-    whole = _told(["".join(lines)])
-    assert _told(lines) == whole
-    assert _told(["".join(lines[low:high]) for low, high in pairwise(edges)]) == whole
+    whole = _result_of(["".join(lines)])
+    assert _result_of(lines) == whole
+    assert _result_of(["".join(lines[low:high]) for low, high in pairwise(edges)]) == whole
 
 
 def _share(cause: str, text: str) -> float:
-    return float(next(entry["share"] for entry in _told([text])["ledger"] if entry["cause"] == cause))
+    return float(next(entry["share"] for entry in _result_of([text])["ledger"] if entry["cause"] == cause))
 
 
 def _hour_of_silence(last: str) -> str:
@@ -114,11 +116,11 @@ def test_a_line_of_another_clock_hides_no_stall() -> None:
 
 def test_a_mark_before_the_first_line_is_no_part_of_it() -> None:
     log = "".join(f"{HEADS['iso'](BEGIN)}{text}\n" for text in _legs("a1", 1.0, False))
-    assert _told([f"\ufeff{log}"]) == _told([log])
+    assert _result_of([f"\ufeff{log}"]) == _result_of([log])
 
 
 def test_an_update_that_says_it_took_months_costs_nothing() -> None:
     head = HEADS["iso"](BEGIN)
     log = f"{head}[weights][a] client.done wall_ms=1e10 rpc_ms=1e10 queue_ms=1e10\n{head}[rollout] staleness=1e10\n"
-    told = _told([log])
-    assert (told["verdict"], told["metrics"]) == (None, {})
+    result = _result_of([log])
+    assert (result["verdict"], result["metrics"]) == (None, {})

@@ -15,6 +15,7 @@ from perfmon.core.model import MARK, SAME
 from perfmon.core.text import ESCAPES
 from perfmon.sources import blocks as accelerator
 from perfmon.sources.blocks import in_use, newlines
+from perfmon.sources.formats.compiled import CompiledPattern
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
 from perfmon.sources.scan.block_scanner import ScanResult
@@ -103,7 +104,7 @@ def _trained(limits: EvidenceLimits) -> tuple[Scanner, Scanner]:
     return scanners[0], scanners[1]
 
 
-WAYS = {told: _trained(LIMITS if told else KEEP_ALL) for told in (False, True)} if in_use() else {}
+WAYS = {result: _trained(LIMITS if result else KEEP_ALL) for result in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
@@ -111,7 +112,7 @@ HOSTILE = st.one_of(
     .map(str.encode),
     leg_lines().map(str.encode),
     leg_lines().map(str.encode),
-    st.tuples(leg_lines(), ODD, st.integers(0, 80)).map(lambda told: f"{told[0][: told[2]]}{told[1]}".encode()),
+    st.tuples(leg_lines(), ODD, st.integers(0, 80)).map(lambda result: f"{result[0][: result[2]]}{result[1]}".encode()),
 )  # fmt: skip
 NUMBERS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True).map(repr),
@@ -134,8 +135,8 @@ def _values(scanned: ScanResult) -> object:
     return scanned.records, scanned.lines, scanned.size, sorted(scanned.recognised.items()), scanned.problems
 
 
-def _same(blocks: list[bytes], told: bool) -> None:
-    plain, fast = WAYS[told]
+def _same(blocks: list[bytes], result: bool) -> None:
+    plain, fast = WAYS[result]
     offset, line = 0, 1
     for block in blocks:
         one, other = plain.scan(block, offset, line), fast.scan(block, offset, line)
@@ -148,15 +149,15 @@ def _same(blocks: list[bytes], told: bool) -> None:
 @given(
     lines=st.lists(st.one_of(HOSTILE, numbered_legs()), max_size=14),
     cuts=st.lists(st.integers(0, 2000), max_size=4),
-    told=st.booleans(),
+    result=st.booleans(),
 )
-@example(lines=[KNOWN], cuts=[], told=False)
-@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], told=False)
-@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], told=False)
-def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -> None:
+@example(lines=[KNOWN], cuts=[], result=False)
+@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], result=False)
+@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], result=False)
+def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], result: bool) -> None:
     whole = b"\n".join(lines)
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    _same([whole[low:high] for low, high in pairwise(edges)], told)
+    _same([whole[low:high] for low, high in pairwise(edges)], result)
 
 
 _HEADS = st.sampled_from((
@@ -180,9 +181,19 @@ _ACCESS = st.sampled_from((
 ))  # fmt: skip
 
 
+_TAILS = st.sampled_from((
+    "", "", " request 17", " request 18", " 0.12s", " rt=0.12", " time=5", "time=5", " 'time': 5", " at 10:00:03",
+    ":00:03", " 1234567890", "567", ' "-" "curl/8"', " {", '"', "\r", "\rx", "\x1b[0m", " \x1b[0m x", " \x1b[31",
+    " é", " \u0661", "\x00", " [gen] batch.start inflight=1 target_batch=4", " \ufeff", " " + 400 * "x",
+    ' "POST /v1/completions HTTP/1.1" 503 x',
+))  # fmt: skip
+
+
 @compiled
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), max_size=40), st.lists(st.integers(0, 2000), max_size=3))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(_HEADS, _ACCESS, _TAILS).map("".join), max_size=40), st.lists(st.integers(0, 2000), max_size=3)
+)
 def test_lines_that_say_the_same_are_counted_alike(lines: list[str], cuts: list[int]) -> None:
     whole = "\n".join(lines).encode()
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
@@ -199,6 +210,30 @@ def test_the_first_lines_of_a_long_block_teach_how_the_others_are_read() -> None
     assert repr(_values(fresh.scan(data))) == repr(_values(taught.scan(data)))
 
 
+@compiled
+def test_what_stands_behind_all_that_is_read_may_differ() -> None:
+    access = 'INFO:     10.0.0.4:39830 - "POST /v1/completions HTTP/1.1" 200 OK in {}ms\n'
+    data = "".join(access.format(n) for n in range(6000)).encode()
+    taught = Scanner(PACKS)
+    taught.prepare(data)
+    assert len(taught.search.find(data, taught.headers.fast_clocks).hits) == 1
+    (record,) = [one for one in taught.scan(data).records if one[0] >= 0]
+    assert record[5][-1] == (SAME, 5999, 5999)
+
+
+ENDED = [one for one in Scanner(PACKS).patterns if one.ends_by_blank and one.repeats]
+
+
+@given(
+    st.sampled_from(ENDED), st.lists(st.text(alphabet=" 0123456789.:-/|\"'()[]xP", max_size=12), min_size=2, max_size=2)
+)
+def test_nothing_behind_a_blank_behind_a_match_matters(pattern: CompiledPattern, tails: list[str]) -> None:
+    for sample in pattern.pattern.samples:
+        span = pattern.span(sample.text)
+        read = [] if span is None else [pattern.span(f"{sample.text[: span[1]]} {tail}") for tail in tails]
+        assert len(set(read)) <= 1
+
+
 @pytest.mark.parametrize("data", [b"", b"no newline", b"x" * 300_000, b"\n" * 300_000])
 def test_what_is_learned_from_is_no_matter(data: bytes) -> None:
     scanner = Scanner(PACKS)
@@ -212,9 +247,9 @@ def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None
     """Also where one needle hides another one that is looked for together with it."""
     for scanner in (Scanner(PACKS),) if not WAYS else WAYS[False]:
         hits = scanner.search.find(line.encode()).hits
-        asked = scanner.by_needle.candidates([(hit[0], hit[2]) for hit in hits])
+        requests = scanner.by_needle.candidates([(hit[0], hit[2]) for hit in hits])
         wanted = {one.index for one in scanner.patterns if any(needle in line for needle in one.pattern.needles)}
-        assert wanted <= set(asked)
+        assert wanted <= set(requests)
 
 
 @compiled

@@ -25,7 +25,7 @@ CLOCK = re.compile(r"(?<=pid=412\) INFO )\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d
 Line = tuple[float, str, str]
 
 
-def told(scenario: str, zones: dict[str, int | None]) -> list[Line]:
+def result_of(scenario: str, zones: dict[str, int | None]) -> list[Line]:
     """Lines of a run; the hours that a log's clock is ahead of UTC, None where it says that it tells UTC."""
     lines = []
     for at_s, log, block in demo_timeline(scenario, 0, 20.0, BEGIN).items():
@@ -79,11 +79,11 @@ def test_what_is_remembered_of_a_run_changes_nothing(
     scenario: str, orchestrator: int | None, trainer: int | None, every: int, shuffled: float, seed: int
 ) -> None:
     zones = {"orchestrator.log": orchestrator, "trainer.log": trainer}
-    compare(told(scenario, zones), every, shuffled, seed)
+    compare(result_of(scenario, zones), every, shuffled, seed)
 
 
 @pytest.mark.parametrize("zone", [8, -8])
 def test_a_log_in_another_zone_hides_nothing(zone: int) -> None:
     zones = {"orchestrator.log": zone, "trainer.log": None}
-    lines = [line for line in told("slow-checkpoint-write", zones) if line[1] in zones]
+    lines = [line for line in result_of("slow-checkpoint-write", zones) if line[1] in zones]
     assert set(compare(lines, 200, 0.0, 0)[1:]) == {"slow-checkpoint-write"}

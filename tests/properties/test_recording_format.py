@@ -12,13 +12,11 @@ from credentials import CREDENTIALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmon.core import masked, plain, without_secrets
 from perfmon.core.errors import InputError
 from perfmon.core.model import Block, Notice, NoticeKind
-from perfmon.core.redaction import masked
-from perfmon.core.text import plain, without_secrets
 from perfmon.recording import format
-from perfmon.recording.format import Frame
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import Frame, open_recording
 from perfmon.recording.writer import RecordingWriter
 
 NAMES = st.sampled_from(["a.log", "logs/b é.log", "stdin"])

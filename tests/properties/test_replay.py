@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon.core.model import Block, Notice
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.blocks import TimedItem, together
 from perfmon.sources.replay import Player, PlayerItem, Rewound, Timeline, timeline_of

@@ -64,16 +64,16 @@ def _named(value: Any) -> Any:
     return [_named(item) for item in value] if isinstance(value, list) else value
 
 
-def _told(snapshot: Any) -> Any:
-    told = _named(document(snapshot))
+def _result_of(snapshot: Any) -> Any:
+    result = _named(document(snapshot))
     for polled in ("gpus", "hosts", "queues"):  # a player has pollers, files have none
-        told.pop(polled, None)
-    told["run"]["sources"].sort(key=lambda source: source["spec"])
-    return json.loads(json.dumps(told, sort_keys=True))
+        result.pop(polled, None)
+    result["run"]["sources"].sort(key=lambda source: source["spec"])
+    return json.loads(json.dumps(result, sort_keys=True))
 
 
 def _analyzed(*specs: Path) -> Any:
-    return _told(examine(Options(tuple(str(spec) for spec in specs)))[0])
+    return _result_of(examine(Options(tuple(str(spec) for spec in specs)))[0])
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,9 @@ def expected(scenario: str, logs: dict[str, bytes], tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("plain")
     for name, data in logs.items():
         (folder / name).write_bytes(data)
-    told = _analyzed(folder)
-    assert told["verdict"]["signature"] == scenario
-    return told
+    result = _analyzed(folder)
+    assert result["verdict"]["signature"] == scenario
+    return result
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -97,14 +97,14 @@ def test_however_it_is_cut(logs: dict[str, bytes], expected: Any, data: st.DataO
         for item in [item for piece in pieces for item in cutter.feed(piece)] + cutter.finish():
             assert isinstance(item, Block)
             session.feed(state, item)
-    assert _told(session.snapshot()) == expected
+    assert _result_of(session.snapshot()) == expected
 
 
 def test_line_by_line(logs: dict[str, bytes], expected: Any) -> None:
     session = Session(Config())
     for name, text in logs.items():
         feed(session, name, text.splitlines(keepends=True))
-    assert _told(session.snapshot()) == expected
+    assert _result_of(session.snapshot()) == expected
 
 
 _COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
@@ -175,7 +175,7 @@ async def test_replayed_with_a_seek_back(scenario: str, expected: Any) -> None:
         if seeks and player.position_s > 300:
             player.seek(seeks.pop())
     assert not seeks
-    assert _told(session.snapshot()) == expected
+    assert _result_of(session.snapshot()) == expected
 
 
 def test_through_a_pipe(logs: dict[str, bytes], tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_in_ranges_by_several_processes(
         (tmp_path / name).write_bytes(data)
     monkeypatch.setattr(parallel, "LEAST", 1)
     monkeypatch.setattr(parallel, "RANGE", size)
-    assert _told(examine(Options((str(tmp_path),), jobs=2))[0]) == expected
+    assert _result_of(examine(Options((str(tmp_path),), jobs=2))[0]) == expected
 
 
 async def test_live_while_it_is_written(logs: dict[str, bytes], expected: Any, tmp_path: Path) -> None:
@@ -224,4 +224,4 @@ async def test_live_while_it_is_written(logs: dict[str, bytes], expected: Any, t
             if seen == wanted:
                 break
         await writer
-    assert _told(session.snapshot()) == expected
+    assert _result_of(session.snapshot()) == expected

@@ -107,8 +107,8 @@ def test_lines_are_numbered_as_newlines_are_counted_and_frames_that_go_on_are_no
     assert count.lines == text.count(b"\n") + (text != b"" and not text.endswith((b"\n", b"\r")))
 
 
-def _pieces(told: Iterator[parallel.Piece | parallel.Cut]) -> list[parallel.Piece]:
-    return [piece for piece in told if isinstance(piece, parallel.Piece)]
+def _pieces(result: Iterator[parallel.Piece | parallel.Cut]) -> list[parallel.Piece]:
+    return [piece for piece in result if isinstance(piece, parallel.Piece)]
 
 
 def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
@@ -129,9 +129,9 @@ def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
     monkeypatch.setattr(os, "pread", pread)
     scanner = Scanner(PACKS)
     with parallel.BulkScanner(scanner, 2) as workers:
-        told = list(workers.scan(path))
-    assert told[-1] == parallel.Cut(left)
-    pieces = _pieces(iter(told))
+        result = list(workers.scan(path))
+    assert result[-1] == parallel.Cut(left)
+    pieces = _pieces(iter(result))
     assert sum(piece.scanned.size for piece in pieces) == left
     assert sum(piece.scanned.lines for piece in pieces) == KNOWN.count(b"\n") * 150 + 1
     assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == 150 * 5
@@ -177,9 +177,9 @@ def test_what_a_killed_worker_had_taken_is_scanned_by_others(
     scanner = Scanner(PACKS)
     with parallel.BulkScanner(scanner, jobs) as workers:
         scanned = workers.scan(path)
-        told = [next(scanned) for _ in range(taken)]
+        result = [next(scanned) for _ in range(taken)]
         psutil.Process().children()[-1].kill()
-        pieces = _pieces(iter([*told, *scanned]))
+        pieces = _pieces(iter([*result, *scanned]))
     assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == 2000 * 5
     bases = [piece.line_base for piece in pieces]
     assert bases == sorted(bases)

@@ -53,8 +53,8 @@ def test_a_log_without_a_clock_lies_beside_those_that_have_one() -> None:
     dated = lines_of("healthy", lambda _, s: at(2.0, s), ("trainer.log",))
     pictures = list(watched([*_updates(0, 1500, 20_000), *dated]))
     assert verdicts(pictures) == {"frontend-queue"}
-    told, trainer = sorted(pictures[-1].sources, key=lambda source: source.name)
-    assert told.last == pytest.approx(trainer.last, abs=60.0)
+    result, trainer = sorted(pictures[-1].sources, key=lambda source: source.name)
+    assert result.last == pytest.approx(trainer.last, abs=60.0)
     assert trainer.last == pytest.approx(BEGIN.timestamp() + 7200.0 + 1480.0, abs=30.0)
 
 

@@ -24,7 +24,7 @@ BEGIN = datetime(2026, 8, 21, 10, 0, tzinfo=UTC)
 OPENED_S, CHANGED_S, UNTIL_S, STEP_S = 600.0, 900.0, 1500.0, 10.0
 CLOCK = re.compile(r"(?<=pid=412\) INFO )\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d")
 Line = tuple[float, str, str]
-Told = Callable[[str, float], str]
+TimeText = Callable[[str, float], str]
 
 
 def at(hours: float, seconds: float) -> str:
@@ -37,12 +37,14 @@ def at_utc(seconds: float) -> str:
     return f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def lines_of(scenario: str, told: Told, logs: tuple[str, ...] = ("orchestrator.log", "trainer.log")) -> list[Line]:
+def lines_of(
+    scenario: str, time_text: TimeText, logs: tuple[str, ...] = ("orchestrator.log", "trainer.log")
+) -> list[Line]:
     """Lines of a run with their clocks as `told` says, and the seconds at which they arrive."""
     lines = []
     for at_s, log, block in demo_timeline(scenario, 0, 40.0, BEGIN.replace(tzinfo=None)).items():
         if log in logs and isinstance(block, Block):
-            lines.append((at_s, log, CLOCK.sub(told(log, at_s), block.data.decode(), 1)))
+            lines.append((at_s, log, CLOCK.sub(time_text(log, at_s), block.data.decode(), 1)))
     return lines
 
 
@@ -101,8 +103,8 @@ def verdicts(pictures: list[MonitorState], after_s: float = 0.0) -> set[str | No
 
 def alert(picture: MonitorState, signature: str) -> Alert:
     """The alert of that signature."""
-    (told,) = [one for one in picture.alerts if one.key[0] == signature]
-    return told
+    (found,) = [one for one in picture.alerts if one.key[0] == signature]
+    return found
 
 
 @pytest.mark.parametrize("zone", [8, -8])
@@ -111,16 +113,16 @@ def test_a_log_of_another_zone_may_come_later(zone: int) -> None:
     late = [(max(at_s, CHANGED_S) if log == "trainer.log" else at_s, log, text) for at_s, log, text in lines]
     pictures, usual = list(watched(late)), list(watched([line for line in late if line[1] == "orchestrator.log"]))
     assert verdicts(pictures) == {"frontend-queue"}
-    told, same = alert(pictures[-1], "frontend-queue"), alert(usual[-1], "frontend-queue")
-    assert (told.count, told.lost_s) == pytest.approx((same.count, same.lost_s), rel=0.05)
-    assert pictures[-1].now - told.since == pytest.approx(usual[-1].now - same.since, abs=2.0)
+    late_alert, same = alert(pictures[-1], "frontend-queue"), alert(usual[-1], "frontend-queue")
+    assert (late_alert.count, late_alert.lost_s) == pytest.approx((same.count, same.lost_s), rel=0.05)
+    assert pictures[-1].now - late_alert.since == pytest.approx(usual[-1].now - same.since, abs=2.0)
 
 
 def test_a_date_may_come_later_than_the_time_of_day() -> None:
-    told = {"orchestrator.log": "%H:%M:%S", "inference.log": "%m-%d %H:%M:%S"}
+    forms = {"orchestrator.log": "%H:%M:%S", "inference.log": "%m-%d %H:%M:%S"}
 
     def lines(*logs: str) -> list[Line]:
-        return lines_of("frontend-queue", lambda log, s: f"{BEGIN + timedelta(seconds=s):{told[log]}}", logs)
+        return lines_of("frontend-queue", lambda log, s: f"{BEGIN + timedelta(seconds=s):{forms[log]}}", logs)
 
     late = [(max(at_s, CHANGED_S), log, text) for at_s, log, text in lines("inference.log")]
     usual, pictures = list(watched(lines("orchestrator.log"))), list(watched([*lines("orchestrator.log"), *late]))
@@ -162,10 +164,10 @@ def test_a_log_that_falls_silent_leaves_its_alerts_unknown() -> None:
 @pytest.mark.parametrize("step", [3600.0, 300.0, -3600.0])
 @pytest.mark.parametrize("logs", [("orchestrator.log",), ("trainer.log",), ("orchestrator.log", "trainer.log")])
 def test_a_clock_that_is_set_is_no_silence(logs: tuple[str, ...], step: float) -> None:
-    def told(log: str, s: float) -> str:
+    def time_text(log: str, s: float) -> str:
         return at(2.0, s + (step if log in logs and s >= CHANGED_S else 0.0))
 
-    lines, usual = lines_of("frontend-queue", told), lines_of("frontend-queue", lambda _, s: at(2.0, s))
+    lines, usual = lines_of("frontend-queue", time_text), lines_of("frontend-queue", lambda _, s: at(2.0, s))
     pictures, same = list(watched(lines)), list(watched(usual))
     assert verdicts(pictures) == {"frontend-queue"}
     assert {one.key[0] for picture in pictures for one in picture.alerts} == {"frontend-queue"}
@@ -179,10 +181,10 @@ def test_a_clock_that_is_set_is_no_silence(logs: tuple[str, ...], step: float) -
 
 
 def test_a_log_that_begins_after_the_clocks_were_set_lies_with_the_others() -> None:
-    def told(_: str, s: float) -> str:
+    def time_text(_: str, s: float) -> str:
         return at(2.0, s + (3600.0 if s >= CHANGED_S else 0.0))
 
-    late = [line for line in lines_of("frontend-queue", told) if line[1] == "orchestrator.log" or line[0] > 1100.0]
+    late = [line for line in lines_of("frontend-queue", time_text) if line[1] == "orchestrator.log" or line[0] > 1100.0]
     pictures = list(watched(late))
     assert verdicts(pictures) == {"frontend-queue"}
     assert {one.key[0] for picture in pictures for one in picture.alerts} == {"frontend-queue"}
@@ -192,12 +194,14 @@ def test_a_log_that_begins_after_the_clocks_were_set_lies_with_the_others() -> N
 
 @pytest.mark.parametrize("dated", [False, True])
 def test_yesterdays_run_without_dates_is_not_laid_over_todays(dated: bool) -> None:
-    def told(_: str, s: float) -> str:
+    def time_text(_: str, s: float) -> str:
         return f"{BEGIN + timedelta(seconds=s):%H:%M:%S}"
 
     day = 86400.0
-    before = [(s - day, f"old-{log}", text) for s, log, text in lines_of("slow-checkpoint-write", told) if s < UNTIL_S]
-    usual = lines_of("healthy", (lambda _, s: at(0.0, s)) if dated else told)
+    before = [
+        (s - day, f"old-{log}", text) for s, log, text in lines_of("slow-checkpoint-write", time_text) if s < UNTIL_S
+    ]
+    usual = lines_of("healthy", (lambda _, s: at(0.0, s)) if dated else time_text)
     for picture in watched([*before, *usual]):
         assert not picture.alerts
         assert picture.snapshot is None or picture.snapshot.verdict is None

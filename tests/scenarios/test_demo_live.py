@@ -94,9 +94,9 @@ def test_what_goes_wrong_later_is_seen_to_begin(scenario: str) -> None:
 @pytest.mark.parametrize("scenario", FAULTY)
 def test_an_alert_tells_of_it(scenario: str) -> None:
     last = watched(scenario)[-1]
-    told = [alert for alert in last.alerts if alert.key[0] == scenario]
-    assert len(told) == 1
-    assert told[0].state in (AlertState.FIRING, AlertState.RESOLVING)
+    result = [alert for alert in last.alerts if alert.key[0] == scenario]
+    assert len(result) == 1
+    assert result[0].state in (AlertState.FIRING, AlertState.RESOLVING)
 
 
 def test_a_weight_update_in_flight_grows_up_to_now() -> None:

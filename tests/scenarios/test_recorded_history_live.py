@@ -20,7 +20,7 @@ from perfmon.monitor.composite_feeds import HistoryTaggedFeed
 from perfmon.monitor.feeds import Feed, FollowFeed, RecordingFeed
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.session import Session
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of
@@ -73,7 +73,7 @@ async def played(file: Path) -> tuple[MonitorState, bool]:
     return judged(watch), early
 
 
-def told(picture: MonitorState) -> list[tuple[object, ...]]:
+def result_of(picture: MonitorState) -> list[tuple[object, ...]]:
     """How often each was found in the window, and since the beginning; and whether that is about the past."""
     assert picture.snapshot is not None
     found = [(one.signature, one.count, round(one.lost_s, -1)) for one in picture.snapshot.findings]
@@ -97,7 +97,7 @@ def test_a_replay_tells_of_the_history_what_was_told(
     live = asyncio.run(watched(logs, file, record_at))
     picture, early = asyncio.run(played(file))
     assert not early
-    assert told(picture) == told(live)
+    assert result_of(picture) == result_of(live)
     assert picture.now == pytest.approx(live.now, abs=5.0)
 
 

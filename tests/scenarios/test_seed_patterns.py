@@ -154,9 +154,9 @@ def dated(text: str) -> str:
         for end in begins:
             if end.replace("done", "start") in line or end.replace("done", "send") in line:
                 begins[end] = seconds
-        told = _TOLD.search(line)
-        if told:
-            seconds = max(seconds, begins.get(told[1], 0.0) + float(told[2]) / 1000)
+        result = _TOLD.search(line)
+        if result:
+            seconds = max(seconds, begins.get(result[1], 0.0) + float(result[2]) / 1000)
         lines.append(f"{now + timedelta(seconds=seconds):%H:%M:%S}    INFO {line}\n")
     return "".join(lines)
 

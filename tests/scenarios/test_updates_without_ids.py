@@ -49,7 +49,7 @@ def test_a_copy_of_a_log_adds_no_update() -> None:
 def test_one_duration_alone_is_no_update(line: str) -> None:
     records = Scanner(load_packs()).scan(line.encode()).records
     assert records
-    assert not [told for record in records for told in record[5] if told[0] == LEG]
+    assert not [result for record in records for result in record[5] if result[0] == LEG]
 
 
 def test_lines_with_and_without_ids_do_not_mix() -> None:

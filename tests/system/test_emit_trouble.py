@@ -98,16 +98,16 @@ def _analysed(log: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "perfmon", "analyze", "--json", str(log)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.stderr == ""
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def _hit(log: Path) -> tuple[dict[str, Any], list[str]]:
     """What perfmon says of the log, and the notes about it; the first updates are there whole."""
-    told = _analysed(log)
-    (source,) = told["run"]["sources"]
-    assert told["metrics"]["wall_ms"]["count"] >= HIT
-    return told, source["notes"]
+    result = _analysed(log)
+    (source,) = result["run"]["sources"]
+    assert result["metrics"]["wall_ms"]["count"] >= HIT
+    return result, source["notes"]
 
 
 @pytest.mark.parametrize("trouble", ["raises", "full"])
@@ -115,16 +115,16 @@ def test_training_goes_on_and_what_was_not_told_is_said(trouble: str, request: p
     folder: Path = request.getfixturevalue("disk" if trouble == "full" else "tmp_path")
     done = _train(trouble, folder)
     assert (done.returncode, done.stdout) == (0, f"trained {STEPS}\n"), done.stderr
-    told, notes = _hit(folder / "run.log")
-    assert told["traces"]["partial"] == HIT + 1
+    result, notes = _hit(folder / "run.log")
+    assert result["traces"]["partial"] == HIT + 1
     assert any("was sent and never finished" in note for note in notes), notes
-    assert told["findings"] == []
+    assert result["findings"] == []
 
 
 def test_a_client_that_is_killed_leaves_a_partial_trace(tmp_path: Path) -> None:
     assert _train("killed", tmp_path).returncode == -signal.SIGKILL
-    told, notes = _hit(tmp_path / "run.log")
-    assert told["traces"]["partial"] == HIT + 1
+    result, notes = _hit(tmp_path / "run.log")
+    assert result["traces"]["partial"] == HIT + 1
     assert any("was sent and never finished" in note for note in notes), notes
 
 
@@ -133,7 +133,7 @@ def test_a_child_does_not_end_what_its_parent_began(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"trained {STEPS}\n"), done.stderr
     lines = (tmp_path / "run.log").read_text().splitlines()
     assert sum("client.done" in line for line in lines) == STEPS
-    told, notes = _hit(tmp_path / "run.log")
-    assert told["traces"]["partial"] == STEPS
+    result, notes = _hit(tmp_path / "run.log")
+    assert result["traces"]["partial"] == STEPS
     (note,) = notes  # this trainer does not hand over what the server answered
     assert note.startswith(f"{STEPS} of {STEPS} weight updates ended without RPC details")

@@ -281,6 +281,35 @@ async def test_copied_and_truncated(log: Writer, polling: bool) -> None:
     assert reader.told().count("truncated") == 3
 
 
+async def test_a_copy_in_an_older_part_is_not_read_again(log: Writer) -> None:
+    part = Writer(log.path.with_name(f"{log.path.name}.1"))
+    part.write()
+    async with following(log.path.parent) as reader:
+        await reader.until(lambda: len(reader.lines()) == len(part.lines) + len(log.lines))
+        for _ in range(2):
+            log.write()
+            await reader.until(lambda: len(reader.lines()) == len(part.lines) + len(log.lines))
+            shutil.copyfile(log.path, part.path)  # the same file as before, with another text
+            os.truncate(log.path, 0)
+            log.write()
+            await reader.until(lambda: len(reader.lines()) == len(part.lines) + len(log.lines))
+        await asyncio.sleep(0.3)
+        assert sorted(reader.lines()) == sorted(part.lines + log.lines)
+
+
+async def test_replaced_by_a_copy_of_itself_with_more_lines(log: Writer) -> None:
+    log.write()
+    before = len(log.lines)
+    async with following(log.path) as reader:
+        await reader.has(log.lines)
+        copy = log.path.with_name("copy")
+        shutil.copyfile(log.path, copy)
+        log.write(to=copy)
+        os.replace(copy, log.path)
+        await reader.has(log.lines)
+        assert [item.line for _, item in reader.items if isinstance(item, Block)] == [1, before + 1]
+
+
 async def test_rewritten_in_place_to_a_greater_size(log: Writer, polling: bool) -> None:
     async with following(log.path, polling=polling) as reader:
         await reader.has(log.lines)

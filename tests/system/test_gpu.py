@@ -59,12 +59,12 @@ def gpus(readings: object) -> list[Reading]:
 async def test_a_real_driver_tells_what_can_be_meant(road: NvmlBackend) -> None:
     found = gpus(await road.poll())
     assert found
-    for told in found:
-        assert told.words["state"] in ("ok", "unsupported", "lost")
+    for result in found:
+        assert result.words["state"] in ("ok", "unsupported", "lost")
         limits = {"util_pct": 100, "mem_util_pct": 100, "temp_c": 130, "power_w": 3000, "throttled": 1}
-        assert all(0 <= told.values[name] <= most for name, most in limits.items() if name in told.values)
-        if "mem_used_mb" in told.values:
-            assert 0 <= told.values["mem_used_mb"] <= told.values["mem_total_mb"]
+        assert all(0 <= result.values[name] <= most for name, most in limits.items() if name in result.values)
+        if "mem_used_mb" in result.values:
+            assert 0 <= result.values["mem_used_mb"] <= result.values["mem_total_mb"]
 
 
 async def test_nvidia_smi_tells_the_same(road: NvmlBackend) -> None:
@@ -72,15 +72,17 @@ async def test_nvidia_smi_tells_the_same(road: NvmlBackend) -> None:
     machine.here = False
     other = GpuPoller(machine)
     try:
-        theirs = {told.name: told for told in gpus(await other.poll())}
+        theirs = {result.name: result for result in gpus(await other.poll())}
     except NotAvailableError as error:
         pytest.skip(str(error))
     finally:
         await other.close()
-    for told in gpus(await road.poll()):
-        if ":" not in told.name and told.words["state"] == "ok":
-            assert theirs[told.name].words["uuid"] == told.words["uuid"]
-            assert theirs[told.name].values.get("mem_total_mb") == pytest.approx(told.values.get("mem_total_mb"), abs=1)
+    for result in gpus(await road.poll()):
+        if ":" not in result.name and result.words["state"] == "ok":
+            assert theirs[result.name].words["uuid"] == result.words["uuid"]
+            assert theirs[result.name].values.get("mem_total_mb") == pytest.approx(
+                result.values.get("mem_total_mb"), abs=1
+            )
 
 
 @pytest.mark.skipif("PERFMON_GPU_PAGE" not in os.environ, reason="measures only for a page: make test-gpu")
@@ -90,9 +92,9 @@ async def test_what_it_takes_is_written_down(road: NvmlBackend) -> None:
     began, cpu = time.monotonic(), time.process_time()
     for turn in range(6 * CLOSELY):
         at = time.perf_counter()
-        told = gpus(await road.poll())
+        result = gpus(await road.poll())
         rounds[(turn + 1) % CLOSELY == 0].append(1e3 * (time.perf_counter() - at))
-        found = told or found
+        found = result or found
         await asyncio.sleep(max(0.0, began + turn + 1 - time.monotonic()))
     cpu_pct = 100 * (time.process_time() - cpu) / (time.monotonic() - began)
     assert all(rounds.values())
@@ -103,14 +105,14 @@ async def test_what_it_takes_is_written_down(road: NvmlBackend) -> None:
         "| --- | --- |",
         f"| GPUs | {len(found)} x {found[0].words.get('model', '?')} |",
         f"| values of each | {len(found[0].values)} |",
-        f"| a round of what is cheap, p50, max | {_told(rounds[False])} |",
-        f"| a round with processes, temperature, links | {_told(rounds[True])} |",
+        f"| a round of what is cheap, p50, max | {_result_of(rounds[False])} |",
+        f"| a round with processes, temperature, links | {_result_of(rounds[True])} |",
         f"| processor time, a round a second | {cpu_pct:.2f} % of a core |",
     ]
     _write(Path(os.environ["PERFMON_GPU_PAGE"]), "\n".join(lines))
 
 
-def _told(took_ms: list[float]) -> str:
+def _result_of(took_ms: list[float]) -> str:
     return f"{statistics.median(took_ms):.1f} ms, {max(took_ms):.1f} ms"
 
 

@@ -41,7 +41,7 @@ def _lab(out: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def _told(log: Path, what: str) -> bool:
+def _result_of(log: Path, what: str) -> bool:
     return log.exists() and what in log.read_text("utf-8", "replace")
 
 
@@ -87,8 +87,8 @@ def test_a_run_is_judged_while_it_goes_on_and_ends_when_it_is_told(
     snapshot = examine(Options(specs=(str(out / "logs"),), jobs=1))[0]
     assert snapshot.verdict is not None
     assert snapshot.verdict.signature == truth["faults"][0]["signature"]
-    assert _told(out / "logs" / "trainer.log", "Trainer finished")
-    assert _told(out / "logs" / "orchestrator.log", "Orchestrator finished")
+    assert _result_of(out / "logs" / "trainer.log", "Trainer finished")
+    assert _result_of(out / "logs" / "orchestrator.log", "Orchestrator finished")
 
 
 def test_the_truth_of_a_hang_that_the_end_breaks_off_is_as_long_as_it_was(
@@ -104,7 +104,7 @@ def test_the_truth_of_a_hang_that_the_end_breaks_off_is_as_long_as_it_was(
     truth = json.loads((out / "truth.json").read_text("utf-8"))
     assert truth["lost_s"] > 1.0
     assert truth["faults"][0]["bites_s"] + truth["lost_s"] == pytest.approx(truth["observed_s"], abs=1.0)
-    assert _told(out / "logs" / "orchestrator.log", "Orchestrator finished")
+    assert _result_of(out / "logs" / "orchestrator.log", "Orchestrator finished")
 
 
 def test_no_process_outlives_a_lab_that_is_killed(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
@@ -168,9 +168,9 @@ def test_a_client_that_is_killed_leaves_its_update_open(tmp_path: Path, running:
     running.append(lab)
     _wait_for(out / "logs" / "orchestrator.log", "client.send")
     os.kill(_workers(out)["orchestrator"], signal.SIGKILL)
-    _, said = lab.communicate(timeout=PATIENCE_S)
+    _, message = lab.communicate(timeout=PATIENCE_S)
     assert lab.returncode == 1
-    assert b"the orchestrator ended too early" in said
+    assert b"the orchestrator ended too early" in message
     assert _gone(out)
     snapshot = examine(Options(specs=(str(out / "logs"),), jobs=1))[0]
     assert snapshot.traces_partial == 1

@@ -44,9 +44,9 @@ async def test_polled_figures_are_metrics_of_the_run(lab: Path) -> None:
     reading: Reading | None = None
     for second in range(120):
         await asyncio.sleep(0.5)
-        if poller is None and plan.exists() and (told := plan.read_text()):
+        if poller is None and plan.exists() and (result := plan.read_text()):
             (poller,) = make_pollers(
-                LocalMachine(), PollRequest("vllm", f"http://127.0.0.1:{json.loads(told)['port']}")
+                LocalMachine(), PollRequest("vllm", f"http://127.0.0.1:{json.loads(result)['port']}")
             )
         if poller is None:
             continue

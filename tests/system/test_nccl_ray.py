@@ -56,7 +56,7 @@ def what_cannot_work_is_one_line(head: ray_head.Head, folder: Path) -> None:
     cases = [
         (["logs", "--engine", f"ray={nobody}"], "", 3, f"{nobody}: no Ray cluster at this address: Connection refused"),
         (["logs", "--engine", f"ray={other}"], "", 3, f"{other}: no Ray cluster at this address: another service"),
-        ([unseen, "--engine", "ray"], "", 2, rf"Ray node \S+ does not see {unseen}/\S+ \(put the logs on a file sys"),
+        ([unseen, "--engine", "ray"], "", 2, rf"Ray node \S+ does not see {unseen}/\S+ \(put the files on a file sys"),
         (
             ["logs", "--engine", "ray"],
             "import perfmon._version as v; v.__version__ = '9.9'",

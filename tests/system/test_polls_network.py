@@ -104,8 +104,8 @@ async def _verdict(side: Namespace, says: str) -> Told:
     poller = SocketPoller(side, PORT)
     poller.every_s = 0.5
 
-    def settled(told: Told) -> bool:
-        last = [one.words.get("verdict") for one in told.readings(Area.SOCKET)][-4:]
+    def settled(result: Told) -> bool:
+        last = [one.words.get("verdict") for one in result.readings(Area.SOCKET)][-4:]
         return last == [says] * 4
 
     return await paced(side, [poller], settled, patience_s=60)

@@ -56,15 +56,15 @@ async def test_a_host_is_polled_over_its_connection(sshd: Sshd, tmp_path: Path) 
         pollers = pollers_for(machine, PollRequest("host"), lambda: {str(tmp_path): "logs"})
         for poller in pollers:
             poller.every_s = 0.3  # type: ignore[misc]  # of this instance
-        told = await paced(
-            machine, pollers, lambda told: len(told.readings(Area.HOST)) > 1 and bool(told.readings(Area.DISK))
+        result = await paced(
+            machine, pollers, lambda result: len(result.readings(Area.HOST)) > 1 and bool(result.readings(Area.DISK))
         )
-    values = told.readings(Area.HOST)[-1].values
+    values = result.readings(Area.HOST)[-1].values
     assert values["cores"] == os.cpu_count()
     assert "cpu_pct" in values
-    assert any("logs" in one.words.get("holds", "") for one in told.readings(Area.DISK))
-    assert {one.words["state"] for one in told.readings(Area.POLLER)} <= {"ok", "stale"}
-    assert all(f" host={machine.name} " in line for line in told.lines)
+    assert any("logs" in one.words.get("holds", "") for one in result.readings(Area.DISK))
+    assert {one.words["state"] for one in result.readings(Area.POLLER)} <= {"ok", "stale"}
+    assert all(f" host={machine.name} " in line for line in result.lines)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ class Stream:
 
     def of(self, area: Area) -> list[tuple[str, Reading]]:
         """What was told of an area, with its host."""
-        told = [parse_reading(line) for line in self.told.lines]
-        return [one for one in told if one is not None and one[1].area is area]
+        result = [parse_reading(line) for line in self.told.lines]
+        return [one for one in result if one is not None and one[1].area is area]
 
     def states(self, host: str = "box") -> list[str]:
         """What became of the poller of a host."""

@@ -85,8 +85,8 @@ def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
         "prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}",
         "--log.level=warn",
     ]  # fmt: skip
-    with (folder / "prometheus.txt").open("w") as said:
-        process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
+    with (folder / "prometheus.txt").open("w") as message:
+        process = subprocess.Popen(command, cwd=folder, stdout=message, stderr=message)
     try:
         yield Prometheus(f"http://{address}")
         assert process.poll() is None, (folder / "prometheus.txt").read_text()
@@ -112,8 +112,8 @@ def test_series_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
 
         def all_told() -> bool:
             """Of pollers, which may tell of something for the first time between the two, too."""
-            told = {tuple(sorted(labels.items())) for labels, _ in running.scrape()["perfmon_level"]}
-            return len(server.query("perfmon_level")) == len(told)
+            result = {tuple(sorted(labels.items())) for labels, _ in running.scrape()["perfmon_level"]}
+            return len(server.query("perfmon_level")) == len(result)
 
         wait(all_told, "all series are there")
         assert 5.0 < float(queue["value"][1]) < 30.0
@@ -135,8 +135,8 @@ def test_series_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
 
 
 def _alerts(server: Prometheus) -> list[Any]:
-    told = server.ask("/api/v1/alerts")["alerts"]
-    return [alert for alert in told if alert["labels"]["alertname"] == "PerfmonFrontendQueue"]
+    result = server.ask("/api/v1/alerts")["alerts"]
+    return [alert for alert in result if alert["labels"]["alertname"] == "PerfmonFrontendQueue"]
 
 
 def _answers(server: Prometheus, panel: dict[str, Any]) -> bool:
@@ -194,7 +194,7 @@ def test_an_alert_fires_with_its_finding_and_no_longer(tmp_path: Path) -> None:
     assert main(["export", "alert-rules", "-o", "rules.yml"]) == 0
     rule = (tmp_path / "rules.yml").read_text().partition("PerfmonFrontendQueue")[2].partition("- alert")[0]
     others = [
-        line.strip() for line in rule.splitlines() if line.strip().startswith(("description", "mend", "explained"))
+        line.strip() for line in rule.splitlines() if line.strip().startswith(("description", "fix", "explained"))
     ]
     (tmp_path / "test.yml").write_text(RULE_TEST.replace("OTHERS", ", ".join(others)))
     done = subprocess.run(["promtool", "test", "rules", "test.yml"], capture_output=True, text=True, check=False)

@@ -42,10 +42,10 @@ async def until(poller: Poller, wanted: Callable[[dict[str, Reading]], bool]) ->
     """Polls until what it tells is wanted: Ray's own figures come late."""
     async with asyncio.timeout(120):
         while True:
-            told: Sequence[Reading] = ()
+            result: Sequence[Reading] = ()
             with suppress(PollError):  # not yet
-                told = await poller.poll()
-            named = {reading.name: reading for reading in told}
+                result = await poller.poll()
+            named = {reading.name: reading for reading in result}
             if wanted(named):
                 return named
             await asyncio.sleep(0.5)
@@ -60,16 +60,18 @@ async def forever(poller: Poller) -> None:
 
 def waiting(side: str, count: float) -> Callable[[dict[str, Reading]], bool]:
     """Whether so many wait at a queue."""
-    return lambda told: "ray/_QueueActor" in told and told["ray/_QueueActor"].values.get(f"{side}_waiting") == count
+    return lambda result: (
+        "ray/_QueueActor" in result and result["ray/_QueueActor"].values.get(f"{side}_waiting") == count
+    )
 
 
 async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
     (poller,) = make_pollers(LocalMachine(), PollRequest("ray", str(head.folder)))
     with head.queue("starved", producers=1, pause_s=1.0, consumers=2):
-        told = await until(poller, waiting("consumers", 2.0))
-        assert told["ray/_QueueActor"].values["producers_waiting"] == 0.0
-        assert "store_fill_pct" in told["ray/object-store"].values
-        told = await until(poller, lambda told: told["ray/_QueueActor"].values.get("put_per_s", 0.0) > 0)
+        result = await until(poller, waiting("consumers", 2.0))
+        assert result["ray/_QueueActor"].values["producers_waiting"] == 0.0
+        assert "store_fill_pct" in result["ray/object-store"].values
+        result = await until(poller, lambda result: result["ray/_QueueActor"].values.get("put_per_s", 0.0) > 0)
     await poller.close()
 
 
@@ -107,9 +109,9 @@ async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> No
     (by_dashboard,) = make_pollers(LocalMachine(), PollRequest("ray", f"127.0.0.1:{head.dashboard}"))
     _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/full"))
     with head.queue("full", producers=1, pause_s=0.0, consumers=0):
-        told = await until(by_dashboard, waiting("producers", 1.0))
-        told = await until(attached, lambda told: "ray/full" in told)
-        values = told["ray/full"].values
+        result = await until(by_dashboard, waiting("producers", 1.0))
+        result = await until(attached, lambda result: "ray/full" in result)
+        values = result["ray/full"].values
         assert (values["depth"], values["empty_pct"]) == (8.0, 0.0)
         assert values["answer_ms"] > 0
         drivers = _drivers()
@@ -125,11 +127,13 @@ async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> No
 async def those_that_do_not_answer_say_why(head: ray_head.Head) -> None:
     _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/some,some-mute,some-busy"))
     with head.queue("some", producers=0, pause_s=0.0, consumers=0):
-        told = await until(attached, lambda told: len(told) == 3 and "busy" in told["ray/some-busy"].words["why"])
-        assert told["ray/some"].values["depth"] == 0.0
-        assert told["ray/some"].words["why"] == ""
-        assert told["ray/some-mute"].words["why"] == "has neither qsize nor size"
-        assert told["ray/some-mute"].values["silent_pct"] == 100.0
+        result = await until(
+            attached, lambda result: len(result) == 3 and "busy" in result["ray/some-busy"].words["why"]
+        )
+        assert result["ray/some"].values["depth"] == 0.0
+        assert result["ray/some"].words["why"] == ""
+        assert result["ray/some-mute"].words["why"] == "has neither qsize nor size"
+        assert result["ray/some-mute"].values["silent_pct"] == 100.0
         await attached.close()
 
 

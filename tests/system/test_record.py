@@ -15,7 +15,7 @@ import pytest
 from perfmon.core.model import Block
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.reports.json_report import document
 
 pytestmark = pytest.mark.slow
@@ -143,13 +143,13 @@ def test_a_pipe_that_ends_ends_it(tmp_path: Path) -> None:
     assert done.stderr.startswith(b"perfmon: recorded 2 lines")
 
 
-@pytest.mark.parametrize(("closed", "said"), [("</dev/null", ""), ("<&-", "perfmon: stdin: cannot be read")])
-def test_without_any_input_there_is_nothing_to_record(closed: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("closed", "message"), [("</dev/null", ""), ("<&-", "perfmon: stdin: cannot be read")])
+def test_without_any_input_there_is_nothing_to_record(closed: str, message: str, tmp_path: Path) -> None:
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *RECORD, "-", "-o", "run.pmrec"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     *before, last = done.stderr.splitlines()
     assert (done.returncode, last[:23]) == (0, "perfmon: recorded 0 lin")
-    assert [line[: len(said)] for line in before[:1]] == ([said] if said else [])
+    assert [line[: len(message)] for line in before[:1]] == ([message] if message else [])
 
 
 def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "result"),
     [
         (["s3://runs/a", "-o", "run.pmrec"], "no such kind of source"),
         (["a.log", "-o", "there.pmrec"], "there.pmrec: already exists"),
@@ -173,10 +173,10 @@ def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
         (["a.log", "--max-size", "big"], "expected a size such as 500M or 2G, not 'big'"),
     ],
 )
-def test_wrong_wishes_are_one_line_and_leave_no_file(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_wrong_wishes_are_one_line_and_leave_no_file(tmp_path: Path, arguments: list[str], result: str) -> None:
     (tmp_path / "there.pmrec").write_text("precious")
     done = subprocess.run([*RECORD, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=20)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
+    assert result in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["there.pmrec"]
     assert (tmp_path / "there.pmrec").read_text() == "precious"

@@ -72,6 +72,25 @@ def test_a_bundle_of_two_hosts(sshd: Sshd, tmp_path: Path) -> None:
     assert "Front-end queue" in out, err
 
 
+def test_credentials_become_stars_on_request(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    text = "step 1 loss 2.5\nlogin with --api-key abc-123-def\nstep 2 loss 2.4\n"
+    (tmp_path / "logs/train.log").write_text(text)
+    (tmp_path / "logs/old.log.gz").write_bytes(gzip.compress(text.encode()))
+    bundle = tmp_path / "bundle.tar.gz"
+    command = ("collect", "--ssh-config", sshd.config, "box", "--log", tmp_path / "logs", "--redact", "-o", bundle)
+    code, _, err = done(perfmon(*command))
+    assert code == 0, err
+    with tarfile.open(bundle) as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
+        logs = manifest["hosts"][0]["logs"]
+        assert [Path(log["file"]).name for log in logs] == ["old.log", "train.log"]
+        for log in logs:
+            data = archive.extractfile(log["file"]).read()  # type: ignore[union-attr]
+            assert data.decode() == text.replace("abc-123-def", "*" * 11)
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (log["size"], log["sha256"])
+
+
 def test_it_goes_on_where_it_was_interrupted(sshd: Sshd, tmp_path: Path) -> None:
     log, bundle = tmp_path / "big.log", tmp_path / "bundle.tar.gz"
     with log.open("wb") as file:

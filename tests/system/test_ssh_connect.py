@@ -46,20 +46,20 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 def login(sshd: Sshd, *answers: str, **options: object) -> tuple[Login, list[str]]:
     """How the tests' user logs in, and what it was asked."""
-    asked: list[str] = []
+    requests: list[str] = []
     left = list(answers)
 
     async def ask(prompt: str, _echo: bool) -> str | None:
-        asked.append(prompt)
+        requests.append(prompt)
         return left.pop(0) if left else None
 
     made = Login(ask, config=(str(sshd.config),), known_hosts=(str(sshd.known),))
     for name, value in options.items():
         setattr(made, name, value)
-    return made, asked
+    return made, requests
 
 
-async def said(address: Address, made: Login, script: str = "echo hi") -> str:
+async def message_of(address: Address, made: Login, script: str = "echo hi") -> str:
     """What a script says there."""
     connection = await dial(address, made)
     try:
@@ -73,44 +73,44 @@ async def said(address: Address, made: Login, script: str = "echo hi") -> str:
 async def refused(address: Address, made: Login) -> HostError:
     """Why it cannot be reached."""
     with pytest.raises(HostError) as caught:
-        await said(address, made)
+        await message_of(address, made)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{address.shown}: ")
     return caught.value
 
 
 async def test_a_host_is_reached_as_the_configuration_says(sshd: Sshd) -> None:
-    made, asked = login(sshd)
-    assert await said(BOX, made) == "hi\n"
-    assert asked == []
+    made, requests = login(sshd)
+    assert await message_of(BOX, made) == "hi\n"
+    assert requests == []
 
 
 async def test_an_unknown_key_is_shown_asked_about_and_learned(sshd: Sshd, tmp_path: Path) -> None:
     known = tmp_path / "ssh" / "known"
-    made, asked = login(sshd, "yes", known_hosts=(str(known),))
-    assert await said(BOX, made) == "hi\n"
-    assert fingerprint(sshd.host_key) in asked[0]
+    made, requests = login(sshd, "yes", known_hosts=(str(known),))
+    assert await message_of(BOX, made) == "hi\n"
+    assert fingerprint(sshd.host_key) in requests[0]
     assert known.read_text() == sshd.known.read_text()
     assert known.stat().st_mode & 0o777 == 0o600
-    assert await said(BOX, made) == "hi\n"
-    assert len(asked) == 1
+    assert await message_of(BOX, made) == "hi\n"
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize("answers", [("no",), ()])
 async def test_an_unknown_key_is_never_believed_silently(sshd: Sshd, tmp_path: Path, answers: tuple[str, ...]) -> None:
     known = tmp_path / "known"
-    made, asked = login(sshd, *answers, known_hosts=(str(known),))
+    made, requests = login(sshd, *answers, known_hosts=(str(known),))
     assert (await refused(BOX, made)).cause is Cause.KEY_UNKNOWN
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert not known.exists()
 
 
 async def test_accept_new_learns_without_asking(sshd: Sshd, tmp_path: Path) -> None:
     known = tmp_path / "known"
     known.write_text("other.example ssh-ed25519 broken")  # no newline at its end
-    made, asked = login(sshd, known_hosts=(str(known),), accept_new=True)
-    assert await said(BOX, made) == "hi\n"
-    assert asked == []
+    made, requests = login(sshd, known_hosts=(str(known),), accept_new=True)
+    assert await message_of(BOX, made) == "hi\n"
+    assert requests == []
     assert known.read_text() == "other.example ssh-ed25519 broken\n" + sshd.known.read_text()
 
 
@@ -121,19 +121,19 @@ async def test_a_changed_key_is_refused_even_with_accept_new(sshd: Sshd, tmp_pat
     known = tmp_path / "known"
     known.write_text(f"[127.0.0.1]:{sshd.port} {other.with_suffix('.pub').read_text()}")
     before = known.read_text()
-    made, asked = login(sshd, "yes", known_hosts=(str(known),), accept_new=True)
+    made, requests = login(sshd, "yes", known_hosts=(str(known),), accept_new=True)
     error = await refused(BOX, made)
     assert error.cause is Cause.KEY_CHANGED
     assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}'" in str(error)
-    assert (asked, known.read_text()) == ([], before)
+    assert (requests, known.read_text()) == ([], before)
 
 
 async def test_a_configuration_that_checks_no_keys_is_not_followed(sshd: Sshd, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host *\n UserKnownHostsFile none\n GlobalKnownHostsFile none\n" + sshd.config.read_text())
-    made, asked = login(sshd, config=(str(config),), known_hosts=None)
+    made, requests = login(sshd, config=(str(config),), known_hosts=None)
     assert (await refused(BOX, made)).cause is Cause.KEY_UNKNOWN
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 async def test_a_way_over_another_host(sshd: Sshd, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_proxy_command_that_talks_on_stderr(sshd: Sshd, tmp_path: Path) 
         f" ProxyCommand {sys.executable} {proxy} %h %p\n"
     )
     made, _ = login(sshd, config=(str(config),))
-    assert await said(Address("far"), made) == "hi\n"
+    assert await message_of(Address("far"), made) == "hi\n"
 
 
 @needs_ssh
@@ -171,7 +171,7 @@ async def test_a_proxy_command_that_is_ssh_itself(sshd: Sshd, tmp_path: Path) ->
     (tmp_path / "config").write_text(
         f"{sshd.config.read_text()}  ProxyCommand ssh -F {tmp_path}/inner -o BatchMode=yes -W %h:%p box\n"
     )
-    assert await said(BOX, made) == "hi\n"
+    assert await message_of(BOX, made) == "hi\n"
 
 
 async def test_a_proxy_command_that_fails_is_told(sshd: Sshd, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_proxy_command_that_fails_is_told(sshd: Sshd, tmp_path: Path) ->
 )
 async def test_what_ssh_understands_is_understood(sshd: Sshd, tmp_path: Path, more: str) -> None:
     (tmp_path / "config").write_text(sshd.config.read_text() + more)
-    assert await said(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
+    assert await message_of(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
 
 
 @needs_ssh
@@ -199,7 +199,7 @@ async def test_where_a_match_by_command_leads(sshd: Sshd, tmp_path: Path) -> Non
     text = sshd.config.read_text().replace("Host box", 'Match originalhost box exec "test %n = box"')
     (tmp_path / "included").write_text(text)
     (tmp_path / "config").write_text(f"Include {tmp_path}/inc*\n")
-    assert await said(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
+    assert await message_of(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
 
 
 async def test_a_way_that_ends_half_way_leaves_no_connection(sshd: Sshd, tmp_path: Path) -> None:
@@ -235,12 +235,12 @@ async def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path
     (tmp_path / "config").write_text(
         sshd.config.read_text().replace(str(sshd.key), str(locked)).replace("Host box", "Host box*")
     )
-    made, asked = login(sshd, "a slip of the finger", WORDS, config=(str(tmp_path / "config"),))
+    made, requests = login(sshd, "a slip of the finger", WORDS, config=(str(tmp_path / "config"),))
     try:
-        assert await asyncio.gather(*(said(Address(f"box{at}"), made) for at in range(4))) == ["hi\n"] * 4
+        assert await asyncio.gather(*(message_of(Address(f"box{at}"), made) for at in range(4))) == ["hi\n"] * 4
     finally:
         allowed.write_text(before)
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
@@ -251,13 +251,13 @@ async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
     allowed.write_text(before + locked.with_suffix(".pub").read_text())
     config = tmp_path / "config"
     config.write_text(sshd.config.read_text().replace(str(sshd.key), str(locked)))
-    made, asked = login(sshd, "open sesame", config=(str(config),))
+    made, requests = login(sshd, "open sesame", config=(str(config),))
     try:
-        assert await said(BOX, made) == "hi\n"
-        assert await said(BOX, made) == "hi\n"  # not asked again
+        assert await message_of(BOX, made) == "hi\n"
+        assert await message_of(BOX, made) == "hi\n"  # not asked again
     finally:
         allowed.write_text(before)
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert "open sesame" not in repr(made)
 
 
@@ -314,7 +314,7 @@ async def test_what_a_login_prints_is_no_output(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path / "sshd", forced=str(noise), extra=f"Banner {banner}")
     sshd.start()
     try:
-        assert await said(BOX, login(sshd)[0]) == "hi\n"
+        assert await message_of(BOX, login(sshd)[0]) == "hi\n"
     finally:
         sshd.stop()
 
@@ -367,13 +367,15 @@ async def test_passwords_and_questions_are_asked_for_once(
     server = await asyncssh.listen("127.0.0.1", 0, server_host_keys=[key], server_factory=lambda: Asking(how))
     config = tmp_path / "config"
     config.write_text(f"Host box\n HostName 127.0.0.1\n Port {server.get_port()}\n IdentityAgent none\n")
-    made, asked = login(sshd, *answers, config=(str(config),), known_hosts=(str(tmp_path / "known"),), accept_new=True)
+    made, requests = login(
+        sshd, *answers, config=(str(config),), known_hosts=(str(tmp_path / "known"),), accept_new=True
+    )
     async with server:
         for _ in range(2):  # the second time as after a lost connection
             connection = await dial(BOX, made)
             connection.close()
             await connection.wait_closed()
-        assert asked == asked_for
+        assert requests == asked_for
         assert "open sesame" not in repr(made)
         nobody, _ = login(sshd, config=(str(config),), known_hosts=(str(tmp_path / "known"),))
         with pytest.raises(HostError) as caught:
@@ -400,10 +402,10 @@ async def test_the_agent_is_asked_and_never_forwarded(sshd: Sshd, agent: Path, t
         f"Host box\n HostName 127.0.0.1\n Port {sshd.port}\n IdentityAgent {agent}\n ForwardAgent yes\n"
         " ForwardX11 yes\n RequestTTY force\n RemoteCommand false\n SetEnv PERFMON_TEST=1\n"
     )
-    made, asked = login(sshd, config=(str(config),))
+    made, requests = login(sshd, config=(str(config),))
     script = 'echo "${SSH_AUTH_SOCK:-none} ${PERFMON_TEST:-none}"; [ -t 0 ] && echo terminal'
-    assert await said(BOX, made, script) == "none none\n"
-    assert asked == []
+    assert await message_of(BOX, made, script) == "none none\n"
+    assert requests == []
 
 
 async def test_a_host_that_an_authority_vouches_for(tmp_path: Path) -> None:
@@ -415,7 +417,7 @@ async def test_a_host_that_an_authority_vouches_for(tmp_path: Path) -> None:
     sshd.start()
     try:
         sshd.known.write_text(f"@cert-authority [127.0.0.1]:{sshd.port} {authority}")
-        assert await said(BOX, login(sshd)[0]) == "hi\n"
+        assert await message_of(BOX, login(sshd)[0]) == "hi\n"
         sshd.known.write_text(f"@revoked [127.0.0.1]:{sshd.port} {sshd.host_key.with_suffix('.pub').read_text()}")
         assert "revoked" in str(await refused(BOX, login(sshd, accept_new=True)[0])).lower()
     finally:
@@ -427,6 +429,6 @@ async def test_hashed_names_of_hosts_are_known(sshd: Sshd, tmp_path: Path) -> No
     known.write_text(sshd.known.read_text())
     ran("ssh-keygen", "-q", "-H", "-f", known)
     assert "127.0.0.1" not in known.read_text()
-    made, asked = login(sshd, known_hosts=(str(known),))
-    assert await said(BOX, made) == "hi\n"
-    assert asked == []
+    made, requests = login(sshd, known_hosts=(str(known),))
+    assert await message_of(BOX, made) == "hi\n"
+    assert requests == []

@@ -202,8 +202,8 @@ async def test_a_host_that_forwards_nothing_makes_no_server_ill(tmp_path: Path) 
             for _ in range(2):
                 assert not await check.ask(opener_of(host.connection))
         assert seen.lines == []
-        (told,) = [notice.text for notice in seen.notices if "cannot be checked" in notice.text]
-        assert "AllowTcpForwarding" in told
+        (result,) = [notice.text for notice in seen.notices if "cannot be checked" in notice.text]
+        assert "AllowTcpForwarding" in result
     finally:
         sshd.stop()
 

@@ -205,10 +205,10 @@ async def test_folders_without_end_hold_nothing_up(any_sshd: Sshd, tmp_path: Pat
         host.logs.paths[:] = [str(tmp_path)]
         await until(lambda: len(seen.lines) == 5)
         assert host.state.reconnects == 0
-        told = [notice.text for notice in seen.notices if "not followed" in notice.text]
-        assert "a name with a line break" in told[0]
+        result = [notice.text for notice in seen.notices if "not followed" in notice.text]
+        assert "a name with a line break" in result[0]
         # The search of BusyBox does not know loops.
-        assert [why for why in told[1:] if "too many files to search" not in why] == []
+        assert [why for why in result[1:] if "too many files to search" not in why] == []
 
 
 async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
@@ -216,9 +216,9 @@ async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "link.log").symlink_to(tmp_path / "real.log")
     async with following(sshd, tmp_path / "link.log", "/dev/null", "/nowhere/x.log") as (seen, _):
         await until(lambda: len(seen.notices) == 3, seen.notices)
-        told = " ".join(sorted(notice.text for notice in seen.notices))
-        assert "no log" in told
-        assert "does not exist yet" in told
+        result = " ".join(sorted(notice.text for notice in seen.notices))
+        assert "no log" in result
+        assert "does not exist yet" in result
 
 
 async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:
@@ -368,8 +368,8 @@ async def test_a_part_that_this_host_cannot_unpack_is_told_with_what_is_missing(
         writer.write(50)
         await until(lambda: seen.lines[-1:] == writer.lines[-1:], seen.notices)
         assert seen.lines == writer.lines
-        (told,) = [notice.text for notice in seen.notices if notice.kind == "lost"]
-        assert told.endswith("run.log.1.zst (13 B) cannot be decompressed: no zstd there")
+        (result,) = [notice.text for notice in seen.notices if notice.kind == "lost"]
+        assert result.endswith("run.log.1.zst (13 B) cannot be decompressed: no zstd there")
 
 
 async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, tmp_path: Path) -> None:
@@ -390,8 +390,8 @@ async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, 
         assert seen.lines == writer.lines[:100] + writer.lines[-50:]
         lost = [notice.text for notice in seen.notices if "cannot be decompressed" in notice.text]
         assert len(lost) == 2
-        told = " ".join(notice.text for notice in seen.notices)
-        assert f"the old file after the first {format_bytes(size)}" in told
+        result = " ".join(notice.text for notice in seen.notices)
+        assert f"the old file after the first {format_bytes(size)}" in result
         for part, text in zip((2, 1), lost, strict=True):
             assert f"run.log.{part}.gz (100 B) cannot be decompressed" in text
 
@@ -443,6 +443,6 @@ async def test_many_logs_are_compressed_right_after_they_were_rotated(any_sshd: 
             len(seen.lines),
         )
         for at, writer in enumerate(writers):
-            said = [line for line in seen.of(f"/{writer.path.name}").decode().splitlines() if line != f"log {at}"]
-            assert said == writer.lines
+            message = [line for line in seen.of(f"/{writer.path.name}").decode().splitlines() if line != f"log {at}"]
+            assert message == writer.lines
         assert not [notice for notice in seen.notices if notice.kind == "lost"]

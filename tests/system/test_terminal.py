@@ -19,7 +19,7 @@ from perfmon.core.model import Block
 from perfmon.core.units import format_seconds
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.reports.json_report import document
 from perfmon.sources.pollers.reading import is_poll
 
@@ -94,9 +94,9 @@ def test_from_an_alert_to_its_line_and_to_the_trace(demo: Window) -> None:
     demo.hides("as of ")
     demo.shows("not following")
     demo.press("Enter")
-    demo.shows("trace ▸")
+    demo.shows("weight update ▸")
     demo.press("Escape")
-    demo.hides("trace ▸")
+    demo.hides("weight update ▸")
     demo.press("L", "Tab")
 
 
@@ -111,7 +111,7 @@ def test_what_opens_and_closes(demo: Window) -> None:
     demo.press("Escape")
     demo.shows("1 TIMELINE")
     demo.press("w")
-    demo.shows("trace ▸")
+    demo.shows("weight update ▸")
     demo.press("Escape")
     demo.shows("1 TIMELINE")
     demo.press(":")
@@ -294,8 +294,8 @@ def test_log_text_is_ascii_without_utf8_as_well(server: Server, tmp_path: Path) 
 
 def test_no_color_means_none(server: Server, tmp_path: Path) -> None:
     raw = written(server.open(tmp_path, DEMO, (80, 24), NO_COLOR="1"))
-    told = {int(code or 0) for found in re.findall(rb"\x1b\[([\d;]*)m", raw) for code in found.split(b";")}
-    assert told <= {0, 1, 2, 3, 4, 7, 22, 23, 24, 27}
+    result = {int(code or 0) for found in re.findall(rb"\x1b\[([\d;]*)m", raw) for code in found.split(b";")}
+    assert result <= {0, 1, 2, 3, 4, 7, 22, 23, 24, 27}
 
 
 @pytest.mark.parametrize("term", ["screen", "linux", "xterm-256color", "dumb"])
@@ -342,8 +342,8 @@ def test_a_theme_that_is_wrong_is_told_where_one_looks(server: Server, tmp_path:
     themes.mkdir(parents=True)
     (themes / "mine.toml").write_text('schema = 1\ntitle = "Mine"\n[styles]\ntext = "puce"\n')
     window = server.open(tmp_path, DEMO, (200, 24), XDG_CONFIG_HOME=str(tmp_path / "config"))
-    told = ("1 TIMELINE", "mine.toml: styles.text: expected a colour")
-    wait(lambda: (text := window.text) and all(words in text for words in told), window)
+    result = ("1 TIMELINE", "mine.toml: styles.text: expected a colour")
+    wait(lambda: (text := window.text) and all(words in text for words in result), window)
     window.press("q")
     window.shows("left: 0")
 

@@ -119,17 +119,17 @@ def test_beside_machines_on_80_columns_a_title_is_whole(machines: bool) -> None:
 
 
 def test_no_figure_is_cut_in_two() -> None:
-    said = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations"
+    message = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations"
     for width in range(74, 150):
-        found = alert(finding=finding(sentence=said))
+        found = alert(finding=finding(sentence=message))
         row = "".join(text for text, _ in alert_row(found, PLAIN, "background", width, picture()))
         assert not re.search(r"\b(1|12\.|12)…", row), row
         assert len(row) == width
 
 
 async def test_below_few_alerts_stands_what_the_chosen_one_says_and_what_to_do() -> None:
-    said = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations, the RPC took 1.2 s"
-    first = alert(1, finding=finding(sentence=said, advice=("Use a dedicated admin client.",)))
+    message = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations, the RPC took 1.2 s"
+    first = alert(1, finding=finding(sentence=message, advice=("Use a dedicated admin client.",)))
     second = alert(2, finding=finding(sentence="Another sentence.", advice=()))
     app = Host(lambda: Shown(picture(first, second)))
     async with app.run_test(size=(60, 10)) as pilot:

@@ -25,7 +25,7 @@ from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, 
 
 def text(row: Row) -> str:
     """What stands in a row."""
-    return "".join(said for said, _ in row)
+    return "".join(message for message, _ in row)
 
 
 def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] = ()) -> str:
@@ -38,24 +38,24 @@ def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed
     queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
     more = ConditionState("max of inflight over 600 s > 32 or queue_ms > 10000: queue_ms 4.2 s", False)
     for conditions in ((queue, more), (more, queue)):
-        said = why(*conditions)
-        assert said.count("queue_ms 4.2 s") == 1
-        assert "✗ queue_ms 4.2 s" in said
-        assert "not queue_ms > 10000" in said
+        message = why(*conditions)
+        assert message.count("queue_ms 4.2 s") == 1
+        assert "✗ queue_ms 4.2 s" in message
+        assert "not queue_ms > 10000" in message
 
 
 def test_conditions_of_different_values_are_all_told() -> None:
-    said = why(
+    message = why(
         ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True),
         ConditionState("other_ms not critical: other_ms 6.1 s", False),
         ConditionState("other_ms < 9000: other_ms 6.1 s", False),
     )
-    assert "✗ queue_ms 4.2 s" in said
-    assert said.count("not other_ms 6.1 s") == 1
+    assert "✗ queue_ms 4.2 s" in message
+    assert message.count("not other_ms 6.1 s") == 1
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "result"),
     [
         ("queue_ms 4.2 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
         ("queue_ms 500 ms", "! queue_ms 500 ms (warning > 100 ms)"),
@@ -63,8 +63,8 @@ def test_conditions_of_different_values_are_all_told() -> None:
         ("queue_ms soon", "• queue_ms soon  "),
     ],
 )
-def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, told: str) -> None:
-    assert told in why(ConditionState(f"queue_ms good: {value}", True))
+def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, result: str) -> None:
+    assert result in why(ConditionState(f"queue_ms good: {value}", True))
 
 
 def test_a_value_without_a_band_is_told_with_what_is_asked_of_it() -> None:
@@ -98,16 +98,26 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
     unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
     for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
         stale_s = 60.0 * int(age[:-1])
-        said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " ongoing 10m" in said
-        assert f"STALE {age}: no log output" in said
+        message = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
+        assert " for 10m" in message
+        assert f"STALE {age}: no log output" in message
+
+
+def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
+    sentence = (
+        "no progress for 2m; behind: rank 9, 14 (all_to_all 5 in EXPERT (72); 14 of 14 waiting ranks wait for it)"
+    )
+    whole = snapshot()
+    assert whole.verdict is not None
+    shown = picture(alert(), snapshot=replace(whole, verdict=replace(whole.verdict, sentence=sentence)))
+    assert text(verdict_row(shown, 120, PLAIN)).rstrip().endswith("  behind: rank 9, 14")
 
 
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
     again = alert(began=START, since=START + 400.0, last=START + 590.0)
-    said = text(verdict_row(picture(again), 200, PLAIN))
-    assert f"14x, since {moment_text(START, TimeBase.WALL)}" in said
-    assert " ongoing " not in said
+    message = text(verdict_row(picture(again), 200, PLAIN))
+    assert f"14x, since {moment_text(START, TimeBase.WALL)}" in message
+    assert " ongoing " not in message
 
 
 @pytest.mark.parametrize(
@@ -131,47 +141,47 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
     assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=125.0), 120, PLAIN))
     evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
     unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
-    said = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
-    assert "STALE 2m 05s: no output from orchestrator.log" in said
+    message = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
+    assert "STALE 2m 05s: no output from orchestrator.log" in message
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
     silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
-    said = text(verdict_row(silent, 80, PLAIN))
-    assert "STALE 1h 02m  lost " in said
-    assert len(said) <= 80
+    message = text(verdict_row(silent, 80, PLAIN))
+    assert "STALE 1h 02m  lost " in message
+    assert len(message) <= 80
 
 
 @pytest.mark.parametrize("until", [None, START + 4000.0])
 def test_a_verdict_that_speaks_of_the_silence_is_not_stale_by_it(until: float | None) -> None:
-    said = text(verdict_row(replace(picture(alert(until=until)), stale_s=3725.0), 200, PLAIN))
-    assert "STALE" not in said
-    assert "lost 31 %" in said
+    message = text(verdict_row(replace(picture(alert(until=until)), stale_s=3725.0), 200, PLAIN))
+    assert "STALE" not in message
+    assert "lost 31 %" in message
 
 
 @pytest.mark.parametrize(
-    ("width", "told"),
+    ("width", "result"),
     [
         (60, ["frontend-queue 31 %"]),
         (80, ["frontend-queue 31 %", "generation-contention 53 %"]),
         (120, ["frontend-queue 31 %", "generation-contention 53 %", "productive 16 %"]),
     ],
 )
-def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(width: int, told: list[str]) -> None:
+def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(width: int, result: list[str]) -> None:
     ledger = (
         LedgerEntry("generation-contention", 318.0, 0.53),
         LedgerEntry("frontend-queue", 186.0, 0.31),
         LedgerEntry("productive", 96.0, 0.16),
     )
     seen = snapshot()
-    said = text(
+    message = text(
         ledger_row(picture(snapshot=replace(seen, run=replace(seen.run, wall_s=600.0), ledger=ledger)), width, PLAIN)
     )
-    assert len(said) <= width
-    places = [said.find(words) for words in told]
+    assert len(message) <= width
+    places = [message.find(words) for words in result]
     assert -1 not in places
     assert places == sorted(places)
-    assert said.count("%") == len(told)
+    assert message.count("%") == len(result)
 
 
 @pytest.mark.parametrize(
@@ -180,14 +190,14 @@ def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(widt
 def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(width: int, title: str) -> None:
     played = picture(position_s=796.0, duration_s=3600.0, speed=20.0, state=RunState.REPLAY)
     place = HeaderInfo(title, 600.0, cpu_percent=1.6, rss_bytes=61 << 20)
-    said = text(header_row(played, place, width, PLAIN))
-    assert len(said) == width
-    assert re.search(r" \d\d:\d\d:\d\d $", said)
+    message = text(header_row(played, place, width, PLAIN))
+    assert len(message) == width
+    assert re.search(r" \d\d:\d\d:\d\d $", message)
     assert "cpu 1.6%" in text(header_row(played, place, 160, PLAIN))
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "result"),
     [
         (RunState.LOADING, "searching for logs"),
         (RunState.LIVE, "waiting for the first log line"),
@@ -195,9 +205,9 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
         (RunState.PAUSED, "space plays"),
     ],
 )
-def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
+def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, result: str) -> None:
     none = picture(sources=(), snapshot=None, state=state)
-    assert told in text(verdict_row(none, 80, PLAIN))
+    assert result in text(verdict_row(none, 80, PLAIN))
     assert "✓" not in text(header_row(none, HeaderInfo("run", 600.0), 80, PLAIN))
 
 
@@ -206,24 +216,24 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     slow = lane("dur_ms", (54_000.0,), now=54_000.0, now_level=Level.CRITICAL)
     base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
     assert "not observed: no staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
-    said = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
-    assert said.index("✗ dur_ms 54.0 s") < said.index("✓ rpc_ms")
+    message = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
+    assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
 
 
 @pytest.mark.parametrize(
-    ("width", "told"), [(160, "  judged 10 s ago  lost "), (120, "  judged 10 s ago  lost "), (60, "  10 s old")]
+    ("width", "result"), [(160, "  judged 10 s ago  lost "), (120, "  judged 10 s ago  lost "), (60, "  10 s old")]
 )
-def test_a_verdict_that_lags_behind_says_so(width: int, told: str) -> None:
+def test_a_verdict_that_lags_behind_says_so(width: int, result: str) -> None:
     shown = replace(picture(snapshot=snapshot(findings=(finding(),))), unjudged_s=14.2)
-    assert told in text(verdict_row(shown, width, PLAIN))
-    assert told.strip() not in text(verdict_row(replace(shown, unjudged_s=None), width, PLAIN))
+    assert result in text(verdict_row(shown, width, PLAIN))
+    assert result.strip() not in text(verdict_row(replace(shown, unjudged_s=None), width, PLAIN))
 
 
 def test_no_verdict_that_lags_behind_says_so_too() -> None:
-    said = text(verdict_row(replace(picture(snapshot=healthy()), unjudged_s=5.0), 120, PLAIN))
-    assert "HEALTHY" in said
-    assert said.endswith("  judged 5 s ago")
-    assert len(said) <= 120
+    message = text(verdict_row(replace(picture(snapshot=healthy()), unjudged_s=5.0), 120, PLAIN))
+    assert "HEALTHY" in message
+    assert message.endswith("  judged 5 s ago")
+    assert len(message) <= 120
 
 
 def test_the_screen_goes_on_saying_that_it_failed() -> None:
@@ -235,9 +245,9 @@ def test_the_screen_goes_on_saying_that_it_failed() -> None:
 
 def test_what_machines_tell_before_the_first_log_is_nothing_about_the_run() -> None:
     shown = picture(snapshot=healthy(), sources=(), seen=seen(START + 600.0, 1, [gpu(0, 0, 90.0)]))
-    said = text(verdict_row(shown, 120, PLAIN))
-    assert "LEARNING" in said
-    assert "no log lines yet" in said
+    message = text(verdict_row(shown, 120, PLAIN))
+    assert "LEARNING" in message
+    assert "no log lines yet" in message
     assert "productive" not in text(ledger_row(shown, 120, PLAIN))
     assert "not observed" not in text(why_row(shown, 120, PLAIN))
     begun = replace(shown, sources=(source(),))
@@ -254,11 +264,11 @@ def test_an_engine_that_is_polled_without_any_log_is_learnt_of_and_then_healthy(
 
 
 @pytest.mark.parametrize(
-    ("lines_per_s", "told"), [(0.0, " 0 l/s"), (0.03, " 0 l/s"), (0.4, " 0.4 l/s"), (0.96, " 1 l/s"), (2.2, " 2 l/s")]
+    ("lines_per_s", "result"), [(0.0, " 0 l/s"), (0.03, " 0 l/s"), (0.4, " 0.4 l/s"), (0.96, " 1 l/s"), (2.2, " 2 l/s")]
 )
-def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
+def test_few_lines_are_not_told_as_none(lines_per_s: float, result: str) -> None:
     row = header_row(replace(picture(), lines_per_s=lines_per_s), HeaderInfo("run", 600.0), 120, PLAIN)
-    assert told in text(row)
+    assert result in text(row)
 
 
 def test_a_round_length_has_no_zeros() -> None:

@@ -138,7 +138,7 @@ async def test_a_replay_is_steered() -> None:
 
 async def test_what_is_wrong_is_told_in_one_line() -> None:
     async with running(played) as (app, _pilot):
-        for text, told in {
+        for text, result in {
             "at": "at: expected at TIME",
             "at 25:99": "'25:99' is not a valid time",
             "at tomorrow": "'tomorrow' is not a valid time",
@@ -151,7 +151,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "chart": "chart: expected chart METRIC",
             "chart nonsense": "no such metric: 'nonsense', expected one of queue_ms",
             "chart _ms": "is ambiguous: expected one of",
-            "trace zzz": "no such weight update in view with the id: 'zzz'",
+            "update zzz": "no such weight update in view with the id: 'zzz'",
             "ack nobody": "no such alert: 'nobody', expected one of frontend-queue",
             "ack #99": "no such alert: #99",
             "open ²": "no such alert: '²'",
@@ -170,10 +170,10 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "quit now": "quit takes no more arguments, got 'now'",
             'theme "\x1b[2J': "no such theme: '', expected",
         }.items():
-            said = run_command(app, text)
-            assert said is not None, text
-            assert told in said, (text, said)
-            assert said.isprintable()
+            message = run_command(app, text)
+            assert message is not None, text
+            assert result in message, (text, message)
+            assert message.isprintable()
         for text in ("", "  ", ":", " : "):
             assert run_command(app, text) is None
 
@@ -212,11 +212,11 @@ async def test_every_word_of_the_tables_is_a_command() -> None:
         for name in [action.word for action in ACTIONS] + [command.name for command in COMMANDS]:
             if name in ("quit", "pager"):
                 continue
-            said = run_command(app, name)
+            message = run_command(app, name)
             await pilot.pause()
             while len(app.screen_stack) > 1:
                 app.pop_screen()
-            assert said is None or WORDS in said, (name, said)
+            assert message is None or WORDS in message, (name, message)
         await done(app, pilot, "quit")
         assert app.return_value == 0
 

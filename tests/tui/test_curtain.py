@@ -23,9 +23,9 @@ _PLACED = re.compile(r"\x1b\[(\d+);(\d+)H([^\x1b]*)")
 def painted(size: tuple[int, int], preset: str = "auto") -> list[str]:
     """The rows that the curtain paints, without colours."""
     layout = layout_for(*size, preset, listed=USUALLY_LISTED)
-    told = "".join(frame("run", load_themes()["midnight"], UNICODE, {}, layout, size[0]))
+    result = "".join(frame("run", load_themes()["midnight"], UNICODE, {}, layout, size[0]))
     rows = [" " * size[0]] * size[1]
-    for row, column, text in _PLACED.findall(re.sub(r"\x1b\[[\d;]*m|\x1b\[2J", "", told)):
+    for row, column, text in _PLACED.findall(re.sub(r"\x1b\[[\d;]*m|\x1b\[2J", "", result)):
         at, begin = int(row) - 1, int(column) - 1
         rows[at] = rows[at][:begin] + text + rows[at][begin + len(text) :]
     return rows

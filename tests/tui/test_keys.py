@@ -19,7 +19,7 @@ from whole import BEGIN, played, running, until
 from perfmon.core.user_state import load_state
 from perfmon.demo.output import demo_timeline
 from perfmon.monitor.feeds import Feed, FollowFeed, PlayerFeed
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
@@ -693,10 +693,10 @@ async def filter_trace(hands: Hands, key: str) -> None:
     line = hands.app.log_pane.view.current
     assert line is not None
     await hands.press(key)
-    assert f"trace {line.trace}" in hands.text
+    assert f"update {line.trace}" in hands.text
     assert {shown.trace for shown in hands.app.log_pane.view.lines} == {line.trace}
     await hands.press(key)
-    assert f"trace {line.trace}" not in hands.text
+    assert f"update {line.trace}" not in hands.text
 
 
 @check

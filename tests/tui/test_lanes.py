@@ -74,6 +74,6 @@ def test_a_strip_that_has_room_tells_names_apart() -> None:
 def test_a_filter_that_no_lane_passes_says_so() -> None:
     drawn = draw_board(shown(), 80, 9, TimelineView(wanted="/x[y]/"), PLAIN)
     assert drawn.count == 0
-    said = "".join(text for text, _ in drawn.rows[1])
-    assert "no lane matches '/x[y]/'" in said
+    message = "".join(text for text, _ in drawn.rows[1])
+    assert "no lane matches '/x[y]/'" in message
     assert len(drawn.rows) == len(drawn.lanes) == 2

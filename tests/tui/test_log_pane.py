@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import EvidenceLine
-from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.lines import Filter
 from perfmon.logbuffer.reader import View
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.cells import ASCII
@@ -355,7 +355,7 @@ async def test_a_trace_shows_its_gaps() -> None:
         await pilot.press("home", "r")
         await pilot.pause()
         lines = screen_text(app)
-        assert "trace ab" in lines[0]
+        assert "update ab" in lines[0]
         assert [re.findall(r"[+-][\d.]+ ms", line) for line in lines[1:4]] == [[], ["+30333.4 ms"], ["+1222.0 ms"]]
         assert not lines[4].strip()
         await pilot.press("r")
@@ -364,10 +364,10 @@ async def test_a_trace_shows_its_gaps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [("/(/", "is not a valid regular expression"), ("/(a|a)+$/", "takes too long"), ("/(a+)+$/", "takes too")],
 )
-async def test_an_expression_that_is_wrong_or_endless_is_told_and_the_lines_stay(text: str, told: str) -> None:
+async def test_an_expression_that_is_wrong_or_endless_is_told_and_the_lines_stay(text: str, result: str) -> None:
     filler = filled(50)
     filler.add(0, [stamped(900_000, "a" * 60 + "! number 7.")])
     app = Host(filler)
@@ -375,7 +375,7 @@ async def test_an_expression_that_is_wrong_or_endless_is_told_and_the_lines_stay
         await shown(pilot)
         app.pane.filter(Filter(texts=(text,)))
         assert 49 in await shown(pilot)
-        assert told in screen_text(app)[0]
+        assert result in screen_text(app)[0]
         app.pane.search(text)
         assert 49 in await shown(pilot)
 
@@ -541,6 +541,6 @@ async def test_no_key_fails_while_an_endless_expression_is_wanted(key: str) -> N
 def test_a_time_is_told_once_and_as_exactly_as_the_line_does(line: str, wanted: str) -> None:
     filler = Filler()
     filler.add(0, [line.encode()], name="a")
-    told = View(filler.book, Filter()).tail(1).lines[-1]
-    row = log_row(told, Columns.of(120, {0: "a"}), SKIN)
+    result = View(filler.book, Filter()).tail(1).lines[-1]
+    row = log_row(result, Columns.of(120, {0: "a"}), SKIN)
     assert "".join(text for text, _ in row).rstrip() == wanted

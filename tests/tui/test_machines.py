@@ -34,10 +34,12 @@ def observed(**changes: object) -> MonitorState:
     return replace(picture(now=NOW, sources=LOGS, seen=seen(NOW)), **changes)  # type: ignore[arg-type]
 
 
-def told(shown: MonitorState, view: str = "auto", width: int = 100, room: int = 40, **changes: object) -> list[str]:
+def result_of(
+    shown: MonitorState, view: str = "auto", width: int = 100, room: int = 40, **changes: object
+) -> list[str]:
     """The lines of the pane."""
-    asked = replace(View(view, width, room), **changes)  # type: ignore[arg-type]
-    lines = lines_of(RenderContext.at(shown, SKIN), asked, shown.sources, lambda log: ((log.name, "text"),))
+    requests = replace(View(view, width, room), **changes)  # type: ignore[arg-type]
+    lines = lines_of(RenderContext.at(shown, SKIN), requests, shown.sources, lambda log: ((log.name, "text"),))
     return ["".join(text for text, _ in line.draw()) for line in lines]
 
 
@@ -53,7 +55,7 @@ def pane(shown: MonitorState, view: str = "auto", skin: ThemeStyles = SKIN) -> H
 
 # --- what is told -----------------------------------------------------------------------------------------------------
 def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
-    lines = told(observed(), "gpus", 110)
+    lines = result_of(observed(), "gpus", 110)
     assert lines[0].split() == ["GPUS", "util", "lately", "memory", "power", "temp", "slowed", "by", "processes"]
     assert lines[1].split()[:2] == ["✓", "a100-0:0•"]
     for words in ("31%", "70/80G", "183/400W", "61C", "inference 48123", "▇▃"):
@@ -64,21 +66,21 @@ def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
 
 
 def test_what_is_critical_is_told_in_a_narrow_pane_sooner_than_what_is_well() -> None:
-    lines = told(observed(), room=3, width=32)
+    lines = result_of(observed(), room=3, width=32)
     assert any(line.startswith(" ✗ a100-1") and line.rstrip().endswith("91C") for line in lines), lines
     assert any(line.startswith(" ✗ vllm") and "kv 91%" in line for line in lines), lines
 
 
 def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
     lost = seen(NOW, 1, [gpu(0, 0, 0.0, state="lost"), reading("a100-0", Area.GPU, "1", state="unsupported")])
-    lines = told(observed(seen=lost), "gpus", 80)
+    lines = result_of(observed(seen=lost), "gpus", 80)
     assert lines[1].startswith(" ✗ gpu 0")
     assert " lost " in lines[1]
     assert lines[2].split() == ["✓", "gpu", "1", "-"]
 
 
 def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
-    lines = told(observed(links=LINKS), "hosts", 160)
+    lines = result_of(observed(links=LINKS), "hosts", 160)
     assert lines[1].split()[:5] == ["!", "a100-0", "live", "cpu", "31%"]
     for words in ("mem 22% 109/500G", "/scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
         assert words in lines[1], words
@@ -94,7 +96,7 @@ def test_a_host_tells_each_of_its_cores() -> None:
     polled = [
         reading("a100-0", Area.HOST, "all", cpu_pct=1.0, cores=96.0, iowait_pct=1.0, iowait_max_pct=99.0, **cores)
     ]
-    lines = told(observed(seen=seen(NOW, 1, polled)), "hosts", 160, opened={("a100-0", "host", "all")})
+    lines = result_of(observed(seen=seen(NOW, 1, polled)), "hosts", 160, opened={("a100-0", "host", "all")})
     text = "\n".join(lines)
     assert "io 1% max 99%" in lines[1]  # one core that waits all the time is one of 96
     assert " cores ▇▁▁" in lines[1]  # three neighbours a sign, the busiest of them
@@ -108,7 +110,7 @@ def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
     ray = reading(
         "a100-0", Area.QUEUE, "Q1", kind="ray", depth=11, capacity=50, put_per_s=41, get_per_s=63, empty_pct=31
     )
-    lines = told(observed(seen=seen(NOW, 12, [*readings(2), ray])), "queues", 120)
+    lines = result_of(observed(seen=seen(NOW, 12, [*readings(2), ray])), "queues", 120)
     text = "\n".join(lines)
     for words in ("vllm 8000", "run 236", "wait 71", "kv 91%", "5200 tok/s", "ttft 0.31 s", "ray Q1", "11/50", "22%",
                   "put 41/s", "get 63/s", "empty 31%", "port 12321", "consumer too slow",
@@ -118,14 +120,14 @@ def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
 
 def test_what_has_no_column_is_told_by_its_name() -> None:
     trainer = reading("a100-0", Area.QUEUE, "head:8009", kind="prime-rl", step=42, loss=0.31, mfu_pct=25)
-    text = "\n".join(told(observed(seen=seen(NOW, 1, [trainer])), "queues", 80))
+    text = "\n".join(result_of(observed(seen=seen(NOW, 1, [trainer])), "queues", 80))
     assert "prime-rl head:8009" in text
     assert "step 42  loss 0.31  mfu_pct 25" in text
 
 
 def test_engines_of_one_name_say_whose_they_are() -> None:
     twins = [reading(host, Area.QUEUE, "8000", kind="vllm", running=3, waiting=0) for host in ("a100-0", "a100-1")]
-    lines = told(observed(seen=seen(NOW, 1, twins)), "queues", 80)
+    lines = result_of(observed(seen=seen(NOW, 1, twins)), "queues", 80)
     assert [line.split()[1] for line in lines[1:]] == ["a100-0:vllm", "a100-1:vllm"]
 
 
@@ -137,22 +139,22 @@ def test_what_polls_is_listed_with_its_troubles() -> None:
         reading("a100-0", Area.POLLER, "vllm", state="stale", age_s=12.6),
     ]
     shown = observed(seen=seen(NOW, 3, failed))
-    alone = "\n".join(told(shown, "auto"))
+    alone = "\n".join(result_of(shown, "auto"))
     assert "nvidia-smi: no answer" in alone
     assert "stale 12 s" in alone
     assert "slurm" not in alone  # what is not there is nobody's trouble
-    assert "no squeue" in "\n".join(told(shown, "sources"))
-    later = "\n".join(told(replace(shown, now=NOW + 600.0), "auto"))
+    assert "no squeue" in "\n".join(result_of(shown, "sources"))
+    later = "\n".join(result_of(replace(shown, now=NOW + 600.0), "auto"))
     assert "slurm" not in later  # however long ago that was told
     assert "nvidia-smi: no answer" in later
 
 
 def test_old_answers_say_how_old_they_are() -> None:
-    lines = told(observed(now=NOW + 12.4), "gpus", 60)
+    lines = result_of(observed(now=NOW + 12.4), "gpus", 60)
     assert all(line.startswith(" ? ") for line in lines[1:])
     assert all("? 12 s" in line for line in lines[1:])
     assert not any("31%" in line for line in lines)
-    assert "? 12 s" not in "".join(told(observed(now=NOW + 2.0), "gpus", 60))
+    assert "? 12 s" not in "".join(result_of(observed(now=NOW + 2.0), "gpus", 60))
 
 
 def test_one_reading_a_minute_is_not_late_after_half_of_one() -> None:
@@ -162,7 +164,7 @@ def test_one_reading_a_minute_is_not_late_after_half_of_one() -> None:
 
 
 def test_every_value_of_what_was_opened() -> None:
-    lines = told(observed(), "gpus", 90, opened={("a100-0", "gpu", "0")})
+    lines = result_of(observed(), "gpus", 90, opened={("a100-0", "gpu", "0")})
     at = next(at for at, line in enumerate(lines) if "model NVIDIA_A100" in line or "model NVIDIA A100" in line)
     text = "\n".join(lines[at:])
     for words in ("every 1 s", "util_pct", "31 .. 96", "sm_max_mhz", "1410"):
@@ -183,7 +185,7 @@ def test_every_value_of_what_was_opened() -> None:
     ],
 )
 def test_the_less_room_the_fewer_words(room: int, has: tuple[str, ...], has_not: tuple[str, ...]) -> None:
-    lines = told(observed(), "auto", 100, room)
+    lines = result_of(observed(), "auto", 100, room)
     text = "\n".join(lines)
     assert len(lines) <= max(room, 4)
     assert [words for words in has if words not in text] == []
@@ -191,21 +193,21 @@ def test_the_less_room_the_fewer_words(room: int, has: tuple[str, ...], has_not:
 
 
 def test_what_is_opened_changes_nothing_around_it() -> None:
-    closed, opened = (told(observed(), "auto", 100, 10, opened=keys) for keys in ((), {("a100-0", "gpu", "0")}))
+    closed, opened = (result_of(observed(), "auto", 100, 10, opened=keys) for keys in ((), {("a100-0", "gpu", "0")}))
     assert [line for line in opened if line in closed] == closed
     assert "util_pct" in "\n".join(opened)
 
 
 def test_logs_in_trouble_are_always_told() -> None:
     sick = observed(sources=(*LOGS, source(index=3, name="silent.log", freshness=Freshness.STALE)))
-    lines = told(sick, "auto", 60, 4)
+    lines = result_of(sick, "auto", 60, 4)
     assert lines[-1] == "silent.log"
     assert "trainer.log" not in lines
 
 
 def test_maximised_it_shows_everything() -> None:
-    text = "\n".join(told(observed(links=LINKS), "auto", 200, 10, everything=True))
-    for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLS", "LOGS"):
+    text = "\n".join(result_of(observed(links=LINKS), "auto", 200, 10, everything=True))
+    for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLERS", "LOGS"):
         assert words in text, words
 
 
@@ -214,7 +216,7 @@ def test_maximised_it_shows_everything() -> None:
 )
 def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, mend: str) -> None:
     why = reading("a100-0", Area.POLLER, "gpu nvml", state="absent", why="no_driver")
-    text = " ".join(told(observed(seen=seen(NOW, 1, [why])), view, 60))
+    text = " ".join(result_of(observed(seen=seen(NOW, 1, [why])), view, 60))
     assert "is monitored" in text
     assert mend in text
     assert ("no driver" in text) == (view == "gpus")
@@ -234,7 +236,7 @@ def test_the_header_tells_how_hosts_are_reached() -> None:
     assert text(60) == "a100-0 ✓  a100-1 ✓"  # of a recording nobody knows how it was reached
     assert text(60, now=NOW + 30) == "a100-0 ? 30 s  a100-1 ? 30 s"
     assert text(60, seen=seen(NOW, 1, [gpu(0, 0, 9.0)])) == ""
-    assert polls_text(observed()) == "4 polls"
+    assert polls_text(observed()) == "4 pollers"
     assert polls_text(picture()) == ""
 
 

@@ -61,7 +61,7 @@ async def test_what_there_is_now_goes_first(size: tuple[int, int]) -> None:
         lines = screen_text(app)
     assert [cell_len(line) for line in lines] == [size[0]] * size[1]
     kinds = [line.split("▸")[-1].split()[0] for line in lines[1:6]]
-    assert kinds == ["alert", "metric", "metric", "trace", "trace"]
+    assert kinds == ["alert", "metric", "metric", "update", "update"]
     assert "kv-cache" in lines[1]
     assert "CRIT firing" in lines[1]
 
@@ -72,7 +72,7 @@ def test_the_best_fit_is_on_top() -> None:
         "": "open #2",
         "frontq": "open #1",
         "queue_ms": "chart queue_ms",
-        "ab14": "trace ab14",
+        "ab14": "update ab14",
         "inference": 'source "inference server.log"',
         "theme day": "theme daylight",
         "day": "theme daylight",
@@ -102,7 +102,7 @@ async def test_the_arrows_choose_another_one() -> None:
 async def test_a_command_that_wants_more_is_begun() -> None:
     assert await chosen("last") == "nothing yet"
     assert await chosen("last", "enter", "5", "m") == "last 5m"
-    assert await chosen("ab14", "tab") == "trace ab14"
+    assert await chosen("ab14", "tab") == "update ab14"
 
 
 async def test_what_is_wrong_is_told_while_it_is_typed() -> None:

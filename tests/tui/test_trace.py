@@ -73,7 +73,7 @@ async def test_legs_are_to_scale_with_their_shares() -> None:
     app = Shown(book())
     async with app.run_test(size=(120, 30)):
         lines = screen_text(app)
-    assert "trace ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
+    assert "weight update ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
     assert "2 of 2 in view" in lines[0]
     queue, rpc = lines[3], lines[4]
     assert queue.split()[0] == "queue"
@@ -196,9 +196,9 @@ async def test_what_ran_beside_it() -> None:
     )
     app = Shown(book(), made=picture(board=replace(board(), spans=lanes)))
     async with app.run_test(size=(120, 30)):
-        beside = [line for line in screen_text(app) if "generation-batch 7" in line]
-    assert len(beside) == 1
-    assert "9.6 s !   50 % of it  from 09:49:10" in beside[0]
+        companion = [line for line in screen_text(app) if "generation-batch 7" in line]
+    assert len(companion) == 1
+    assert "9.6 s !   50 % of it  from 09:49:10" in companion[0]
 
 
 @pytest.mark.parametrize("size", [*SIZES, (20, 4), (8, 3), (1, 1)])
@@ -209,8 +209,8 @@ async def test_hostile_text_stays_text(size: tuple[int, int], skin: ThemeStyles)
     filler = Filler()
     filler.add(0, [dated(WAITED.start, f"[weights][{HOSTILE}] {HOSTILE}"), HOSTILE.encode()], name=HOSTILE)
     bad = replace(WAITED, key=HOSTILE, missing=(HOSTILE,), legs=(replace(WAITED.legs[0], kind=HOSTILE),))
-    beside = replace(bad, kind=HOSTILE, seq=99)
-    spans = (SpanLane("weight-update", "wall_ms", (bad,)), SpanLane(HOSTILE, "x", (beside,)))
+    companion = replace(bad, kind=HOSTILE, seq=99)
+    spans = (SpanLane("weight-update", "wall_ms", (bad,)), SpanLane(HOSTILE, "x", (companion,)))
     app = Shown(filler.book, bad, picture(snapshot=hostile(), board=replace(board(), spans=spans)), skin)
     async with app.run_test(size=size) as pilot:
         lines = await paged(app, pilot)

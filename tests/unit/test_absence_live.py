@@ -18,13 +18,13 @@ def _clock(second: int) -> str:
 
 
 def _lines(update: str) -> list[str]:
-    told = []
+    result = []
     for second in range(0, 3000, 20):
         step = second // 20
-        told.append(f"{_clock(second)} INFO [ckpt] write.done step={step} write_ms=80.0")
+        result.append(f"{_clock(second)} INFO [ckpt] write.done step={step} write_ms=80.0")
         if second < _STOPPED_S and second % 60 == 0:
-            told.append(f"{_clock(second + 5)} {update.format(step)}")
-    return told
+            result.append(f"{_clock(second + 5)} {update.format(step)}")
+    return result
 
 
 _TRACED = "INFO [weights][u{0}] client.done wall_ms=1020 rpc_ms=1000 queue_ms=20"
@@ -42,8 +42,8 @@ def _missing(now_s: int) -> list[Finding]:
 
 @pytest.mark.parametrize("since_s", range(220, 1300, 60))
 def test_it_is_told_as_long_as_none_comes(since_s: int) -> None:
-    (told,) = _missing(_STOPPED_S + since_s)
-    assert "no weight update for" in told.sentence
+    (result,) = _missing(_STOPPED_S + since_s)
+    assert "no weight update for" in result.sentence
 
 
 def test_it_is_not_told_while_they_come() -> None:

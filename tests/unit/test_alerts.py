@@ -117,8 +117,8 @@ def test_whatever_follows_what_counts_only_grow(states: list[tuple[str, bool, bo
         end = BEGIN + 40.0 * at
         if more or not events:
             events[at] = (end - 1, 5.0)
-        said = found(events, end - WINDOW_S, end, state) if state else None
-        for alert in book.update(window(end, said), end, 20.0 if stale else None):
+        message = found(events, end - WINDOW_S, end, state) if state else None
+        for alert in book.update(window(end, message), end, 20.0 if stale else None):
             assert alert.count >= highest.get(alert.number, 0)
             highest[alert.number] = alert.count
     assert len(highest) <= 1

@@ -45,10 +45,10 @@ def offset_of(snapshot: Diagnosis) -> ClockOffset:
 
 
 def test_an_update_bounds_the_offset_from_both_sides() -> None:
-    told = Update("weight-update", "a", 0, 0, send_t=10.0, recv_t=15.2, rpc_done_t=16.2, wall_ms=1300.0)
-    assert bounds(told) == pytest.approx((4.9, 5.2))
-    told.recv_t = None
-    assert bounds(told) is None
+    result = Update("weight-update", "a", 0, 0, send_t=10.0, recv_t=15.2, rpc_done_t=16.2, wall_ms=1300.0)
+    assert bounds(result) == pytest.approx((4.9, 5.2))
+    result.recv_t = None
+    assert bounds(result) is None
 
 
 @pytest.mark.parametrize("offset", [-5000.0, -3.0, 0.0, 7.25, 86400.0])
@@ -98,10 +98,10 @@ def test_a_missing_server_log_gives_no_offset() -> None:
 def test_a_server_log_with_only_monotonic_times_is_laid_on_the_clients_axis() -> None:
     lines = [update(at, 100.0 + 60 * at, 4000.0, queue=0.01) for at in range(4)]
     client = ""
-    for at, (told, _) in enumerate(lines):
-        send, done = told.splitlines()
+    for at, (result, _) in enumerate(lines):
+        send, done = result.splitlines()
         client += f"2026-03-02 10:{at:02d}:00.000 INFO {send}\n2026-03-02 10:{at:02d}:01.011 INFO {done}\n"
-    server = "".join(told for _, told in lines)
+    server = "".join(result for _, result in lines)
     snapshot = diagnose_texts({"orchestrator.log": client, "inference.log": server})
     first, second = snapshot.run.sources
     assert snapshot.run.time_base is TimeBase.WALL
@@ -174,8 +174,8 @@ def test_without_any_clock_there_is_no_time_base() -> None:
 # --- logs without dates ---------------------------------------------------------------------------------------
 def steps(*times: str) -> str:
     """A log of steps at these times."""
-    told = "{} SUCCESS Step {} |   1m 00s | Reward 0.4 | Truncation 5.0%"
-    return "\n".join(told.format(time, at) for at, time in enumerate(times))
+    result = "{} SUCCESS Step {} |   1m 00s | Reward 0.4 | Truncation 5.0%"
+    return "\n".join(result.format(time, at) for at, time in enumerate(times))
 
 
 def minutes(hour: int, first: int, count: int, prefix: str = "") -> list[str]:
@@ -212,8 +212,8 @@ def test_all_logs_of_a_kind_get_one_zone() -> None:
 # --- monotonic clocks -----------------------------------------------------------------------------------------
 def ticks(first: float, count: int, name: str = "a") -> str:
     """An update a minute on a monotonic clock."""
-    told = "[weights][{}{}] rpc.done op=update_weights t={} rpc_ms=1000"
-    return "\n".join(told.format(name, at, first + 60 * at) for at in range(count))
+    result = "[weights][{}{}] rpc.done op=update_weights t={} rpc_ms=1000"
+    return "\n".join(result.format(name, at, first + 60 * at) for at in range(count))
 
 
 def test_monotonic_clocks_of_two_hosts_begin_together() -> None:

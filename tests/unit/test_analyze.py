@@ -52,9 +52,9 @@ def test_a_healthy_log_has_no_bottleneck(capsys: Output) -> None:
 def test_two_waits_prove_no_health(capsys: Output) -> None:
     Path("short.log").write_text("".join(WAITED.format(step) for step in (42, 43)))
     assert main(["analyze", "short.log", "--fail-on", "warning"]) == ExitCode.DONE
-    said = capsys.readouterr().out
-    assert "Too little progress to judge yet; 2 checkpoint waits observed" in said
-    assert "No bottleneck found" not in said
+    message = capsys.readouterr().out
+    assert "Too little progress to judge yet; 2 checkpoint waits observed" in message
+    assert "No bottleneck found" not in message
 
 
 @pytest.mark.parametrize("level", ["warning", "critical"])
@@ -177,9 +177,9 @@ def test_a_folder_of_which_nothing_could_be_read_is_no_clean_bill(capsys: Output
     for at in range(6):
         (folder / f"{at}.log").write_bytes(bytes(range(256)) * 20)
     assert main(["analyze", "dumb"]) == ExitCode.USAGE
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("0.log: binary, not a log: skipped")
-    assert told[3:] == ["perfmon: 3 more logs could not be read either"]
+    result = capsys.readouterr().err.splitlines()
+    assert result[0].endswith("0.log: binary, not a log: skipped")
+    assert result[3:] == ["perfmon: 3 more logs could not be read either"]
     (folder / "good.log").write_text(HEALTHY)
     assert main(["analyze", "dumb"]) == ExitCode.DONE
 
@@ -206,8 +206,8 @@ def test_no_half_of_an_analysis_is_left_behind(capsys: Output) -> None:
 
 
 def test_formats_that_recognise_as_many_lines_are_told_in_one_order() -> None:
-    told = ['{"step": 12, "perf/throughput": 7112.0}', "[gen] batch.done completions=4 dur_ms=3000", "write_ms=410.2"]
-    Path("tie.log").write_text("\n".join([*told, "{'train_runtime': 12.0, 'train_loss': 1.0, 'epoch': 1.0}", ""]))
+    result = ['{"step": 12, "perf/throughput": 7112.0}', "[gen] batch.done completions=4 dur_ms=3000", "write_ms=410.2"]
+    Path("tie.log").write_text("\n".join([*result, "{'train_runtime': 12.0, 'train_loss': 1.0, 'epoch': 1.0}", ""]))
     for seed in "0123":
         command = [sys.executable, "-m", "perfmon", "analyze", "tie.log", "--json"]
         done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
@@ -217,10 +217,10 @@ def test_formats_that_recognise_as_many_lines_are_told_in_one_order() -> None:
 def test_what_is_critical_and_judged_by_no_signature_is_no_clean_bill(capsys: Output) -> None:
     Path("mine.toml").write_text("schema = 1\n[band.mfu_pct]\nhigher_is_worse = false\ngood = 40\ncritical = 20\n")
     for name, mfu in (("idle.log", 11.0), ("busy.log", 44.0)):
-        told = "10:{:02d}:00 SUCCESS Step {} |  50.0s | Loss -0.0021 | MFU {}%\n"
-        Path(name).write_text("".join(told.format(step, step, mfu) for step in range(20)))
+        result = "10:{:02d}:00 SUCCESS Step {} |  50.0s | Loss -0.0021 | MFU {}%\n"
+        Path(name).write_text("".join(result.format(step, step, mfu) for step in range(20)))
     assert main(["analyze", "idle.log", "--bands", "mine.toml"]) == ExitCode.DONE
-    said = " ".join(capsys.readouterr().out.split())
-    assert "critical values without a signature: mfu_pct in 100 % of the samples" in said
+    message = " ".join(capsys.readouterr().out.split())
+    assert "critical values without a signature: mfu_pct in 100 % of the samples" in message
     assert main(["analyze", "busy.log", "--bands", "mine.toml"]) == ExitCode.DONE
     assert "critical" not in capsys.readouterr().out

@@ -60,8 +60,8 @@ def test_where_weights_are_updated_nothing_judges_gpus_by_it() -> None:
     drawn = lane(made)
     assert (drawn.now_level, drawn.good, set(drawn.levels)) == (Level.NONE, None, {0})
     view = view_of(made.store, made.knowledge, align(made.store))
-    told = [part for part in parts(view) if part.metric == "gpu_busy"]
-    assert [(part.level, part.good, part.critical) for part in told] == [(None, None, None)]
+    result = [part for part in parts(view) if part.metric == "gpu_busy"]
+    assert [(part.level, part.good, part.critical) for part in result] == [(None, None, None)]
     assert diagnose(made.store, made.knowledge).metrics["gpu_busy"].band is None
 
 
@@ -102,7 +102,7 @@ def test_what_the_built_in_limits_and_signatures_say_of_such_runs_is_the_same_an
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[band.queue_mss]\ngood = 1\ncritical = 2\n", "band.queue_mss: no format reads it, did you mean queue_ms?"),
         ("[band.mine_zzz]\ngood = 1\ncritical = 2\n", "band.mine_zzz: no format reads it"),
@@ -113,15 +113,15 @@ def test_what_the_built_in_limits_and_signatures_say_of_such_runs_is_the_same_an
         ),
     ],
 )
-def test_limits_that_would_judge_nothing_are_told(text: str, said: str, tmp_path: Path, capsys: Output) -> None:
+def test_limits_that_would_judge_nothing_are_told(text: str, message: str, tmp_path: Path, capsys: Output) -> None:
     mine, log = tmp_path / "mine.toml", tmp_path / "run.log"
     mine.write_text(f"schema = 1\n{text}")
     log.write_text(f"{UPDATE}\n")
     assert main(["rules", "check", str(mine)]) == ExitCode.FOUND
-    assert capsys.readouterr().out == f"{mine}: {said}\n"
+    assert capsys.readouterr().out == f"{mine}: {message}\n"
     assert main(["analyze", str(log), "--bands", str(mine)]) == ExitCode.DONE
-    told = capsys.readouterr().err.splitlines()
-    assert [line for line in told if said in line] == [line for line in told if str(mine) in line] != []
+    result = capsys.readouterr().err.splitlines()
+    assert [line for line in result if message in line] == [line for line in result if str(mine) in line] != []
 
 
 def test_limits_of_a_format_of_ones_own_are_fine(tmp_path: Path, capsys: Output) -> None:
@@ -153,8 +153,8 @@ def test_a_placeholder_that_is_not_closed_is_told(wrong: str, odd: str, tmp_path
     mine.write_text(text.replace("{count}", wrong, 1))
     log.write_text(f"{UPDATE}\n")
     assert main(["rules", "check", str(mine)]) == ExitCode.FOUND
-    said = capsys.readouterr().out
-    assert said.startswith(f"{mine}: sentence: '{odd}")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().out
+    assert message.startswith(f"{mine}: sentence: '{odd}")
+    assert message.count("\n") == 1
     assert main(["analyze", str(log), "--signatures", str(tmp_path)]) == ExitCode.USAGE
     assert f"{mine}: sentence: '{odd}" in capsys.readouterr().err

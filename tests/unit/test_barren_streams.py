@@ -20,7 +20,7 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "_barren", lambda *_: False)
 
 
-def told(logs: dict[str, str]) -> list[tuple[Finding, ...]]:
+def result_of(logs: dict[str, str]) -> list[tuple[Finding, ...]]:
     """What is found in all of it, and in a window from which the beginning is gone."""
     session = Session(Config())
     for name, text in logs.items():
@@ -56,15 +56,15 @@ def test_of_the_built_in_runs(scenario: str, monkeypatch: pytest.MonkeyPatch) ->
     run = simulated(scenario, 3, 6.0)
     run.run()
     logs = run.journal.texts()
-    quick = told(logs)
+    quick = result_of(logs)
     everything(monkeypatch)
-    assert quick == told(logs)
+    assert quick == result_of(logs)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_of_figures_about_their_limits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = noisy(seed)
-    quick = told(logs)
+    quick = result_of(logs)
     assert all(quick)
     everything(monkeypatch)
-    assert quick == told(logs)
+    assert quick == result_of(logs)

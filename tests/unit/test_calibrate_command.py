@@ -49,10 +49,10 @@ def test_the_limits_of_a_healthy_run_call_it_healthy_and_say_whose_they_are(caps
 
 def test_what_is_learned_does_not_depend_on_what_the_run_taught_on_the_way(capsys: Output) -> None:
     assert main(["calibrate", "good"]) == ExitCode.DONE
-    told = capsys.readouterr().out
+    result = capsys.readouterr().out
     Path("perfmon.toml").write_text('baseline = "auto"\n')
     assert main(["calibrate", "good"]) == ExitCode.DONE
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == result
 
 
 def test_other_runs_are_judged_by_them() -> None:
@@ -103,8 +103,8 @@ def test_the_run_that_is_learned_from_is_not_overwritten(capsys: Output) -> None
 
 
 def _waits(name: str, wait_ms: float, trunc_pct: float) -> None:
-    told = "[ckpt] wait.done target_step={0} wait_ms={1}\n[rollout] trunc_pct={2} current_step={0} ckpt_step={0}\n"
-    Path(name).write_text("".join(told.format(at, wait_ms, trunc_pct) for at in range(12)))
+    result = "[ckpt] wait.done target_step={0} wait_ms={1}\n[rollout] trunc_pct={2} current_step={0} ckpt_step={0}\n"
+    Path(name).write_text("".join(result.format(at, wait_ms, trunc_pct) for at in range(12)))
 
 
 def test_a_calibration_is_not_measured_by_the_one_before() -> None:
@@ -149,14 +149,14 @@ def test_a_run_that_is_bad_at_once_keeps_its_finding_and_is_told(capsys: Output)
 
 def test_a_run_that_teaches_nothing_says_why(capsys: Output) -> None:
     lines = [f"2026-03-02 08:{at // 6:02}:{at % 6}0 INFO [ckpt] write.done step={at} write_ms=90.0" for at in range(60)]
-    told = {
+    result = {
         "short.log": (lines[:20], "the run is shorter than 5m 00s, or has no timestamps: nothing is learned"),
         "few.log": (lines[::9], "nothing learned from the first 5m 00s: no metric has 10 samples"),
     }
-    for name, (held, said) in told.items():
+    for name, (held, message) in result.items():
         Path(name).write_text("\n".join(held) + "\n")
         assert main(["analyze", name, "--baseline", "auto"]) == ExitCode.DONE
-        assert capsys.readouterr().err == f"perfmon: --baseline auto: {said}\n"
+        assert capsys.readouterr().err == f"perfmon: --baseline auto: {message}\n"
 
 
 def test_a_wrong_baseline_names_file_and_key() -> None:

@@ -28,8 +28,7 @@ def track(metric: str, groups: Mapping[str, Sequence[float]]) -> Track:
         [float(at) for at in range(len(rows))],
         [value for _, value in rows],
         lambda at: (Ref(0, at, at), ""),
-        lambda at: rows[at][0],
-        lambda _: 0,
+        [(0, group) for group, _ in rows],
     )
 
 
@@ -146,10 +145,12 @@ def log(rpc_ms: Sequence[float], queue_ms: float = 10.0, step_s: float = 30.0) -
     begin = datetime(2026, 8, 21, 10)
     for at, rpc in enumerate(rpc_ms):
         wall = rpc + queue_ms
-        told = f"wall_ms={wall:.1f} rpc_ms={rpc:.1f} queue_ms={queue_ms:.1f}"
+        result = f"wall_ms={wall:.1f} rpc_ms={rpc:.1f} queue_ms={queue_ms:.1f}"
         when = begin + timedelta(seconds=step_s * at)
         lines.append(f"{when:%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.send url=http://a op=update_weights")
-        lines.append(f"{when + timedelta(milliseconds=wall):%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.done {told}")
+        lines.append(
+            f"{when + timedelta(milliseconds=wall):%Y-%m-%d %H:%M:%S} [weights][{at:06x}] client.done {result}"
+        )
     return {"orchestrator.log": "\n".join(lines)}
 
 

@@ -229,7 +229,7 @@ def test_a_closed_keyboard_is_no_terminal(words: list[str], closed: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "result"),
     [
         (["status", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
         (["snapshot", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
@@ -237,13 +237,13 @@ def test_a_closed_keyboard_is_no_terminal(words: list[str], closed: str, tmp_pat
         (["watch", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
     ],
 )
-def test_in_a_folder_that_is_gone_names_mean_nothing(words: list[str], told: str, tmp_path: Path) -> None:
+def test_in_a_folder_that_is_gone_names_mean_nothing(words: list[str], result: str, tmp_path: Path) -> None:
     (here := tmp_path / "here").mkdir()
     done = subprocess.run(
         ["sh", "-c", 'rmdir ../here; exec "$@"', "sh", *PERFMON, *words],
         capture_output=True, text=True, check=False, cwd=here,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.USAGE, "", told)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.USAGE, "", result)
 
 
 def test_a_closed_output_is_no_fault() -> None:
@@ -327,9 +327,9 @@ def test_zsh_takes_its_script_however_it_is_read(how: str, tmp_path: Path) -> No
 @pytest.mark.system
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_is_offered_signatures() -> None:
-    told = completion("zsh")
+    result = completion("zsh")
     for action in ("signature id, as in", "signature id (default"):
-        assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", told)
+        assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", result)
 
 
 def test_options_of_the_monitor_may_come_before_what_it_watches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,8 +32,8 @@ class Run(HandFed):
             for name, log in self._logs.items():
                 step_s = 0.0 if by_turns and count % 2 else steps.get(name, 0.0)
                 when = _BEGIN + timedelta(seconds=self.feed.now - 0.4 + step_s - _BEGIN_S)
-                said = (_STEP if "trainer" in name else _ROLLOUT).format(self.lines_of(log) + 1)
-                self.say(log, f"{when.strftime('%Y-%m-%d %H:%M:%S,%f')[:-3]} INFO {said}")
+                message = (_STEP if "trainer" in name else _ROLLOUT).format(self.lines_of(log) + 1)
+                self.say(log, f"{when.strftime('%Y-%m-%d %H:%M:%S,%f')[:-3]} INFO {message}")
             picture = self.look()
         return picture
 
@@ -46,8 +46,8 @@ def shares(picture: MonitorState) -> dict[str, float]:
 
 def busy(picture: MonitorState) -> float:
     """The share of the time that is proven to be work; a checkpoint holds the trainer up, which is not lost unseen."""
-    told = shares(picture)
-    return told["productive"] + told.get("checkpoint", 0.0)
+    result = shares(picture)
+    return result["productive"] + result.get("checkpoint", 0.0)
 
 
 @pytest.mark.parametrize("names", [("orchestrator.log",), ("orchestrator.log", "trainer.log")])
@@ -62,8 +62,8 @@ def test_the_window_stays_where_it_is_and_the_step_is_told(names: tuple[str, ...
     assert not picture.alerts
     if after_s > 60:
         assert busy(picture) > 0.99
-        told = [notice for notice in picture.notices if "clock set back by" in notice]
-        assert len(told) == len(names)
+        result = [notice for notice in picture.notices if "clock set back by" in notice]
+        assert len(result) == len(names)
         assert all(any("set back" in note for note in source.notes) for source in picture.sources)
         assert all(source.last == pytest.approx(run.feed.now, abs=6.0) for source in picture.sources)
 

@@ -23,16 +23,16 @@ def _clock(seconds: float) -> str:
 
 def _log(text: str, until_s: int = 1200, step_s: float = 0.0, from_s: int = 600, silent: range = range(0)) -> str:
     """A line every ten seconds, by a clock that is set `step_s` ahead at `from_s`."""
-    told = []
+    result = []
     for s in range(0, until_s, 10):
         clock = _clock(s + (step_s if s >= from_s else 0.0))
         if s not in silent:
             at = s - sum(other < s for other in silent)  # a run that stands still counts no steps
-            told += [f"{clock} {line.format(at // 10, 5000 + s)}" for line in text.split("\n")]
-    return "".join(f"{line}\n" for line in told)
+            result += [f"{clock} {line.format(at // 10, 5000 + s)}" for line in text.split("\n")]
+    return "".join(f"{line}\n" for line in result)
 
 
-def _told(logs: dict[str, str], size: int = 1 << 20) -> Diagnosis:
+def _result_of(logs: dict[str, str], size: int = 1 << 20) -> Diagnosis:
     session = Session(Config())
     for name, text in logs.items():
         feed(session, name, _cut(text, size))
@@ -51,7 +51,7 @@ def _cut(text: str, size: int) -> list[bytes]:
 @pytest.mark.parametrize("size", [100, 3000, 1 << 20])
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
 def test_an_hour_is_taken_out_where_another_log_goes_on(step_s: float, size: int) -> None:
-    snapshot = _told({"orchestrator.log": _log(_ROLLOUT, step_s=step_s), "trainer.log": _log(_STEP)}, size)
+    snapshot = _result_of({"orchestrator.log": _log(_ROLLOUT, step_s=step_s), "trainer.log": _log(_STEP)}, size)
     assert not snapshot.findings
     assert snapshot.skew_detected
     assert [source.last_s for source in snapshot.run.sources] == pytest.approx([1190.0] * 2, abs=0.1)
@@ -63,14 +63,14 @@ def test_an_hour_is_taken_out_where_another_log_goes_on(step_s: float, size: int
 @pytest.mark.parametrize("step_s", [417.0, -417.0, 3600.0])
 def test_any_step_is_taken_out_that_monotonic_times_prove(step_s: float) -> None:
     client = _log(f"{_UPDATE}\n{_UPDATED}", step_s=step_s)
-    snapshot = _told({"orchestrator.log": client, "trainer.log": _log(_STEP)})
+    snapshot = _result_of({"orchestrator.log": client, "trainer.log": _log(_STEP)})
     assert not snapshot.findings
     assert snapshot.run.wall_s == pytest.approx(1190.0, abs=2.0)
     assert snapshot.skew_detected
 
 
 def test_monotonic_times_prove_an_hour_of_a_single_log() -> None:
-    snapshot = _told({"orchestrator.log": _log(f"{_UPDATE}\n{_UPDATED}", step_s=3600.0)})
+    snapshot = _result_of({"orchestrator.log": _log(f"{_UPDATE}\n{_UPDATED}", step_s=3600.0)})
     assert not snapshot.findings
     assert snapshot.run.wall_s == pytest.approx(1190.0, abs=2.0)
 
@@ -80,7 +80,7 @@ def test_an_hour_in_which_one_log_was_silent_stays() -> None:
         "orchestrator.log": _log(_ROLLOUT, 6000, silent=range(600, 4200)),
         "trainer.log": _log(_STEP, 6000),
     }
-    snapshot = _told(logs)
+    snapshot = _result_of(logs)
     assert [finding.signature for finding in snapshot.findings] == ["source-silent"]
     assert not snapshot.skew_detected
 
@@ -91,26 +91,26 @@ def test_an_hour_in_which_all_logs_were_silent_stays() -> None:
             "orchestrator.log": _log(_ROLLOUT, 4800, silent=range(600, 4200)),
             "trainer.log": _log(_STEP, 4800, silent=range(late, 4200)),
         }
-        snapshot = _told(logs)
+        snapshot = _result_of(logs)
         assert [finding.signature for finding in snapshot.findings] == ["stall"]
         assert not snapshot.skew_detected
 
 
 def test_a_log_that_ended_before_an_hour_of_silence_proves_nothing() -> None:
     logs = {"orchestrator.log": _log(_ROLLOUT, 4220, silent=range(600, 4200)), "trainer.log": _log(_STEP, 620)}
-    assert not _told(logs).skew_detected
+    assert not _result_of(logs).skew_detected
 
 
 @pytest.mark.parametrize("size", [100, 3000, 1 << 20])
 @pytest.mark.parametrize("set_s", [300, 605, 900])
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
 def test_an_hour_within_an_update_leaves_the_start_of_the_log(step_s: float, set_s: int, size: int) -> None:
-    told = []
+    result = []
     for at in range(40):
         sent, done = (at * 30 + more + (step_s if at * 30 + more >= set_s else 0.0) for more in (0, 12))
-        told.append(f"{_clock(sent)} [weights][w{at}] client.send url=http://x t={5000 + at * 30}\n")
-        told.append(f"{_clock(done)} [weights][w{at}] client.done wall_ms=12000 rpc_ms=1000 queue_ms=11000\n")
-    snapshot = _told({"orchestrator.log": "".join(told)}, size)
+        result.append(f"{_clock(sent)} [weights][w{at}] client.send url=http://x t={5000 + at * 30}\n")
+        result.append(f"{_clock(done)} [weights][w{at}] client.done wall_ms=12000 rpc_ms=1000 queue_ms=11000\n")
+    snapshot = _result_of({"orchestrator.log": "".join(result)}, size)
     assert snapshot.run.wall_s == pytest.approx(1182.0, abs=2.0)
     assert snapshot.verdict is not None
     assert snapshot.verdict.lost_share == pytest.approx(0.37, abs=0.01)

@@ -67,15 +67,15 @@ def test_fail_on_tells_the_shell(before: str, after: str, fail_on: str, code: Ex
 def test_json_is_the_document_alone(capsys: Output) -> None:
     assert main(["compare", "before", "after", "--json"]) == ExitCode.DONE
     out, err = capsys.readouterr()
-    told = json.loads(out)
-    queue = told["metrics"]["queue_ms"]
-    assert (told["schema"], told["verdict"], err) == (1, "fixed", "")
-    assert [found["signature"] for found in told["findings"]["gone"]] == ["frontend-queue"]
-    assert (told["findings"]["new"], told["findings"]["still"]) == ([], [])
+    result = json.loads(out)
+    queue = result["metrics"]["queue_ms"]
+    assert (result["schema"], result["verdict"], err) == (1, "fixed", "")
+    assert [found["signature"] for found in result["findings"]["gone"]] == ["frontend-queue"]
+    assert (result["findings"]["new"], result["findings"]["still"]) == ([], [])
     assert (queue["verdict"], queue["before"]["band"], queue["after"]["band"]) == ("better", "critical", "good")
     assert queue["ci95"][0] < queue["change"] < queue["ci95"][1] < -9000
-    assert {criterion["ok"] for criterion in told["criteria"]} == {True}
-    assert told["metrics"]["inflight"]["verdict"] is None
+    assert {criterion["ok"] for criterion in result["criteria"]} == {True}
+    assert result["metrics"]["inflight"]["verdict"] is None
 
 
 def test_a_page_is_written_where_it_was_asked_for(capsys: Output) -> None:
@@ -105,8 +105,8 @@ def test_ones_own_criteria(place: str, capsys: Output) -> None:
 def test_a_criterion_that_no_run_can_meet_is_said(capsys: Output) -> None:
     Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = ["quee_ms", "rpc_ms"]\nbelow = 5\n')
     main(["compare", "before", "after", "--criteria", "mine.toml"])
-    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format reads it, did you mean queue_ms?\n"
-    assert capsys.readouterr().err == told
+    result = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format reads it, did you mean queue_ms?\n"
+    assert capsys.readouterr().err == result
 
 
 def test_what_a_run_lost_is_told_beside_its_figures(capsys: Output) -> None:
@@ -120,15 +120,15 @@ def test_what_a_run_lost_is_told_beside_its_figures(capsys: Output) -> None:
 
 def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
     main(["compare", "before", "after", "--skip", "5m", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["metrics"]["queue_ms"]["before"]["count"] < 10
-    assert told["runs"]["after"]["wall_s"] < 310
+    result = json.loads(capsys.readouterr().out)
+    assert result["metrics"]["queue_ms"]["before"]["count"] < 10
+    assert result["runs"]["after"]["wall_s"] < 310
 
 
 def test_the_beginning_of_both_alone_can_be_looked_at(capsys: Output) -> None:
     main(["compare", "before", "after", "--skip", "1m", "--first", "3m", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert [told["runs"][side]["wall_s"] for side in ("before", "after")] == pytest.approx([180.0, 180.0], abs=1.0)
+    result = json.loads(capsys.readouterr().out)
+    assert [result["runs"][side]["wall_s"] for side in ("before", "after")] == pytest.approx([180.0, 180.0], abs=1.0)
 
 
 @pytest.mark.parametrize(
@@ -198,23 +198,23 @@ def test_no_log_that_was_read_is_overwritten(output: str, capsys: Output) -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requests", "message"),
     [
         ("regression", "--fail-on regression: cannot tell: "),
         ("criteria", "--fail-on criteria: 5 of 5 criteria could not be judged"),
     ],
 )
-def test_a_gate_that_could_judge_nothing_says_so(asked: str, said: str, capsys: Output) -> None:
+def test_a_gate_that_could_judge_nothing_says_so(requests: str, message: str, capsys: Output) -> None:
     Path("junk.log").write_text("hello\n")
-    assert main(["compare", "before", "junk.log", "--json", "--fail-on", asked]) == ExitCode.DONE
+    assert main(["compare", "before", "junk.log", "--json", "--fail-on", requests]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert json.loads(out)["verdict"] == "cannot tell"
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("after", "asked", "code"),
+    ("after", "requests", "code"),
     [
         ("junk.log", ["cannot-tell"], ExitCode.FOUND),
         ("junk.log", ["regression", "cannot-tell"], ExitCode.FOUND),
@@ -225,12 +225,12 @@ def test_a_gate_that_could_judge_nothing_says_so(asked: str, said: str, capsys: 
     ],
 )
 def test_a_gate_may_ask_for_several_and_that_it_can_be_told(
-    after: str, asked: list[str], code: ExitCode, capsys: Output
+    after: str, requests: list[str], code: ExitCode, capsys: Output
 ) -> None:
     Path("junk.log").write_text("hello\n")
-    gates = [word for name in asked for word in ("--fail-on", name)]
+    gates = [word for name in requests for word in ("--fail-on", name)]
     assert main(["compare", "before", after, *gates]) == code
-    assert ("cannot tell" in capsys.readouterr().err) == (after == "junk.log" and "regression" in asked)
+    assert ("cannot tell" in capsys.readouterr().err) == (after == "junk.log" and "regression" in requests)
 
 
 def test_criteria_that_could_not_be_judged_are_no_passed_gate_where_that_is_asked(capsys: Output) -> None:

@@ -142,24 +142,24 @@ def test_nobody_calls_fixed_what_was_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "looked", "told"),
+    ("held", "looked", "outcome"),
     [(1, 1, False), (2, 2, False), (2, 5, True), (3, 3, True), (15, 4, False), (15, 5, True)],
 )
-def test_of_a_handful_of_samples_nothing_is_gone_and_nothing_new(held: int, looked: int, told: bool) -> None:
+def test_of_a_handful_of_samples_nothing_is_gone_and_nothing_new(held: int, looked: int, outcome: bool) -> None:
     bad = run({"queue_ms": [12_000.0] * held}, BAD, seen={"weight-update": held})
     calm = run({"queue_ms": [20.0] * looked}, seen={"weight-update": looked})
-    assert (verdict(bad, calm), verdict(calm, bad)) == (("fixed", "regressed") if told else ("cannot tell",) * 2)
+    assert (verdict(bad, calm), verdict(calm, bad)) == (("fixed", "regressed") if outcome else ("cannot tell",) * 2)
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, False), (3, False), (4, True)])
-def test_what_was_found_seldom_may_be_chance(count: int, told: bool) -> None:
+@pytest.mark.parametrize(("count", "outcome"), [(1, False), (3, False), (4, True)])
+def test_what_was_found_seldom_may_be_chance(count: int, outcome: bool) -> None:
     found = snapshots.finding(count=count, lost=(), lost_s=30.0, lost_share=0.05)
     bad = replace(BAD, findings=(found,), ledger=BAD.ledger[1:])
     queued = run({"queue_ms": [12_000.0] * count + [20.0] * (15 - count)}, bad)
     calm = run(CALM)
     ways = [compare(queued, calm, ()), compare(calm, queued, ())]
-    assert [way.findings[0].rare for way in ways] == [not told] * 2
-    if not told:
+    assert [way.findings[0].rare for way in ways] == [not outcome] * 2
+    if not outcome:
         assert [way.verdict for way in ways] == ["cannot tell"] * 2
         assert f"found in {count} of 15 before and in 0 of 15 after, which may be chance" in ways[0].sentence
 
@@ -186,10 +186,10 @@ def test_what_is_cheap_and_in_half_of_a_run_is_not_called_unchanged() -> None:
     assert [way.findings[0].spread for way in ways] == [1, -1]
 
 
-@pytest.mark.parametrize(("count", "told"), [(4, False), (9, True)])
-def test_what_is_cheap_and_seldom_is_a_small_matter(count: int, told: bool) -> None:
+@pytest.mark.parametrize(("count", "outcome"), [(4, False), (9, True)])
+def test_what_is_cheap_and_seldom_is_a_small_matter(count: int, outcome: bool) -> None:
     calm = run({"queue_ms": around(20.0, 60)}, seen={"weight-update": 60})
-    assert verdict(calm, _waiting(count, 60)) == ("cannot tell" if told else "unchanged")
+    assert verdict(calm, _waiting(count, 60)) == ("cannot tell" if outcome else "unchanged")
 
 
 def test_what_is_in_half_of_a_run_is_told_beside_another_verdict() -> None:
@@ -266,15 +266,15 @@ def test_an_episode_more_may_be_chance() -> None:
     assert comparison.verdict == "unchanged"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(75.0, "cannot tell"), (300.0, "unchanged"), (0.0, "unchanged")])
-def test_a_run_that_broke_off_early_is_not_called_unchanged(seconds: float, told: str) -> None:
+@pytest.mark.parametrize(("seconds", "outcome"), [(75.0, "cannot tell"), (300.0, "unchanged"), (0.0, "unchanged")])
+def test_a_run_that_broke_off_early_is_not_called_unchanged(seconds: float, outcome: str) -> None:
     whole = snapshots.healthy()
     early = replace(whole, run=replace(whole.run, end=whole.run.start + seconds, wall_s=seconds))
     for pair in ((run(CALM, whole), run(CALM, early)), (run(CALM, early), run(CALM, whole))):
         comparison = compare(*pair, CRITERIA)
-        assert comparison.verdict == told
-        assert any("--first 75s" in note for note in comparison.notes) == (told == "cannot tell")
-        assert ("the later part exists in one run only" in comparison.sentence) == (told == "cannot tell")
+        assert comparison.verdict == outcome
+        assert any("--first 75s" in note for note in comparison.notes) == (outcome == "cannot tell")
+        assert ("the later part exists in one run only" in comparison.sentence) == (outcome == "cannot tell")
 
 
 def test_what_is_odd_in_the_logs_is_told_once_each_and_not_without_end() -> None:
@@ -283,8 +283,8 @@ def test_what_is_odd_in_the_logs_is_told_once_each_and_not_without_end() -> None
     odd = replace(source, spec="a.log", notes=tuple(f"a.log: line {at} is odd" for at in range(11)))
     after = replace(whole, run=replace(whole.run, sources=(odd,)))
     notes = [note for note in compare(run(CALM), run(CALM, after), ()).notes if note.startswith("after: ")]
-    told = [f"after: a.log: line {at} is odd" for at in range(8)]
-    assert notes == [*told, "after: 3 more notes (perfmon analyze)"]
+    outcome = [f"after: a.log: line {at} is odd" for at in range(8)]
+    assert notes == [*outcome, "after: 3 more notes (perfmon analyze)"]
 
 
 def test_what_differs_is_told_of_a_short_run_too() -> None:
@@ -307,8 +307,8 @@ def test_the_criteria_of_the_field_investigation() -> None:
 
 
 def test_consistently_means_nearly_every_update() -> None:
-    seldom = [20.0] * 95 + [900.0] * 5
-    assert _criteria(compare(run(CALM), run({"queue_ms": seldom}), CRITERIA))[0] is False
+    rarely = [20.0] * 95 + [900.0] * 5
+    assert _criteria(compare(run(CALM), run({"queue_ms": rarely}), CRITERIA))[0] is False
 
 
 def test_ones_own_criteria(tmp_path: Path) -> None:

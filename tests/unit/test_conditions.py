@@ -116,10 +116,10 @@ def test_an_aggregate_over_seconds_forgets(tmp_path: Path) -> None:
 
 def test_an_aggregate_counts_marks(tmp_path: Path) -> None:
     keys = {"type": "compare", "metric": "cancelled", "of": "mark", "stat": "count", "window_s": 600, "above": 20}
-    told = "2026-03-02 10:00:05 WARNING Cancelled {} train episodes past max_off_policy_steps=8. Consider it."
+    result = "2026-03-02 10:00:05 WARNING Cancelled {} train episodes past max_off_policy_steps=8. Consider it."
     usage = samples("kv_usage", [1, 2, 3])
-    assert found(tmp_path, ON_KV + condition(**keys), usage, told.format(21))
-    assert not found(tmp_path, ON_KV + condition(**keys), usage, told.format(20))
+    assert found(tmp_path, ON_KV + condition(**keys), usage, result.format(21))
+    assert not found(tmp_path, ON_KV + condition(**keys), usage, result.format(20))
 
 
 def test_ratio(tmp_path: Path) -> None:

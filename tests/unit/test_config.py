@@ -166,9 +166,9 @@ def _as_nobody(tmp_path: Path, folder_mode: int) -> str:
 
 def test_a_folder_that_may_not_be_read_is_told_in_one_line() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        told = _as_nobody(Path(folder), 0o000)
-        assert told.startswith("DataFileError")
-        assert "cannot be read" in told
+        result = _as_nobody(Path(folder), 0o000)
+        assert result.startswith("DataFileError")
+        assert "cannot be read" in result
 
 
 def test_a_folder_that_may_be_read_is() -> None:

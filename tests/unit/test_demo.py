@@ -40,8 +40,8 @@ def test_trace_lines_of_every_scenario_are_recognised(tmp_path: Path, scenario: 
     for path in write_demo(tmp_path, scenario):
         data = path.read_bytes()
         scanned = scanner.scan(data)
-        told = sum(data.count(tag) for tag in (b"[weights][", b"[ckpt]", b"[gen]", b"[rollout]"))
-        assert sum(scanned.recognised.values()) == told
+        result = sum(data.count(tag) for tag in (b"[weights][", b"[ckpt]", b"[gen]", b"[rollout]"))
+        assert sum(scanned.recognised.values()) == result
         assert not scanned.problems
 
 

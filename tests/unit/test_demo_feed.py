@@ -68,9 +68,9 @@ def test_it_is_simulated_step_by_step() -> None:
     steps = simulation.steps()
     ends = [next(steps), next(steps)]
     assert 0 < ends[0] < ends[1] < 300
-    told = list(simulation.journal.take(ends[0]))
-    assert [at for at, _, _ in told] == sorted(at for at, _, _ in told)
-    assert 10 < len(told) < 200
+    result = list(simulation.journal.take(ends[0]))
+    assert [at for at, _, _ in result] == sorted(at for at, _, _ in result)
+    assert 10 < len(result) < 200
 
 
 def test_it_can_be_played_again() -> None:
@@ -96,6 +96,7 @@ UNPLAYED = {
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",
     ),
     "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
+    "they are found in traces of profilers": ("comm-bound", "launch-bound", "pageable-transfer", "transfer-bound"),
 }  # fmt: skip
 """Signatures without a scenario, by the reason."""
 

@@ -46,7 +46,9 @@ def test_commands_that_are_mentioned_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, options in re.findall(rf"perfmon (rules \w+|{'|'.join(COMMANDS)})([^`'\"\n|]*)", page.read_text()):
+    for command, options in re.findall(
+        rf"perfmon ((?:rules|export) [a-z-]+|{'|'.join(COMMANDS)})([^`'\"\n|]*)", page.read_text()
+    ):
         if "--" not in options:
             continue
         main([*command.split(), "--help"])

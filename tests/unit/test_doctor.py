@@ -72,7 +72,7 @@ def test_everything_is_told_with_its_cost_and_mend(machine: Machine) -> None:
         assert check["state"] in set(State)
         assert check["detail"]
         if check["state"] != "found":
-            assert check["costs"], check
+            assert check["impact"], check
     assert checks["libraries"]["state"] == "found"
 
 
@@ -94,7 +94,7 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text", "message"),
     [
         ("config.toml", "jobs = 0\n", "config.toml: jobs: expected an integer"),
         ("config.toml", "jobs = [\n", "not valid TOML"),
@@ -104,14 +104,14 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
         ("themes/x.toml", "schema = 7\n", "x.toml"),
     ],
 )
-def test_a_configuration_that_is_broken(machine: Machine, file: str, text: str, said: str) -> None:
+def test_a_configuration_that_is_broken(machine: Machine, file: str, text: str, message: str) -> None:
     path = machine.folder / "config" / "perfmon" / file
     path.parent.mkdir(parents=True)
     path.write_text(text)
     done = machine.run("--json")
     [check] = [check for check in json.loads(done.stdout)["checks"] if check["id"] == "configuration"]
     assert (done.returncode, done.stderr, check["state"]) == (ExitCode.USAGE, "", "broken")
-    assert said in check["detail"]
+    assert message in check["detail"]
     assert "\n" not in check["detail"]
 
 
@@ -129,7 +129,7 @@ def test_a_program_that_hangs_keeps_nobody_waiting_and_is_ended(machine: Machine
     machine.program("nvidia-smi", f"echo $$ > {machine.folder / 'pid'}\nexec sleep 600")
     check = machine.checks(patience="3s")["nvidia-smi"]
     assert (check["state"], check["detail"]) == ("unknown", "no answer within 3 s")
-    assert "--patience" in check["mend"]
+    assert "--patience" in check["fix"]
     pid = int((machine.folder / "pid").read_text())
     wait(lambda: not Path(f"/proc/{pid}").exists(), "the program was ended")
 
@@ -157,8 +157,8 @@ def test_gpus_that_are_lost_are_named(machine: Machine, state: str, detail: str)
     (machine.folder / "state").write_text(f"{nvml.H100}driver 570.86.15\n{state}")
     check = machine.checks()["nvml"]
     assert (check["state"], check["detail"]) == ("limited", detail)
-    assert "no metrics of" in check["costs"]
-    assert "reset" in check["mend"]
+    assert "no metrics of" in check["impact"]
+    assert "reset" in check["fix"]
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_looks_do_not_wait_for_each_other_nor_fail_together() -> None:
     states = {check.id: check.finding for check in examine(probes, 0.5)}
     assert [finding.state for finding in states.values()] == [State.UNKNOWN, State.UNKNOWN, State.FOUND]
     assert states["broken"].detail == "check failed: ValueError: oddtoken=***"
-    assert states["slow"].costs == "whether it is slow"
+    assert states["slow"].impact == "whether it is slow"
 
 
 # --- GPUs, Slurm ------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_without_the_compiled_search(machine: Machine) -> None:
     machine.env["PERFMON_NATIVE"] = "0"
     check = machine.checks()["scanner"]
     assert check["state"] in {"limited", "missing"}
-    assert "CPU time" in check["costs"]
+    assert "CPU time" in check["impact"]
 
 
 # --- what runs here ---------------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_a_driver_that_takes_a_second_to_begin_is_waited_for(machine: Machine) -
 
 # --- words ------------------------------------------------------------------------------------------------------------
 def test_a_hostile_detail_stays_text_that_fits() -> None:
-    finding = Finding(State.BROKEN, "x" * 300 + " [red]a[/] " + "word " * 50, "costs " * 30, "mend " * 30)
-    told = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
-    assert max(map(len, told)) <= 80
-    assert told[-1] == "1 found, 1 broken: fix broken items first"
+    finding = Finding(State.BROKEN, "x" * 300 + " [red]a[/] " + "word " * 50, "impact " * 30, "fix " * 30)
+    result = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
+    assert max(map(len, result)) <= 80
+    assert result[-1] == "1 found, 1 broken: fix broken items first"

@@ -35,7 +35,7 @@ def _snapshots(logs: dict[str, str]) -> list[Diagnosis]:
     return [session.snapshot(), session.present((now - 600, now), align(session.store), now)]
 
 
-def _told(logs: dict[str, str]) -> set[tuple[str, str | None]]:
+def _result_of(logs: dict[str, str]) -> set[tuple[str, str | None]]:
     return {(f.signature, f.identity.get("source")) for snapshot in _snapshots(logs) for f in snapshot.findings}
 
 
@@ -57,17 +57,17 @@ _AFTER = {"b/trainer.log": _log(800, 1200, _STEP), "b/orchestrator.log": _log(79
     ],
 )
 def test_a_run_that_was_followed_by_another_is_over(logs: dict[str, str]) -> None:
-    assert not _told(logs)
+    assert not _result_of(logs)
 
 
 def test_a_log_that_fell_silent_within_its_own_run_is_told() -> None:
     ended = {**_BEFORE, "a/trainer.log": _log(0, 300, _STEP)}
-    assert ("source-silent", "a/trainer.log") in _told({**ended, **_AFTER})
+    assert ("source-silent", "a/trainer.log") in _result_of({**ended, **_AFTER})
 
 
 def test_a_log_of_this_run_that_falls_silent_is_told() -> None:
     silent = {**_AFTER, "b/trainer.log": _log(800, 1005, _STEP)}
-    assert ("source-silent", "b/trainer.log") in _told({**_BEFORE, **silent})
+    assert ("source-silent", "b/trainer.log") in _result_of({**_BEFORE, **silent})
 
 
 def test_an_update_that_was_open_when_its_run_ended_is_not_waited_for() -> None:
@@ -83,5 +83,5 @@ def test_an_update_that_was_open_when_its_run_ended_is_not_waited_for() -> None:
     )
     before = {**_BEFORE, "a/orchestrator.log": _BEFORE["a/orchestrator.log"] + client}
     server = {"server.log": _log(0, 540, _ENGINE) + served + _log(550, 1200, _ENGINE)}
-    assert "frontend-queue" in {signature for signature, _ in _told({**before, **server})}
-    assert not _told({**before, **server, **_AFTER})
+    assert "frontend-queue" in {signature for signature, _ in _result_of({**before, **server})}
+    assert not _result_of({**before, **server, **_AFTER})

@@ -22,15 +22,15 @@ Lines = list[str]
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    told: Lines = []
-    emit.configure(told.append)
-    yield told
+    result: Lines = []
+    emit.configure(result.append)
+    yield result
     emit.configure()
 
 
-def shapes(told: Lines) -> Lines:
+def shapes(result: Lines) -> Lines:
     """The lines with `#` for each digit and `ID` for a trace."""
-    return [re.sub(r"\d+", "#", re.sub(r"\]\[\w+\]", "][ID]", line)) for line in told]
+    return [re.sub(r"\d+", "#", re.sub(r"\]\[\w+\]", "][ID]", line)) for line in result]
 
 
 def test_a_weight_update_is_told_as_the_investigation_told_it(lines: Lines) -> None:
@@ -94,9 +94,9 @@ async def test_tasks_that_run_at_once_do_not_mix(lines: Lines) -> None:
     turn = asyncio.Barrier(20)
 
     async def update() -> str:
-        async with emit.weights_update("http://h:1", "/w") as told:
+        async with emit.weights_update("http://h:1", "/w") as result:
             await turn.wait()
-            return told.trace
+            return result.trace
 
     traces = await asyncio.gather(*(update() for _ in range(20)))
     assert len(set(traces)) == 20
@@ -256,7 +256,7 @@ def test_any_value_is_told_or_left_out(lines: Lines, value: object, json_lines: 
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "result"),
     [
         ("/my models/step_3", "/my_models/step_3"),
         ("/a\n[ckpt] write.done write_ms=1", "/a_ckpt_write.done_write_ms=1"),
@@ -265,14 +265,14 @@ def test_any_value_is_told_or_left_out(lines: Lines, value: object, json_lines: 
         ("/" + "x" * 500, "/" + "x" * 199),
     ],
 )
-def test_a_word_cannot_forge_a_line(lines: Lines, path: object, told: str) -> None:
+def test_a_word_cannot_forge_a_line(lines: Lines, path: object, result: str) -> None:
     with emit.weights_update(path=path):
         pass
-    assert f" path={told} t=" in lines[0]
+    assert f" path={result} t=" in lines[0]
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "result"),
     [
         ("https://user:hunter2@10.0.0.5:8000/v1?token=hunter3", "https://10.0.0.5:8000/v1"),
         ("user:hunter2@10.0.0.5:8000", "10.0.0.5:8000"),
@@ -281,25 +281,25 @@ def test_a_word_cannot_forge_a_line(lines: Lines, path: object, told: str) -> No
     ],
 )
 @pytest.mark.parametrize("json_lines", [False, True])
-def test_a_url_is_told_without_its_secrets(lines: Lines, url: str, told: str, json_lines: bool) -> None:
+def test_a_url_is_told_without_its_secrets(lines: Lines, url: str, result: str, json_lines: bool) -> None:
     emit.configure(lines.append, json_lines=json_lines)
     with emit.weights_update(url):
         pass
-    assert f" url={told} " in lines[0]
+    assert f" url={result} " in lines[0]
     assert "hunter" not in lines[0]
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "result"),
     [
         ("s3://key:hunter2@bucket/step_3?X-Amz-Signature=hunter3", "s3://bucket/step_3"),
         ("/models/org@main/step?3#a", "/models/org@main/step?3#a"),
     ],
 )
-def test_weights_at_a_signed_address_keep_its_secret(lines: Lines, path: str, told: str) -> None:
+def test_weights_at_a_signed_address_keep_its_secret(lines: Lines, path: str, result: str) -> None:
     with emit.weights_update(path=path):
         pass
-    assert f" path={told} " in lines[0]
+    assert f" path={result} " in lines[0]
 
 
 def test_an_update_that_is_tried_again_is_another_one_of_which_nothing_is_known(lines: Lines) -> None:
@@ -417,12 +417,12 @@ def test_json_lines_hold_the_line_and_its_parts(lines: Lines) -> None:
     with emit.weights_update("http://h:1", "/w/step_3", trace="abc") as update:
         update.rpc_ms = 0.0
     emit.rollout(float("nan"), 3, 2)
-    sent, done, told = map(json.loads, lines)
+    sent, done, result = map(json.loads, lines)
     assert (sent["area"], sent["event"], sent["trace"], sent["url"]) == ("weights", "client.send", "abc", "http://h:1")
     assert sent["msg"] == f"[weights][abc] client.send url=http://h:1 path=/w/step_3 t={sent['t']:.6f}"
     assert done["queue_ms"] == done["wall_ms"]
-    assert told["trunc_pct"] is None
-    assert told["msg"].startswith("[rollout] trunc_pct=nan current_step=3")
+    assert result["trunc_pct"] is None
+    assert result["msg"].startswith("[rollout] trunc_pct=nan current_step=3")
 
 
 def test_a_file_gets_whole_lines(tmp_path: Path) -> None:
@@ -433,9 +433,9 @@ def test_a_file_gets_whole_lines(tmp_path: Path) -> None:
         emit.rollout(1, 2, 3)
     finally:
         emit.configure()
-    first, told = path.read_text().splitlines()
+    first, result = path.read_text().splitlines()
     assert first == "first"
-    assert json.loads(told)["current_step"] == 2
+    assert json.loads(result)["current_step"] == 2
 
 
 def test_a_file_that_cannot_be_opened_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,9 +21,9 @@ Message = MutableMapping[str, Any]
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    told: list[str] = []
-    emit.configure(told.append)
-    yield told
+    result: list[str] = []
+    emit.configure(result.append)
+    yield result
     emit.configure()
 
 

@@ -67,8 +67,8 @@ def test_a_copy_works_without_perfmon(python: str, tmp_path: Path) -> None:
     command = [python, "-W", "error", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    said = re.findall("|".join(map(re.escape, dict.fromkeys(OPERATIONS))), "\n".join(_first_words(done.stdout)))
-    assert said == OPERATIONS
+    message = re.findall("|".join(map(re.escape, dict.fromkeys(OPERATIONS))), "\n".join(_first_words(done.stdout)))
+    assert message == OPERATIONS
 
 
 def _first_words(text: str) -> list[str]:
@@ -163,8 +163,8 @@ def test_a_monitor_may_be_sent_to_a_process_that_is_started_anew(tmp_path: Path)
     command = [sys.executable, "program.py", str(tmp_path / "run.log")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
-    told = (tmp_path / "run.log").read_text()
-    assert re.match(r"Q1 utilization: 0.0% \(0 items\) empty=100.0% produced=2 consumed=0 pid=\d+\n", told)
+    result = (tmp_path / "run.log").read_text()
+    assert re.match(r"Q1 utilization: 0.0% \(0 items\) empty=100.0% produced=2 consumed=0 pid=\d+\n", result)
 
 
 FULL = """

@@ -17,9 +17,9 @@ from perfmon import emit
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    told: list[str] = []
-    emit.configure(told.append)
-    yield told
+    result: list[str] = []
+    emit.configure(result.append)
+    yield result
     emit.configure()
 
 
@@ -45,9 +45,9 @@ def test_a_queue_without_an_end_tells_its_depth(lines: list[str]) -> None:
 
 
 def test_below_30_percent_it_warns_at_first_and_then_seldom() -> None:
-    said: list[str] = []
+    message: list[str] = []
     warned: list[str] = []
-    emit.configure(said.append, warned.append)
+    emit.configure(message.append, warned.append)
     depth = 3
     monitor = emit.QueueMonitor(lambda: depth, "Q1", 10, looks=1)
     monitor.look()
@@ -62,7 +62,7 @@ def test_below_30_percent_it_warns_at_first_and_then_seldom() -> None:
     monitor.look()
     emit.configure()
     assert len(warned) == 3
-    assert said[0] == "Q1 utilization: 30.0% (3 items) empty=0.0% produced=0 consumed=0"
+    assert message[0] == "Q1 utilization: 30.0% (3 items) empty=0.0% produced=0 consumed=0"
 
 
 def test_a_queue_that_nobody_used_yet_is_not_starved(lines: list[str]) -> None:
@@ -74,11 +74,11 @@ def test_a_queue_that_nobody_used_yet_is_not_starved(lines: list[str]) -> None:
 
 
 def test_the_thread_looks_by_itself_and_stop_tells_the_rest() -> None:
-    told: list[str] = []
+    result: list[str] = []
     seen = threading.Event()
 
     def say(text: str) -> None:
-        told.append(text)
+        result.append(text)
         seen.set()
 
     emit.configure(say)
@@ -87,7 +87,7 @@ def test_the_thread_looks_by_itself_and_stop_tells_the_rest() -> None:
         assert seen.wait(30)
         assert [thread.name for thread in threading.enumerate()].count("perfmon Q1") == 1
     emit.configure()
-    assert told[0] == "Q1 utilization: 50.0% (5 items) empty=0.0% produced=0 consumed=0"
+    assert result[0] == "Q1 utilization: 50.0% (5 items) empty=0.0% produced=0 consumed=0"
     assert "perfmon Q1" not in [thread.name for thread in threading.enumerate()]
 
 
@@ -117,8 +117,8 @@ def test_counts_of_any_kind_of_number_leave_lines_that_can_be_read() -> None:
         monitor.consumed(count)  # type: ignore[arg-type]
     monitor.look()
     emit.configure()
-    told = json.loads(lines[0], parse_constant=pytest.fail)
-    assert (told["produced"], told["consumed"]) == (5, 5)
+    result = json.loads(lines[0], parse_constant=pytest.fail)
+    assert (result["produced"], result["consumed"]) == (5, 5)
 
 
 def test_looks_that_are_no_number_cost_their_lines_alone(lines: list[str]) -> None:

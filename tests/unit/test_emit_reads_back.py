@@ -89,10 +89,10 @@ def test_checkpoints_and_batches_come_back(
     (write,), (wait,) = spans(session, "checkpoint-write"), spans(session, "checkpoint-wait")
     (made,) = spans(session, "generation-batch")
     assert (write.key, wait.key) == (str(step), str(step))
-    told = samples(session)
-    assert [told[metric] for metric in ("completions", "inflight")] == [[completions], [inflight, inflight]]
+    result = samples(session)
+    assert [result[metric] for metric in ("completions", "inflight")] == [[completions], [inflight, inflight]]
     for span, metric in ((write, "write_ms"), (wait, "wait_ms"), (made, "dur_ms")):
-        assert span.duration_s == pytest.approx(told[metric][0] / 1000)
+        assert span.duration_s == pytest.approx(result[metric][0] / 1000)
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,15 +131,15 @@ def test_the_fill_of_a_queue_comes_back(
     session = run.read()
     mean = sum(depths) / len(depths)
     used = 0 if produced or consumed else next((at for at, depth in enumerate(depths) if depth), len(depths))
-    told = {
+    result = {
         "queue_size": [pytest.approx(mean, abs=0.51)],
         "queue_empty_share": [pytest.approx(100 * depths[used:].count(0) / len(depths), abs=0.051)],
         "produced_batches": [produced],
         "consumed_batches": [consumed],
     }
     if capacity is not None:
-        told["queue_fill"] = [pytest.approx(100 * mean / capacity, abs=0.051)]
-    assert {**samples(session), **told} == samples(session)
+        result["queue_fill"] = [pytest.approx(100 * mean / capacity, abs=0.051)]
+    assert {**samples(session), **result} == samples(session)
     assert {group for _, group in session.store.series} == {queue.name[:200]}
 
 

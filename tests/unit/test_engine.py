@@ -29,8 +29,8 @@ def updates(*queues_ms: float, every_s: int = 60) -> str:
 
 def rollouts(*levels: int) -> str:
     """A log of rollouts this stale."""
-    told = "[rollout] trunc_pct=1.0 current_step={0} ckpt_step={1} staleness={2}"
-    return "\n".join(f"{clock(30 * at)} {told.format(at, at - level, level)}" for at, level in enumerate(levels))
+    result = "[rollout] trunc_pct=1.0 current_step={0} ckpt_step={1} staleness={2}"
+    return "\n".join(f"{clock(30 * at)} {result.format(at, at - level, level)}" for at, level in enumerate(levels))
 
 
 def steady(count: int, every_s: int, first_s: int = 0, text: str = "INFO line {}") -> str:
@@ -99,8 +99,8 @@ def test_a_single_one_is_told_in_the_singular() -> None:
 
 
 def test_names_from_logs_fill_no_slots() -> None:
-    told = f"[weights][a] client.send url=http://{{lost}}\n{QUEUED.format(id='a', wall=6000, queue=5000)}"
-    finding = only(diagnose_texts({"o.log": told}))
+    result = f"[weights][a] client.send url=http://{{lost}}\n{QUEUED.format(id='a', wall=6000, queue=5000)}"
+    finding = only(diagnose_texts({"o.log": result}))
     assert finding.identity == {"url": "http://{lost}"}
     assert "an amount" not in finding.sentence
 
@@ -289,8 +289,8 @@ def test_logs_without_clocks_add_up() -> None:
     ],
 )
 def test_the_longer_part_of_an_update_is_named(rpc_ms: int, queue_ms: int, signature: str, confidence: float) -> None:
-    told = "{} [weights][u{}] client.done wall_ms={} rpc_ms={} queue_ms={}"
-    log = "\n".join(told.format(clock(60 * at), at, rpc_ms + queue_ms, rpc_ms, queue_ms) for at in range(5))
+    result = "{} [weights][u{}] client.done wall_ms={} rpc_ms={} queue_ms={}"
+    log = "\n".join(result.format(clock(60 * at), at, rpc_ms + queue_ms, rpc_ms, queue_ms) for at in range(5))
     finding = only(diagnose_texts({"o.log": log}))
     assert (finding.signature, finding.severity) == (signature, "critical")
     assert finding.confidence == pytest.approx(confidence)
@@ -312,9 +312,9 @@ def test_a_server_that_is_silent_when_idle_does_not_stall() -> None:
 
 
 def test_start_up_before_the_first_event_is_no_stall() -> None:
-    told = [f"{clock(0)} INFO loading", f"{clock(600)} INFO loaded", updates(*[20.0] * 30)]
-    begun = told[2].replace(" 10:", " 11:")
-    assert diagnose_texts({"o.log": "\n".join([*told[:2], begun])}).findings == ()
+    result = [f"{clock(0)} INFO loading", f"{clock(600)} INFO loaded", updates(*[20.0] * 30)]
+    begun = result[2].replace(" 10:", " 11:")
+    assert diagnose_texts({"o.log": "\n".join([*result[:2], begun])}).findings == ()
 
 
 def test_logs_of_two_runs_are_judged_over_the_time_that_they_cover() -> None:
@@ -329,11 +329,11 @@ def test_logs_of_two_runs_are_judged_over_the_time_that_they_cover() -> None:
 
 def test_the_hour_that_summer_time_takes_is_no_stall() -> None:
     seconds = [60 * at + (3600 if at >= 30 else 0) for at in range(60)]
-    told = "2026-03-29 {:02d}:{:02d}:00 [rollout] trunc_pct=1.0 current_step={} ckpt_step={} staleness=1"
+    result = "2026-03-29 {:02d}:{:02d}:00 [rollout] trunc_pct=1.0 current_step={} ckpt_step={} staleness=1"
 
     def log(hour: int) -> str:
         times = [hour * 60 + 30 + second // 60 for second in seconds]
-        return "\n".join(told.format(t // 60, t % 60, at + 1, at) for at, t in enumerate(times))
+        return "\n".join(result.format(t // 60, t % 60, at + 1, at) for at, t in enumerate(times))
 
     night, day = diagnose_texts({"o.log": log(1)}), diagnose_texts({"o.log": log(9)})
     assert night.findings == ()
@@ -363,9 +363,9 @@ def test_overlaps_of_any_two_kinds_are_told() -> None:
 
 
 def _sent(name: str, second: float, wall_s: float) -> str:
-    told = f"[weights][{name}] client.send url=http://{name}:8000 path=/w t=1.0"
+    result = f"[weights][{name}] client.send url=http://{name}:8000 path=/w t=1.0"
     done = f"[weights][{name}] client.done wall_ms={wall_s * 1000:.0f} rpc_ms=900.0 queue_ms=10.0"
-    return f"{clock(second)} {told}\n{clock(second + wall_s)} {done}\n"
+    return f"{clock(second)} {result}\n{clock(second + wall_s)} {done}\n"
 
 
 def test_updates_of_several_servers_at_once_are_told_as_such() -> None:
@@ -386,18 +386,18 @@ def test_of_many_updates_at_once_some_are_named() -> None:
 
 
 def test_samples_that_are_not_judged_are_not_counted() -> None:
-    told = '{{"step": {}, "time": {}, "time/step": 60.0, "time/wait_for_batch": 45.0, "time/forward_backward": 10.0}}'
-    log = "\n".join(told.format(at, 1787300000.0 + 60 * at) for at in range(5))
+    result = '{{"step": {}, "time": {}, "time/step": 60.0, "time/wait_for_batch": 45.0, "time/forward_backward": 10.0}}'
+    log = "\n".join(result.format(at, 1787300000.0 + 60 * at) for at in range(5))
     [finding] = [f for f in diagnose_texts({"m.jsonl": log}).findings if f.signature == "inference-bound"]
     assert "in 3 of 3 steps the trainer waited for its batch" in finding.sentence
 
 
 def test_an_undated_line_breaks_a_silence() -> None:
-    told = (
+    result = (
         " [{}.000000] iteration {:8d}/    1000 | consumed samples:  7168 | elapsed time per iteration (ms): 5000.0 | "
         "learning rate: 1.0E-05 | global batch size:   256 | lm loss: 2.0E+00 | loss scale: 1.0 | grad norm: 1.0 |"
     )
-    lines = [told.format(clock(5 * at + (400 if at > 20 else 0)), at) for at in range(1, 41)]
+    lines = [result.format(clock(5 * at + (400 if at > 20 else 0)), at) for at in range(1, 41)]
     assert only(diagnose_texts({"m.log": "\n".join(lines)})).signature == "stall"
     lines.insert(20, " validation loss at iteration 20 | lm loss value: 2.0E+00 | lm loss PPL: 7.0E+00 |")
     assert diagnose_texts({"m.log": "\n".join(lines)}).findings == ()

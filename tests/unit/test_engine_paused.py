@@ -46,8 +46,8 @@ ROLLOUT = f"{stamp(60)} [rollout] trunc_pct=2.0 current_step=4 ckpt_step=3 stale
 @pytest.mark.parametrize("running", [96, 2, 0])
 def test_a_pause_of_a_run_that_updates_weights_is_not_accused(seconds: int, running: int) -> None:
     assert stuck(polls=polls(PAUSED_AT + seconds, running), orchestrator=ROLLOUT) == []
-    told = polls(PAUSED_AT + seconds + 60, running, resumed=PAUSED_AT + seconds)
-    assert stuck(polls=told, orchestrator=ROLLOUT) == []
+    result = polls(PAUSED_AT + seconds + 60, running, resumed=PAUSED_AT + seconds)
+    assert stuck(polls=result, orchestrator=ROLLOUT) == []
 
 
 @pytest.mark.parametrize("running", [96, 2, 0])
@@ -78,17 +78,17 @@ def test_one_that_says_that_it_sleeps_is_not_stuck_however_long() -> None:
     ],
 )
 def test_one_whose_orchestrator_says_that_weights_are_on_their_way_is_not_stuck(lines: list[str]) -> None:
-    told = "\n".join(
+    result = "\n".join(
         [f"{stamp(60)[11:]}    INFO Step 11 | Reward: 0.4 | Time: 30.2s"]
         + [f"{stamp(PAUSED_AT)[11:]}    {line}" for line in lines]
     )
-    assert stuck(polls=polls(PAUSED_AT + 600), orchestrator=told) == []
+    assert stuck(polls=polls(PAUSED_AT + 600), orchestrator=result) == []
 
 
 def test_one_that_was_told_of_new_weights_two_minutes_ago_is_stuck() -> None:
-    told = f"{stamp(PAUSED_AT)[11:]}    INFO Updating policy in-flight to v12"
-    assert stuck(polls=polls(PAUSED_AT + 110), orchestrator=told) == []
-    assert stuck(polls=polls(PAUSED_AT + 180), orchestrator=told) == ["firing"]
+    result = f"{stamp(PAUSED_AT)[11:]}    INFO Updating policy in-flight to v12"
+    assert stuck(polls=polls(PAUSED_AT + 110), orchestrator=result) == []
+    assert stuck(polls=polls(PAUSED_AT + 180), orchestrator=result) == ["firing"]
 
 
 def test_one_that_an_update_was_sent_to_and_not_answered_is_not_stuck() -> None:

@@ -164,7 +164,7 @@ def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run.log", "--listen", "no.such.name.invalid"], "--listen no.such.name.invalid: no such address"),
         (["run.log", "--listen", "203.0.113.7"], "203.0.113.7:9477: cannot listen: "),
@@ -175,13 +175,17 @@ def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
     assert main(["export", "prometheus", *arguments]) == ExitCode.USAGE
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert "\x1b" not in err
 
@@ -205,9 +209,9 @@ def ask(server: Server, path: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
     connection.request("GET", path)
     with connection.getresponse() as answer:
-        told = answer.status, answer.read()
+        outcome = answer.status, answer.read()
     connection.close()
-    return told
+    return outcome
 
 
 def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes(capfd: pytest.CaptureFixture[str]) -> None:
@@ -224,6 +228,33 @@ def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes(capfd: pytest
     finally:
         server.close()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9477", 200),
+        ("[::1]:9477", 200),
+        ("10.0.0.5", 200),
+        ("LocalHost:1", 200),
+        ("Metrics.Example:9477", 200),
+        ("rebound.example:9477", 421),
+        ("127.0.0.1.rebound.example", 421),
+        ("", 421),
+        ("[bad", 421),
+    ],
+)
+def test_only_requests_for_this_host_are_served(host: str, status: int) -> None:
+    server = Server("127.0.0.1", 0, ["metrics.example"])
+    server.start(lambda _, start: text(start, "200 OK", "good"))
+    try:
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+        connection.request("GET", "/metrics", headers={"Host": host})
+        with connection.getresponse() as answer:
+            assert (answer.status, b"--allow-host" in answer.read()) == (status, status == 421)
+        connection.close()
+    finally:
+        server.close()
 
 
 def test_too_many_requests_at_once_are_refused_and_the_next_one_is_answered() -> None:

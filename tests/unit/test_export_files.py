@@ -141,10 +141,10 @@ def test_every_series_that_they_speak_of_is_on_a_real_page(tmp_path: Path) -> No
     ruled = set(NAMES.findall("".join(re.findall(r"expr: (.*)", rules()))))
     assert {name for name in shown | ruled if name not in known} == set()
     page_of_docs = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    said = re.findall(r"`(perfmon_\w+?)(_…)?`", page_of_docs)
-    assert len(said) > 30
+    message = re.findall(r"`(perfmon_\w+?)(_…)?`", page_of_docs)
+    assert len(message) > 30
     assert [
-        name for name, more in said if not any(one == name or (more and one.startswith(name)) for one in known)
+        name for name, more in message if not any(one == name or (more and one.startswith(name)) for one in known)
     ] == []
 
 
@@ -171,11 +171,11 @@ def _documented() -> list[tuple[Area, list[str]]]:
         for node in ast.parse(Path(inspect.getfile(Area)).read_text()).body
         if isinstance(node, ast.ClassDef) and node.name == "Area"
     ]
-    told = [(a, b) for a, b in itertools.pairwise(seam.body) if isinstance(a, ast.Assign) and isinstance(b, ast.Expr)]
-    assert len(told) == len(Area)
+    result = [(a, b) for a, b in itertools.pairwise(seam.body) if isinstance(a, ast.Assign) and isinstance(b, ast.Expr)]
+    assert len(result) == len(Area)
     return [
         (Area(ast.literal_eval(name.value)), re.findall(r"\b[a-z]\w*\b", ast.literal_eval(about.value)))
-        for name, about in told
+        for name, about in result
     ]
 
 

@@ -34,7 +34,7 @@ def part(metric: str = "queue_ms", values: tuple[float, ...] = (200.0, 12_000.0)
     return replace(made, **changes)
 
 
-def told(known: Known | MonitorState, places: Places | None = None) -> dict[str, list[tuple[Labels, float]]]:
+def result_of(known: Known | MonitorState, places: Places | None = None) -> dict[str, list[tuple[Labels, float]]]:
     """The samples of a page by name, which must be the same in both of its forms."""
     known = known if isinstance(known, Known) else Known(known)
     text = page(known, places)
@@ -90,7 +90,7 @@ def test_fields_of_findings_take_no_name_that_means_something_else() -> None:
 # --- what it says -----------------------------------------------------------------------------------------------------
 def test_metrics_with_their_window_their_limits_and_their_level() -> None:
     reload = part("rpc_ms.reload_weights", level="good")
-    found = told(Known(pictures.picture(), (part(), part(group="rank=1", level="warning"), reload)))
+    found = result_of(Known(pictures.picture(), (part(), part(group="rank=1", level="warning"), reload)))
     labels = {"metric": "queue_ms", "log": "orchestrator.log", "group": "", "op": ""}
     assert (labels, 12.0) in found["perfmon_last_queue_seconds"]
     assert ({**labels, "group": "rank=1", "stat": "max"}, 12.0) in found["perfmon_window_queue_seconds"]
@@ -113,7 +113,7 @@ def test_findings_in_every_state_and_signatures_that_do_not_fire() -> None:
         )
         for number, state in enumerate(states)
     )
-    found = told(Known(pictures.picture(*alerts), (), load_signatures()))
+    found = result_of(Known(pictures.picture(*alerts), (), load_signatures()))
     assert [labels["state"] for labels, value in found["perfmon_finding"] if value == 1.0] == [*map(str, states)]
     first = found["perfmon_finding"][0][0]
     assert first == {
@@ -128,13 +128,13 @@ def test_findings_in_every_state_and_signatures_that_do_not_fire() -> None:
 
 
 def test_the_verdict_and_whose_the_time_was() -> None:
-    found = told(pictures.picture())
+    found = result_of(pictures.picture())
     assert found["perfmon_verdict_info"][0][0]["signature"] == "frontend-queue"
     assert found["perfmon_verdict_severity"] == [({}, 3.0)]
     assert found["perfmon_verdict_lost_ratio"] == [({}, 0.31)]
     ledger = {labels["cause"]: value for labels, value in found["perfmon_ledger_ratio"]}
     assert ledger["frontend-queue"] == pytest.approx(0.31)
-    healthy = told(pictures.picture(snapshot=snapshots.snapshot(verdict=None)))
+    healthy = result_of(pictures.picture(snapshot=snapshots.snapshot(verdict=None)))
     assert "perfmon_verdict_info" not in healthy
     assert healthy["perfmon_verdict_severity"] == healthy["perfmon_verdict_lost_seconds"] == [({}, 0.0)]
 
@@ -142,7 +142,7 @@ def test_the_verdict_and_whose_the_time_was() -> None:
 def test_logs_and_hosts() -> None:
     stale = pictures.source(index=1, name="trainer.log", freshness=Freshness.STALE, age_s=None, offset_s=None)
     link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, "no route", 4, None)
-    found = told(pictures.picture(sources=(pictures.source(), stale), links=(link,)))
+    found = result_of(pictures.picture(sources=(pictures.source(), stale), links=(link,)))
     assert found["perfmon_source_lines_total"][0] == ({"log": "orchestrator.log"}, 1000.0)
     assert found["perfmon_source_age_seconds"] == [({"log": "orchestrator.log"}, 0.4)]
     assert [labels["state"] for labels, _ in found["perfmon_source_state"]] == ["fresh", "stale"]
@@ -151,7 +151,7 @@ def test_logs_and_hosts() -> None:
 
 
 def test_a_monitor_that_has_read_nothing_yet() -> None:
-    found = told(pictures.picture(snapshot=None, sources=(), progress=0.25))
+    found = result_of(pictures.picture(snapshot=None, sources=(), progress=0.25))
     assert found["perfmon_run_loaded_ratio"] == [({}, 0.25)]
     assert "perfmon_verdict_severity" not in found
 
@@ -170,7 +170,7 @@ def test_gpus_hosts_and_queues() -> None:
         Area.GPU, "0", {"util_pct": 97.0, "mem_used_mb": 1024.0, "throttled": 1.0},
         {"model": "H100", "state": "ok", "throttle": "sw_power_cap"},
     )  # fmt: skip
-    found = told(
+    found = result_of(
         polled(
             (gpu, 0.5),
             (Reading(Area.HOST, "all", {"cpu_pct": 50.0}), 2.0),
@@ -193,7 +193,7 @@ def test_gpus_hosts_and_queues() -> None:
 
 def test_cores_are_series_and_no_label_that_changes() -> None:
     words = {"cores_busy": "09-", "cores_iowait": "500"}
-    families = told(polled((Reading(Area.HOST, "all", {"cpu_pct": 33.0}, words), 1.0)))
+    families = result_of(polled((Reading(Area.HOST, "all", {"cpu_pct": 33.0}, words), 1.0)))
     busy = {labels["core"]: value for labels, value in families["perfmon_host_cores_busy_ratio"]}
     assert busy == {"0": 0.05, "1": 0.95}
     assert len(families["perfmon_host_cores_iowait_ratio"]) == 3
@@ -201,14 +201,14 @@ def test_cores_are_series_and_no_label_that_changes() -> None:
 
 
 def test_old_readings_are_not_taken_for_new_ones() -> None:
-    found = told(polled((Reading(Area.GPU, "0", {"util_pct": 97.0}), 301.0)))
+    found = result_of(polled((Reading(Area.GPU, "0", {"util_pct": 97.0}), 301.0)))
     assert "perfmon_gpu_util_ratio" not in found
     assert found["perfmon_reading_age_seconds"][0][1] == 301.0
 
 
 @pytest.mark.parametrize("area", list(Area))
 def test_every_kind_of_thing_can_be_told(area: Area) -> None:
-    found = told(polled((Reading(area, "a thing", {"took_ms": 1.0}, {"why": "no answer", "kind": "x"}), 1.0)))
+    found = result_of(polled((Reading(area, "a thing", {"took_ms": 1.0}, {"why": "no answer", "kind": "x"}), 1.0)))
     assert found[f"perfmon_{area.value}_took_seconds"][0][1] == pytest.approx(0.001)
 
 
@@ -230,7 +230,7 @@ def test_hostile_text_stays_a_value(text: str) -> None:
     finding = snapshots.finding(identity={"url": text, text: "odd key"})
     verdict = snapshots.snapshot().verdict
     assert verdict is not None
-    found = told(
+    found = result_of(
         Known(
             pictures.picture(
                 pictures.alert(finding=finding), sources=(pictures.source(name=text),),
@@ -239,7 +239,7 @@ def test_hostile_text_stays_a_value(text: str) -> None:
             (part(text or "x", source=text, group=text),),
         )
     )  # fmt: skip
-    plain = {name for name in told(pictures.picture()) if "perfmon_last_" not in name}
+    plain = {name for name in result_of(pictures.picture()) if "perfmon_last_" not in name}
     assert plain <= set(found)
     [name] = [name for name in found if name.startswith("perfmon_last_")]
     [(labels, value)] = found[name]
@@ -252,7 +252,7 @@ def test_hostile_text_stays_a_value(text: str) -> None:
 def test_no_secret_gets_out(text: str, shown: str) -> None:
     known = Known(pictures.picture(sources=(pictures.source(name=text),)), (part(group=text),))
     made = page(known)
-    found = {labels["group"] for labels, _ in told(known)["perfmon_last_queue_seconds"]}
+    found = {labels["group"] for labels, _ in result_of(known)["perfmon_last_queue_seconds"]}
     assert found == {shown}
     assert text not in made
 
@@ -264,19 +264,19 @@ def test_a_secret_that_only_its_name_tells() -> None:
 
 def test_what_is_no_number_is_left_out() -> None:
     values = (float("nan"), float("inf"), float("-inf"))
-    found = told(Known(pictures.picture(), tuple(part(group=str(value), last=value) for value in values)))
+    found = result_of(Known(pictures.picture(), tuple(part(group=str(value), last=value) for value in values)))
     assert "perfmon_last_queue_seconds" not in found
 
 
 def test_a_page_is_bounded_and_says_what_it_left_out() -> None:
     many = tuple(part(group=f"rank={at:05d}") for at in range(3000))
-    found = told(Known(pictures.picture(), many))
+    found = result_of(Known(pictures.picture(), many))
     left = {labels["family"]: value for labels, value in found["perfmon_export_left_out_series"]}
     assert len(found["perfmon_last_queue_seconds"]) == 2000
     assert left["perfmon_last_queue_seconds"] == 1000.0
     assert left[""] == sum(value for family, value in left.items() if family)
     crowd = tuple(part(f"metric{at}_ms", group=f"{at}") for at in range(5000))
-    whole = told(Known(pictures.picture(), crowd))
+    whole = result_of(Known(pictures.picture(), crowd))
     assert sum(map(len, whole.values())) <= 20_000 + len(whole["perfmon_export_left_out_series"])
 
 
@@ -296,7 +296,7 @@ def test_who_had_a_place_keeps_it() -> None:
 
 
 def test_names_that_became_alike_are_told_once_and_counted() -> None:
-    found = told(Known(pictures.picture(), (part(group="x" * 300), part(group="x" * 300 + "y"))))
+    found = result_of(Known(pictures.picture(), (part(group="x" * 300), part(group="x" * 300 + "y"))))
     assert len(found["perfmon_last_queue_seconds"]) == 1
     left = {labels["family"]: value for labels, value in found["perfmon_export_left_out_series"]}
     assert left["perfmon_last_queue_seconds"] == 1.0

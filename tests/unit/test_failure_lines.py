@@ -29,7 +29,7 @@ def failures(*lines: str) -> list[Failure]:
     return session.store.progress.failures
 
 
-def told(*lines: str) -> list[tuple[str, str]]:
+def result_of(*lines: str) -> list[tuple[str, str]]:
     """(cause, role) of the failures, context apart."""
     return [(failure.cause, failure.role) for failure in failures(*lines) if failure.role != "context"]
 
@@ -109,12 +109,12 @@ def test_a_log_that_is_only_a_traceback_tells_exception_and_place() -> None:
 
 
 def test_a_death_in_the_first_line_is_found() -> None:
-    assert told(OOM) == [("out-of-memory", "cause")]
+    assert result_of(OOM) == [("out-of-memory", "cause")]
 
 
 @pytest.mark.parametrize("size", range(1, len(OOM)))
 def test_a_line_that_is_cut_costs_nothing(size: int) -> None:
-    assert all(cause in ("out-of-memory", "exception") for cause, _ in told("step 1", OOM[:size]))
+    assert all(cause in ("out-of-memory", "exception") for cause, _ in result_of("step 1", OOM[:size]))
 
 
 def test_ranks_that_write_at_once_keep_their_own_frames() -> None:
@@ -150,17 +150,17 @@ def test_an_old_frame_is_of_no_later_failure() -> None:
     ],
 )  # fmt: skip
 def test_what_a_server_or_the_interpreter_got_over_is_no_cause(lines: list[str]) -> None:
-    assert told(*lines) == []
+    assert result_of(*lines) == []
 
 
 def test_a_traceback_long_after_one_that_was_handled_is_a_cause() -> None:
     handled = ["ERROR:    Exception in ASGI application", *traceback("ValueError: bad request")]
-    assert told(*handled, *["GET /health"] * 20, *traceback("RuntimeError: x")) == [("exception", "cause")]
+    assert result_of(*handled, *["GET /health"] * 20, *traceback("RuntimeError: x")) == [("exception", "cause")]
 
 
 def test_the_original_exception_counts_not_that_of_the_hook() -> None:
     hook = ["Error in sys.excepthook:", *traceback("AttributeError: hook"), "", "Original exception was:"]
-    assert told(*hook, *traceback("ValueError: x")) == [("exception", "record"), ("exception", "cause")]
+    assert result_of(*hook, *traceback("ValueError: x")) == [("exception", "record"), ("exception", "cause")]
 
 
 def test_each_process_of_a_torchrun_block_is_one_record_with_its_place() -> None:
@@ -262,7 +262,7 @@ def test_what_only_talks_of_failures_is_none(text: str) -> None:
 
 def test_a_record_that_is_wrapped_in_json_is_opened() -> None:
     record = {"log": f"{OOM}\n", "stream": "stderr", "time": "2026-11-20T09:12:22.118204571Z"}
-    assert told(json.dumps(record)) == [("out-of-memory", "cause")]
+    assert result_of(json.dumps(record)) == [("out-of-memory", "cause")]
 
 
 ECHOES = [
@@ -277,7 +277,7 @@ ECHOES = [
 
 @pytest.mark.parametrize(("text", "cause"), ECHOES)
 def test_echoes_of_other_failures_are_cascades(text: str, cause: str) -> None:
-    assert told(text) == [(cause, "cascade")]
+    assert result_of(text) == [(cause, "cascade")]
 
 
 def test_orders_from_outside_end_a_process_for_good() -> None:
@@ -294,6 +294,10 @@ def test_orders_from_outside_end_a_process_for_good() -> None:
         assert (failure.fields["job"], failure.fields["host"]) == ("4711", "node7")
 
 
+_PARTS = {"frame", "handled", "raised", "chained", "backtrace", "quoted", "unquoted"}
+"""Lines around a failure, and of texts that quote one."""
+
+
 def test_every_failure_has_a_cause_that_is_known() -> None:
     causes = {
         "out-of-memory", "host-out-of-memory", "collective-timeout", "exception", "gpu-error", "disk-full",
@@ -303,4 +307,4 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
     }  # fmt: skip
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes
-    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | {"frame", "handled", "raised", "chained"}
+    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | _PARTS

@@ -12,8 +12,8 @@ def _is_even(number: int) -> None:
 
 def test_failures_of_names_what_fails_and_why() -> None:
     assert failures_of(_is_even, [("two", 2), ("four", 4)]) == []
-    (told,) = failures_of(_is_even, [("two", 2), ("three", 3)])
-    assert told.startswith("three: AssertionError: 3 is odd")
+    (result,) = failures_of(_is_even, [("two", 2), ("three", 3)])
+    assert result.startswith("three: AssertionError: 3 is odd")
 
 
 def test_failures_of_no_cases_is_a_failure() -> None:

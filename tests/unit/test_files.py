@@ -123,7 +123,7 @@ def test_other_kinds_are_refused_in_one_line_that_names_them(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("logs/attempt_1/trianer.log", "did you mean 'logs/attempt_1/trainer.log'?"),
         ("logs/nowhere/deep/x.log", "'logs' exists"),
@@ -137,7 +137,7 @@ def test_other_kinds_are_refused_in_one_line_that_names_them(spec: str) -> None:
         ("empty.tar", "no logs in this archive"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_the_mend(run: Path, spec: str, said: str) -> None:
+def test_what_cannot_be_read_is_one_line_with_the_mend(run: Path, spec: str, message: str) -> None:
     (run / "logs/checkpoint-500/empty").mkdir()
     (run / "dangling.log").symlink_to("gone.log")
     (run / "broken.zip").write_bytes(b"PK\x03\x04oops")
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_one_line_with_the_mend(run: Path, spec: str, sai
     with pytest.raises(InputError, match=r"^[^\n]+$") as error:
         discover(["logs", spec])
     assert str(error.value).startswith(f"'{spec}': ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_unreadable_files_are_told(run: Path) -> None:

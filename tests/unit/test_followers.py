@@ -34,11 +34,11 @@ _VALIDATION = " validation loss at iteration 20 | lm loss value: 2.0E+00 | lm lo
 
 
 def _iterations(first: int, count: int, from_s: float, every_s: float, timers: tuple[str, ...]) -> list[str]:
-    told = []
+    result = []
     for at in range(count):
         when = _BEGIN + timedelta(seconds=from_s + every_s * at)
-        told += [_ITERATION.format(f"{when:%Y-%m-%d %H:%M:%S}", first + at), *timers]
-    return told
+        result += [_ITERATION.format(f"{when:%Y-%m-%d %H:%M:%S}", first + at), *timers]
+    return result
 
 
 def _stalls(lines: list[str], waited_s: float | None = None, block: int = 1 << 20) -> list[Finding]:

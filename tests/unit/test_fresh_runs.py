@@ -31,7 +31,7 @@ def _run(second: float, first: int, last: int, interval: int = 50) -> list[str]:
     ]
 
 
-def _told(*parts: list[str] | str) -> Diagnosis:
+def _result_of(*parts: list[str] | str) -> Diagnosis:
     lines = [line for part in parts for line in ([part] if isinstance(part, str) else part)]
     return diagnose_texts({"fit.log": "\n".join(lines)})
 
@@ -44,7 +44,7 @@ def _lost(snapshot: Diagnosis) -> dict[str, float]:
 def test_a_counter_that_begins_from_its_start_resumes_nothing(interval: int) -> None:
     first = _run(30, interval, 40 * interval, interval)
     again = _run(9_000, interval, 30 * interval, interval)
-    snapshot = _told(_banner(0, 7001), first, _line(850, "End of training."), _banner(8_970, 8002), again)
+    snapshot = _result_of(_banner(0, 7001), first, _line(850, "End of training."), _banner(8_970, 8002), again)
     assert snapshot.run.runs == 2
     assert not {"downtime", "wasted-progress"} & _lost(snapshot).keys()
     notes = " ".join(note for source in snapshot.run.sources for note in source.notes)
@@ -53,7 +53,7 @@ def test_a_counter_that_begins_from_its_start_resumes_nothing(interval: int) -> 
 
 
 def test_a_counter_that_goes_on_from_a_checkpoint_resumes_the_run() -> None:
-    snapshot = _told(_banner(0, 7001), _run(30, 50, 2_000), _banner(8_970, 8002), _run(9_000, 1_550, 3_000))
+    snapshot = _result_of(_banner(0, 7001), _run(30, 50, 2_000), _banner(8_970, 8002), _run(9_000, 1_550, 3_000))
     assert _lost(snapshot)["wasted-progress"] > 0
     assert _lost(snapshot)["downtime"] > 0
 
@@ -72,27 +72,27 @@ def _failed(snapshot: Diagnosis) -> bool:
 @pytest.mark.parametrize("later", [[], _run(420, 50, 2_000)])
 def test_a_launch_that_is_refused_while_an_earlier_one_lives_on_is_no_failure(later: list[str]) -> None:
     start = [_banner(0, 7001), _line(30, "Loading the data")]
-    snapshot = _told(start, _banner(240, 8002), _REFUSED, later)
+    snapshot = _result_of(start, _banner(240, 8002), _REFUSED, later)
     assert not _failed(snapshot)
     assert snapshot.run.runs == 1
     assert "another launch was refused" in " ".join(note for one in snapshot.run.sources for note in one.notes)
 
 
 def test_a_launch_that_is_refused_alone_is_one() -> None:
-    assert _failed(_told(_banner(240, 8002), _REFUSED))
+    assert _failed(_result_of(_banner(240, 8002), _REFUSED))
 
 
 def test_a_launch_that_is_refused_long_after_another_run_is_one() -> None:
-    assert _failed(_told(_banner(0, 7001), _run(30, 50, 2_000), _banner(90_000, 8002), _REFUSED))
+    assert _failed(_result_of(_banner(0, 7001), _run(30, 50, 2_000), _banner(90_000, 8002), _REFUSED))
 
 
 def test_a_launch_that_is_refused_after_a_failure_is_one() -> None:
     died = 'Traceback (most recent call last):\n  File "/srv/fit.py", line 9, in <module>\nValueError: no such layer'
-    assert _failed(_told(_banner(0, 7001), _line(30, "Loading"), died, _banner(240, 8002), _REFUSED))
+    assert _failed(_result_of(_banner(0, 7001), _line(30, "Loading"), died, _banner(240, 8002), _REFUSED))
 
 
 def _notes(lines: list[str]) -> str:
-    snapshot = _told(lines)
+    snapshot = _result_of(lines)
     return " ".join([snapshot.summary, *(note for source in snapshot.run.sources for note in source.notes)])
 
 

@@ -188,3 +188,22 @@ def test_a_bar_that_is_over_at_once_is_no_goal_where_another_one_took_its_time()
     goal = _goal(brief)
     assert goal is not None
     assert goal.total == 25000.0
+
+
+def test_what_is_copied_before_is_no_goal() -> None:
+    frames = "\r".join(
+        f" {share}%|███       | {share}M/100M [00:0{share // 50}<00:01, 50MB/s]" for share in (10, 50, 90)
+    )
+    assert _goal(f"Downloading the features\n{frames}\r100%|██████████| 100M/100M [00:02<00:00, 50MB/s]\n") is None
+
+
+def test_a_bar_before_the_first_clock_is_a_clock_behind_it() -> None:
+    head = "\r  0%|          | 0/400 [00:00<?, ?it/s]"
+    frames = "\r".join(_frame(done, 400, 10 * done) for done in range(1, 61))
+    log = (
+        f"{head}[rank0]:[W304 09:15:20.087800751 reducer.cpp:1431] Warning: unused parameters.\n"
+        f"{frames}\n{{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.1}}\n"
+        "[rank0]:[W304 09:25:22.197940985 ProcessGroupNCCL.cpp:1524] Warning: destroy_process_group() was not called\n"
+    )
+    run = diagnose_texts({"train.log": log})
+    assert {one.cause: one.lost_s for one in run.ledger}.get("productive", 0.0) > 500

@@ -71,31 +71,31 @@ ROCM_6 = {
 
 @pytest.mark.parametrize("shape", [[MI300], {"gpu_data": [MI300]}])
 def test_a_list_or_gpu_data(shape: object) -> None:
-    [told] = amd_readings(json.dumps(shape), {"0": "AMD Instinct MI300X"})
-    assert (told.area, told.name, told.values) == (Area.GPU, "0", TOLD)
-    assert told.words == {"model": "AMD Instinct MI300X", "throttle": "power-cap", "state": "ok"}
+    [result] = amd_readings(json.dumps(shape), {"0": "AMD Instinct MI300X"})
+    assert (result.area, result.name, result.values) == (Area.GPU, "0", TOLD)
+    assert result.words == {"model": "AMD Instinct MI300X", "throttle": "power-cap", "state": "ok"}
 
 
 def test_one_that_does_not_say_why_its_clocks_are_low_is_not_said_to_be_free() -> None:
     """As a Radeon answers: what it does not know is not no."""
     untold = dict.fromkeys(MI300["throttle"], "N/A")
-    [told] = amd_readings(json.dumps([{**MI300, "throttle": untold}]), {})
-    assert "throttled" not in told.values
+    [result] = amd_readings(json.dumps([{**MI300, "throttle": untold}]), {})
+    assert "throttled" not in result.values
 
 
 @pytest.mark.parametrize("lost", sorted(MI300.keys() - {"gpu"}))
 @pytest.mark.parametrize("instead", [None, "N/A", [], {}, 7, {"gfx_activity": "N/A"}])
 def test_any_part_may_be_missing_or_something_else(lost: str, instead: object) -> None:
-    [told] = amd_readings(json.dumps([{**MI300, lost: instead}]), {})
-    assert told.words["state"] == "ok"
-    assert len(told.values) < len(TOLD)
-    assert told.values.items() <= TOLD.items()
+    [result] = amd_readings(json.dumps([{**MI300, lost: instead}]), {})
+    assert result.words["state"] == "ok"
+    assert len(result.values) < len(TOLD)
+    assert result.values.items() <= TOLD.items()
 
 
 def test_a_flag_that_cries_wolf_is_not_believed() -> None:
     navi = {"gpu": 1, "usage": {"gfx_activity": unit(90, "%")}, "power": {"throttle_status": "THROTTLED"}}
-    [told] = amd_readings(json.dumps([navi]), {})
-    assert told.values == {"util_pct": 90}
+    [result] = amd_readings(json.dumps([navi]), {})
+    assert result.values == {"util_pct": 90}
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_a_flag_that_cries_wolf_is_not_believed() -> None:
     ],
 )
 def test_what_they_are_held_back_by(violations: dict[str, object], words: str, throttled: float | None) -> None:
-    [told] = amd_readings(json.dumps([{**MI300, "throttle": violations}]), {})
-    assert (told.words["throttle"], told.values.get("throttled")) == (words, throttled)
+    [result] = amd_readings(json.dumps([{**MI300, "throttle": violations}]), {})
+    assert (result.words["throttle"], result.values.get("throttled")) == (words, throttled)
 
 
 def test_names_and_processes() -> None:
@@ -124,15 +124,15 @@ def test_names_and_processes() -> None:
 
 
 def test_keys_of_rocm_smi_differ_between_versions() -> None:
-    [told] = rocm_readings(json.dumps(ROCM_5))
-    assert told.values == {
+    [result] = rocm_readings(json.dumps(ROCM_5))
+    assert result.values == {
         "util_pct": 100, "mem_util_pct": 12, "mem_used_mb": 11, "mem_total_mb": 65520, "power_w": 128,
         "power_limit_w": 560, "temp_c": 44, "fan_pct": 50, "sm_mhz": 1090, "mem_mhz": 1600,
     }  # fmt: skip
-    assert told.words == {"model": "AMD INSTINCT", "uuid": "0xf6fa8cb00a2d7c81", "throttle": "", "state": "ok"}
-    told, *others = rocm_readings("WARNING: AMD GPU device(s) is/are in a low-power state.\n" + json.dumps(ROCM_6))
-    assert (told.values["power_w"], told.values["temp_c"], told.values["mem_util_pct"]) == (131, 39, 1)
-    assert told.words == {"model": "0x74a1", "uuid": "", "throttle": "", "state": "ok"}
+    assert result.words == {"model": "AMD INSTINCT", "uuid": "0xf6fa8cb00a2d7c81", "throttle": "", "state": "ok"}
+    result, *others = rocm_readings("WARNING: AMD GPU device(s) is/are in a low-power state.\n" + json.dumps(ROCM_6))
+    assert (result.values["power_w"], result.values["temp_c"], result.values["mem_util_pct"]) == (131, 39, 1)
+    assert result.words == {"model": "0x74a1", "uuid": "", "throttle": "", "state": "ok"}
     assert [(one.name, one.words["state"]) for one in others] == [("2", "unsupported"), ("10", "ok")]
 
 
@@ -183,8 +183,8 @@ async def test_amd_smi(programs: Path, poller: GpuPoller) -> None:
 
 async def test_rocm_smi_where_there_is_nothing_newer(programs: Path, poller: GpuPoller) -> None:
     program(programs, "rocm-smi", showuse=ROCM_5)
-    [told] = await poller.poll()
-    assert told.values["util_pct"] == 100
+    [result] = await poller.poll()
+    assert result.values["util_pct"] == 100
 
 
 async def test_a_tool_without_gpus_is_absence(programs: Path, poller: GpuPoller) -> None:

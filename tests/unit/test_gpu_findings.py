@@ -40,9 +40,9 @@ def found(trainer: str, *gpus: list[str]) -> dict[str, Finding]:
 
 
 def test_each_idle_gpu_is_told_by_its_name_with_what_it_costs() -> None:
-    told = found(steps(20, 400), polls(0, lambda at: 96, 400), polls(5, lambda at: 23, 400))
-    assert list(told) == ["a100-0:5"]
-    finding = told["a100-0:5"]
+    result = found(steps(20, 400), polls(0, lambda at: 96, 400), polls(5, lambda at: 23, 400))
+    assert list(result) == ["a100-0:5"]
+    finding = result["a100-0:5"]
     assert (finding.signature, finding.severity, finding.state) == ("gpu-idle", Severity.CRITICAL, "firing")
     assert finding.sentence == (
         "GPU a100-0:5 was busy 23.0 % of the time while the run continued, with 88.1 % of its memory in use"
@@ -52,8 +52,8 @@ def test_each_idle_gpu_is_told_by_its_name_with_what_it_costs() -> None:
 
 @pytest.mark.parametrize(("use", "severity"), [(62, Severity.WARNING), (49, Severity.CRITICAL), (72, None)])
 def test_how_idle_it_must_be(use: int, severity: Severity | None) -> None:
-    told = found(steps(20, 400), polls(0, lambda at: use, 400))
-    assert [finding.severity for finding in told.values()] == ([severity] if severity else [])
+    result = found(steps(20, 400), polls(0, lambda at: use, 400))
+    assert [finding.severity for finding in result.values()] == ([severity] if severity else [])
 
 
 def test_polled_rarely_or_often_it_is_the_same() -> None:
@@ -80,27 +80,27 @@ COOL = "sm_mhz=1935 sm_max_mhz=1980 temp_c=64 throttled=1 throttle=power-cap sta
 
 
 def test_the_reason_is_named_and_only_its_own() -> None:
-    told = found(steps(20, 200), polls(0, lambda at: 99, 200, HOT), polls(1, lambda at: 99, 200, COOL))
-    assert list(told) == ["a100-0:0"]
-    assert told["a100-0:0"].sentence == (
+    result = found(steps(20, 200), polls(0, lambda at: 99, 200, HOT), polls(1, lambda at: 99, 200, COOL))
+    assert list(result) == ["a100-0:0"]
+    assert result["a100-0:0"].sentence == (
         "GPU a100-0:0: clocks were throttled, by heat in 191 polls, by its power limit in 191 polls, to 990 MHz, "
         "50.0 % below maximum, at up to 93 °C"
     )
-    assert told["a100-0:0"].severity is Severity.WARNING
-    assert told["a100-0:0"].lost_s == pytest.approx(98, rel=0.05)
+    assert result["a100-0:0"].severity is Severity.WARNING
+    assert result["a100-0:0"].lost_s == pytest.approx(98, rel=0.05)
 
 
 def test_what_another_gpu_suffers_from_is_not_told_of_this_one() -> None:
     slow = "sm_mhz=790 sm_max_mhz=1980 throttled=1 throttle=power-cap state=ok"
-    told = found(steps(20, 200), polls(0, lambda at: 99, 200, HOT), polls(1, lambda at: 99, 200, slow))
-    assert "heat" in told["a100-0:0"].sentence
-    assert "heat" not in told["a100-0:1"].sentence
-    assert told["a100-0:1"].severity is Severity.CRITICAL
+    result = found(steps(20, 200), polls(0, lambda at: 99, 200, HOT), polls(1, lambda at: 99, 200, slow))
+    assert "heat" in result["a100-0:0"].sentence
+    assert "heat" not in result["a100-0:1"].sentence
+    assert result["a100-0:1"].severity is Severity.CRITICAL
 
 
 def test_without_clocks_the_reason_is_enough() -> None:
-    told = found("", polls(0, lambda at: 99, 200, "throttled=1 throttle=hw-thermal state=ok"))
-    assert told["a100-0:0"].sentence.startswith("GPU a100-0:0: clocks were throttled, by heat in ")
+    result = found("", polls(0, lambda at: 99, 200, "throttled=1 throttle=hw-thermal state=ok"))
+    assert result["a100-0:0"].sentence.startswith("GPU a100-0:0: clocks were throttled, by heat in ")
 
 
 def test_others_gpus_say_nothing_about_this_run() -> None:
@@ -110,8 +110,8 @@ def test_others_gpus_say_nothing_about_this_run() -> None:
 def test_a_gpu_that_is_lost_is_told_by_its_name_until_it_comes_back() -> None:
     there = polls(0, lambda at: 97, 60)
     lost = [f"{stamp(at)}.118 [poll] gpu host=a100-0 name=1 uuid=GPU-7d1a state=lost" for at in range(60)]
-    told = found(steps(0, 60), there, lost)
-    assert [(name, f.signature, f.severity, f.state) for name, f in told.items()] == [
+    result = found(steps(0, 60), there, lost)
+    assert [(name, f.signature, f.severity, f.state) for name, f in result.items()] == [
         ("a100-0:1", "gpu-lost", Severity.CRITICAL, "firing")
     ]
     back = polls(1, lambda at: 97, 60)[20:]

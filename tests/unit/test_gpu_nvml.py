@@ -28,15 +28,15 @@ def polled(library: Path, tmp_path: Path) -> Iterator[Polled]:
 
 def test_a_gpu_tells_all_in_the_units_of_its_names(polled: Polled) -> None:
     polled.set("fan 43")
-    [told] = polled.poll().readings
-    assert (told.area, told.name) == ("gpu", "0")
-    assert told.values == {
+    [result] = polled.poll().readings
+    assert (result.area, result.name) == ("gpu", "0")
+    assert result.values == {
         "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "mem_total_mb": 81559, "power_w": 685.123,
         "power_limit_w": 700, "temp_c": 71, "fan_pct": 43, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619,
         "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120, "ecc_errors": 0, "energy_j": pytest.approx(123456.789),
         "throttled": 1,
     }  # fmt: skip
-    words = {name: word for name, word in told.words.items() if word}
+    words = {name: word for name, word in result.words.items() if word}
     model = "NVIDIA H100 80GB HBM3"
     assert words == {"model": model, "uuid": "GPU-00000000-0000", "throttle": "power-cap", "state": "ok"}
 
@@ -63,16 +63,16 @@ def test_eight_gpus_each_with_its_own_figures(polled: Polled) -> None:
 )
 def test_what_a_driver_does_not_tell_is_left_out(polled: Polled, call: str, value: str, code: int) -> None:
     polled.set(f"{call} error {code}")
-    told = polled.poll().gpus()["0"]
-    assert value not in told.values
-    assert told.words["state"] == "ok"
-    assert told.values["mem_used_mb"] == 66560
+    result = polled.poll().gpus()["0"]
+    assert value not in result.values
+    assert result.words["state"] == "ok"
+    assert result.values["mem_used_mb"] == 66560
 
 
 def test_a_gpu_that_tells_nothing_is_unsupported(polled: Polled) -> None:
     polled.set(base="name NVIDIA GeForce GT 710\n")
-    told = polled.poll().gpus()["0"]
-    assert (told.values, told.words["state"]) == ({}, "unsupported")
+    result = polled.poll().gpus()["0"]
+    assert (result.values, result.words["state"]) == ({}, "unsupported")
 
 
 def test_a_lost_gpu_stays_in_sight_and_a_found_one_is_seen(polled: Polled) -> None:
@@ -106,9 +106,9 @@ def test_a_driver_that_is_loaded_anew_is_opened_anew(polled: Polled) -> None:
     polled.set(count=2)
     polled.poll()
     polled.set("0.all error 1", "1.all error 1", count=2)
-    assert {told.words["state"] for told in polled.poll().readings} == {"lost"}
+    assert {result.words["state"] for result in polled.poll().readings} == {"lost"}
     polled.set(count=2)
-    assert {told.words["state"] for told in polled.polls(AFRESH).gpus().values()} == {"ok"}
+    assert {result.words["state"] for result in polled.polls(AFRESH).gpus().values()} == {"ok"}
 
 
 def test_a_call_that_hangs_is_taken_back_and_never_doubled(polled: Polled) -> None:
@@ -128,14 +128,14 @@ def test_processes_of_all_gpus_are_told_once_each(polled: Polled) -> None:
         f"0.procs {me}:1048576000 4194301:2097152", f"1.procs {me}:1048576000 4194301:-",
         f"0.proc_util {me}:90", f"1.proc_util {me}:70", count=2,
     )  # fmt: skip
-    told = polled.poll().processes()
-    assert told[str(me)].values.pop("uptime_s") >= 0
-    assert told[str(me)].values == {"gpu_mem_mb": 2000, "gpu_util_pct": 80}
-    assert "python" in told[str(me)].words["command"]
-    assert told[str(me)].words["gpu"] == "0+1"
-    assert (told["4194301"].values, told["4194301"].words["command"]) == ({"gpu_mem_mb": 2}, "")
+    result = polled.poll().processes()
+    assert result[str(me)].values.pop("uptime_s") >= 0
+    assert result[str(me)].values == {"gpu_mem_mb": 2000, "gpu_util_pct": 80}
+    assert "python" in result[str(me)].words["command"]
+    assert result[str(me)].words["gpu"] == "0+1"
+    assert (result["4194301"].values, result["4194301"].words["command"]) == ({"gpu_mem_mb": 2}, "")
     assert not polled.poll().processes()
-    assert set(polled.polls(4).processes()) == set(told)
+    assert set(polled.polls(4).processes()) == set(result)
 
 
 def test_instances_of_a_gpu_that_is_split(polled: Polled) -> None:
@@ -147,7 +147,7 @@ def test_instances_of_a_gpu_that_is_split(polled: Polled) -> None:
     )  # fmt: skip
     gpus = polled.poll().gpus()
     assert list(gpus) == ["0", "0:0", "0:3"]
-    assert [told.words["mig"] for told in gpus.values()] == ["on", "1g.10gb", "3g.40gb"]
+    assert [result.words["mig"] for result in gpus.values()] == ["on", "1g.10gb", "3g.40gb"]
     assert gpus["0:0"].values == {"mem_used_mb": 1000, "mem_total_mb": 9984}
     assert "util_pct" not in gpus["0"].values
     polled.set("0.mig 0")
@@ -182,7 +182,7 @@ def test_whose_gpus_they_are(
 ) -> None:
     with Polled(tmp_path, library, environment) as polled:
         polled.set(count=3)
-        assert [told.words.get("mine") for told in polled.poll().gpus().values()] == mine
+        assert [result.words.get("mine") for result in polled.poll().gpus().values()] == mine
 
 
 def test_whose_a_gpu_is_that_was_lost_before_it_was_ever_seen(library: Path, tmp_path: Path) -> None:
@@ -197,21 +197,21 @@ def test_an_instance_is_given_by_its_own_name(library: Path, tmp_path: Path) -> 
         polled.set(
             "mig 1", "mig_most 2", "0:0.name X MIG 1g", "0:0.uuid MIG-aaaa", "0:1.name X MIG 1g", "0:1.uuid MIG-bbbb"
         )
-        assert [told.words["mine"] for told in polled.poll().gpus().values()] == ["no", "no", "yes"]
+        assert [result.words["mine"] for result in polled.poll().gpus().values()] == ["no", "no", "yes"]
 
 
 def test_an_old_driver_without_newer_functions(tmp_path: Path) -> None:
     with Polled(tmp_path, compiled(tmp_path / "old", "-DOLD")) as polled:
         polled.set("procs 4194301:2097152")
-        told = polled.poll()
-        assert told.gpus()["0"].values["temp_c"] == 71
-        assert told.gpus()["0"].values["mem_used_mb"] == 66560
-        assert told.gpus()["0"].words["throttle"] == "power-cap"
-        assert told.processes()["4194301"].values == {"gpu_mem_mb": 2}
+        result = polled.poll()
+        assert result.gpus()["0"].values["temp_c"] == 71
+        assert result.gpus()["0"].values["mem_used_mb"] == 66560
+        assert result.gpus()["0"].words["throttle"] == "power-cap"
+        assert result.processes()["4194301"].values == {"gpu_mem_mb": 2}
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         ("init error 9", f"{LONE}.*driver is loaded"),
         ("init error 18", "PollError: the NVIDIA driver and its library .*reboot"),
@@ -220,9 +220,9 @@ def test_an_old_driver_without_newer_functions(tmp_path: Path) -> None:
         ("count 0", f"{LONE}.*reports no GPU"),
     ],
 )
-def test_a_driver_that_does_not_open(polled: Polled, state: str, said: str) -> None:
+def test_a_driver_that_does_not_open(polled: Polled, state: str, message: str) -> None:
     polled.set(state)
-    assert re.search(said, polled.poll().error)
+    assert re.search(message, polled.poll().error)
     polled.set()
     assert polled.poll().gpus()["0"].values["util_pct"] == 97
 

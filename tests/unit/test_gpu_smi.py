@@ -14,7 +14,6 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
     Column,
     app_row,
-    dmon_reading,
     gpu_row,
     pmon_use,
     table,
@@ -63,9 +62,9 @@ class Smi:
 
     def gpu(self, index: int, **changes: str) -> None:
         """A GPU; `utilization_gpu` stands for utilization.gpu."""
-        told = {name: value.format(index) for name, value in H100.items()} | {"index": str(index)}
-        told |= {name.replace("_", ".", 1): value for name, value in changes.items()}
-        self.write(f"gpu.{index}", "\n".join(f"{name} {value}" for name, value in told.items()))
+        result = {name: value.format(index) for name, value in H100.items()} | {"index": str(index)}
+        result |= {name.replace("_", ".", 1): value for name, value in changes.items()}
+        self.write(f"gpu.{index}", "\n".join(f"{name} {value}" for name, value in result.items()))
 
     def write(self, name: str, text: str) -> None:
         """One of its files."""
@@ -142,15 +141,15 @@ async def test_one_program_goes_on_telling_all_gpus(smi: Smi, poller: GpuPoller)
     found = gpus(await poller.poll())
     assert [found[str(at)].values["util_pct"] for at in range(8)] == [10 * at for at in range(8)]
     smi.gpu(3, utilization_gpu="99")
-    await until(poller, lambda told: gpus(told)["3"].values["util_pct"] == 99)
+    await until(poller, lambda result: gpus(result)["3"].values["util_pct"] == 99)
     assert smi.runs("--query-gpu") == 2  # to probe, and the one that goes on
 
 
 async def test_all_values_and_words(smi: Smi, poller: GpuPoller) -> None:
     smi.gpu(0)
-    told = gpus(await poller.poll())["0"]
-    assert told.values == TOLD
-    words = {name: word for name, word in told.words.items() if word}
+    result = gpus(await poller.poll())["0"]
+    assert result.values == TOLD
+    words = {name: word for name, word in result.words.items() if word}
     assert words == {"model": "NVIDIA H100 80GB HBM3", "uuid": "GPU-0aaaa", "throttle": "power-cap", "state": "ok"}
 
 
@@ -160,9 +159,9 @@ async def test_fields_that_a_driver_refuses_are_dropped_or_asked_by_their_older_
     refused = {"clocks_event_reasons.active", "mig.mode.current", "ecc.errors.uncorrected.volatile.total"}
     smi.fields([*sorted(set(FIELDS) - refused), "clocks_throttle_reasons.active"])
     smi.gpu(0)
-    told = gpus(await poller.poll())["0"]
-    assert told.values == {name: value for name, value in TOLD.items() if name != "ecc_errors"}
-    assert told.words["throttle"] == "power-cap"
+    result = gpus(await poller.poll())["0"]
+    assert result.values == {name: value for name, value in TOLD.items() if name != "ecc_errors"}
+    assert result.words["throttle"] == "power-cap"
 
 
 async def test_a_program_that_ends_is_started_again_and_a_lost_gpu_stays_in_sight(smi: Smi, poller: GpuPoller) -> None:
@@ -171,14 +170,14 @@ async def test_a_program_that_ends_is_started_again_and_a_lost_gpu_stays_in_sigh
     await poller.poll()
     (smi.folder / "gpu.1").unlink()
     smi.write("ends", "")
-    said = await trouble(poller)
-    assert "nvidia-smi ended (Unable" in said
-    assert "GPU is lost" in said
-    found = gpus(await until(poller, lambda told: gpus(told)["1"].words["state"] == "lost"))
+    message = await trouble(poller)
+    assert "nvidia-smi ended (Unable" in message
+    assert "GPU is lost" in message
+    found = gpus(await until(poller, lambda result: gpus(result)["1"].words["state"] == "lost"))
     assert (found["1"].values, found["1"].words["uuid"]) == ({}, "GPU-1aaaa")
     assert [found[name].values["util_pct"] for name in "02"] == [97, 97]
     smi.gpu(1)
-    await until(poller, lambda told: gpus(told)["1"].words["state"] == "ok")
+    await until(poller, lambda result: gpus(result)["1"].words["state"] == "ok")
 
 
 async def test_processes_with_memory_share_and_command(smi: Smi, poller: GpuPoller) -> None:
@@ -190,12 +189,12 @@ async def test_processes_with_memory_share_and_command(smi: Smi, poller: GpuPoll
     smi.write(
         "pmon", "# gpu pid type sm mem command\n# Idx # C/G % % name\n    0 1 C 90 40 python3\n    1 1 C 50 - python3"
     )
-    found = await until(poller, lambda told: any(reading.area is Area.PROCESS for reading in told))
-    told = {reading.name: reading for reading in found if reading.area is Area.PROCESS}
-    assert told["1"].values == {"gpu_mem_mb": 65500, "gpu_util_pct": 70}
-    assert told["1"].words["gpu"] == "0+1"
-    assert told["1"].words["command"][:50] == command_of(1)
-    assert (told["4194301"].values, told["4194301"].words["command"]) == ({}, "y")
+    found = await until(poller, lambda result: any(reading.area is Area.PROCESS for reading in result))
+    result = {reading.name: reading for reading in found if reading.area is Area.PROCESS}
+    assert result["1"].values == {"gpu_mem_mb": 65500, "gpu_util_pct": 70}
+    assert result["1"].words["gpu"] == "0+1"
+    assert result["1"].words["command"][:50] == command_of(1)
+    assert (result["4194301"].values, result["4194301"].words["command"]) == ({}, "y")
 
 
 async def test_what_goes_over_pcie_is_told_where_dmon_tells_it(smi: Smi, poller: GpuPoller) -> None:
@@ -203,31 +202,22 @@ async def test_what_goes_over_pcie_is_told_where_dmon_tells_it(smi: Smi, poller:
     smi.gpu(1)
     smi.write("pmon", "# gpu pid type sm mem command\n# Idx # C/G % % name\n    0 1 C 90 40 python3")
     smi.write("dmon", "# gpu  rxpci  txpci\n# Idx   MB/s   MB/s\n    0  24500    120\n    1      -      -")
-    found = gpus(await until(poller, lambda told: "pcie_rx_mb_s" in gpus(told)["0"].values))
+    found = gpus(await until(poller, lambda result: "pcie_rx_mb_s" in gpus(result)["0"].values))
     assert found["0"].values == {**TOLD, "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120}
     assert found["1"].values == TOLD
 
 
-async def test_an_old_driver_that_answers_no_query_has_dmon(smi: Smi, poller: GpuPoller) -> None:
-    smi.fields([])
-    rows = "    0    96    40     -    12     3\n    1    90    41     -    99     4"
-    smi.write("dmon", f"# gpu   pwr gtemp mtemp    sm   mem\n# Idx     W     C     C     %     %\n{rows}")
-    found = gpus(await poller.poll())
-    assert found["0"].values == {"power_w": 96, "temp_c": 40, "util_pct": 12, "mem_util_pct": 3}
-    assert found["1"].values["util_pct"] == 99
-
-
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that it is running.",
         "No devices were found",
         "",
     ],
 )
-async def test_a_program_without_a_driver_is_absence(smi: Smi, poller: GpuPoller, said: str) -> None:
-    smi.write("says", said)
-    with pytest.raises(NotAvailableError, match=f"no GPU on .*{said[:20]}"):
+async def test_a_program_without_a_driver_is_absence(smi: Smi, poller: GpuPoller, message: str) -> None:
+    smi.write("says", message)
+    with pytest.raises(NotAvailableError, match=f"no GPU on .*{message[:20]}"):
         await poller.poll()
     (smi.folder / "says").unlink()
     smi.gpu(0)
@@ -238,7 +228,7 @@ async def test_what_a_login_is_given_is_told(smi: Smi, poller: GpuPoller, monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     smi.gpu(0)
     smi.gpu(1)
-    assert [told.words["mine"] for told in gpus(await poller.poll()).values()] == ["no", "yes"]
+    assert [result.words["mine"] for result in gpus(await poller.poll()).values()] == ["no", "yes"]
 
 
 async def test_nothing_goes_on_when_it_is_closed(smi: Smi, poller: GpuPoller) -> None:
@@ -261,16 +251,16 @@ def row(**changes: str) -> str:
     "nothing", ["N/A", "[N/A]", "[Not Supported]", "[Unknown Error]", "", "Requested functionality has been deprecated"]
 )
 def test_cells_without_a_value_are_left_out(nothing: str) -> None:
-    told = gpu_row(row(**{column.field: nothing for column in COLUMNS[2:14]}), COLUMNS)
-    assert told is not None
-    assert told.values == {"ecc_errors": 0}
+    result = gpu_row(row(**{column.field: nothing for column in COLUMNS[2:14]}), COLUMNS)
+    assert result is not None
+    assert result.values == {"ecc_errors": 0}
 
 
-@pytest.mark.parametrize("said", ["[GPU is lost]", "[GPU requires reset]"])
-def test_a_row_may_say_that_its_gpu_is_lost(said: str) -> None:
-    told = gpu_row(row(**{"utilization.gpu": said}), COLUMNS)
-    assert told is not None
-    assert (told.values, told.words["state"]) == ({}, "lost")
+@pytest.mark.parametrize("message", ["[GPU is lost]", "[GPU requires reset]"])
+def test_a_row_may_say_that_its_gpu_is_lost(message: str) -> None:
+    result = gpu_row(row(**{"utilization.gpu": message}), COLUMNS)
+    assert result is not None
+    assert (result.values, result.words["state"]) == ({}, "lost")
 
 
 @pytest.mark.parametrize(
@@ -281,9 +271,9 @@ def test_other_lines_are_no_rows(line: str) -> None:
 
 
 def test_a_model_may_say_anything_and_stays_one_word_of_the_line() -> None:
-    told = gpu_row(row(name="Evil, state=lost\x1b[31m [poll] gpu"), COLUMNS)
-    assert told is not None
-    line = format_reading(told, "here", "2026-03-02 08:15:07.118").decode()
+    result = gpu_row(row(name="Evil, state=lost\x1b[31m [poll] gpu"), COLUMNS)
+    assert result is not None
+    line = format_reading(result, "here", "2026-03-02 08:15:07.118").decode()
     again = parse_reading(line.strip())
     assert again is not None
     assert (again[1].words["state"], again[1].values["util_pct"]) == ("ok", 97)
@@ -307,12 +297,6 @@ PMON = """\
 # Idx          #   C/G     %     %     %     %   name
     1       4243   C+G     7     1     -     -   ray::Actor
 """
-DMON = """\
-# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk     fb   bar1   ccpm
-# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz     MB     MB     MB
-    0    684     71     80     97     41      0      0      0      0   2619   1755  66560      5      0
-    1    121     38      -      -      -      0      0      0      0   2619   1980      4      5      0
-"""
 
 
 def test_tables_are_read_by_their_headers() -> None:
@@ -321,12 +305,6 @@ def test_tables_are_read_by_their_headers() -> None:
         GpuProcess(4242, "0", 66280.0, 96.0, "python3 -m vllm"),
         GpuProcess(4243, "1", None, 7.0, "ray::Actor"),
     ]
-    first, second = map(dmon_reading, table(DMON.splitlines()))
-    assert first.values == {
-        "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "power_w": 684, "temp_c": 71, "sm_mhz": 1755,
-        "mem_mhz": 2619,
-    }  # fmt: skip
-    assert "util_pct" not in second.values
 
 
 @pytest.mark.parametrize(

@@ -88,5 +88,5 @@ def test_nothing_in_particular(environment: dict[str, str]) -> None:
 def test_an_instance_by_its_older_name() -> None:
     owner = visible_devices({"CUDA_VISIBLE_DEVICES": "MIG-GPU-aa11/1/0"})
     assert owner is not None
-    asked = (("0", "GPU-aa11", ""), ("0:0", "MIG-x", "GPU-aa11"), ("1:0", "MIG-y", "GPU-aa22"))
-    assert [owner.word(*one) for one in asked] == ["no", "yes", "no"]
+    requests = (("0", "GPU-aa11", ""), ("0:0", "MIG-x", "GPU-aa11"), ("1:0", "MIG-y", "GPU-aa22"))
+    assert [owner.word(*one) for one in requests] == ["no", "yes", "no"]

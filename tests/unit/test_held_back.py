@@ -32,9 +32,9 @@ def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Diagnosis
         engine.append(_ENGINE.format(_clock(at), 30 if full else 0, kv_usage if full else 40.0))
     for at in range(0, now_s - 3, 4):
         wait_s = 3.0 if at >= _FULL_FROM_S else 0.2
-        told = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
+        result = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
         step = f"2026-08-21 {_clock(at + 4)} SUCCESS Step {at // 4} |    4.0s | Loss 0.1"
-        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", told, step]
+        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", result, step]
     session = Session(Config())
     for name, lines in (("inference.log", engine), ("trainer.log", trainer)):
         session.feed(session.add_source(name), Block("\n".join([*lines, ""]).encode(), 0, 1))
@@ -44,21 +44,21 @@ def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Diagnosis
     return session.present((now - 600, now), align(session.store), now)
 
 
-def _told(snapshot: Diagnosis) -> dict[str, str]:
+def _result_of(snapshot: Diagnosis) -> dict[str, str]:
     return {finding.signature: finding.state for finding in snapshot.findings}
 
 
 @pytest.mark.parametrize("later_s", [12, 16, 20])
 def test_a_symptom_waits_while_its_cause_is_being_proven(later_s: int) -> None:
     snapshot = _snapshot(_FULL_FROM_S + later_s, 97.0)
-    assert _told(snapshot) == {"kv-cache-pressure": "pending", "inference-bound": "pending"}
+    assert _result_of(snapshot) == {"kv-cache-pressure": "pending", "inference-bound": "pending"}
     assert snapshot.verdict is None
     assert {entry.cause for entry in snapshot.ledger} == {"productive", "unaccounted"}
 
 
 def test_both_are_told_once_it_is() -> None:
     snapshot = _snapshot(_FULL_FROM_S + 28, 97.0)
-    assert _told(snapshot) == {"kv-cache-pressure": "firing", "inference-bound": "firing"}
+    assert _result_of(snapshot) == {"kv-cache-pressure": "firing", "inference-bound": "firing"}
     assert snapshot.verdict is not None
     assert snapshot.verdict.signature == "kv-cache-pressure"
 
@@ -66,12 +66,12 @@ def test_both_are_told_once_it_is() -> None:
 @pytest.mark.parametrize("later_s", [16, 28])
 def test_nothing_waits_where_there_is_no_such_cause(later_s: int) -> None:
     snapshot = _snapshot(_FULL_FROM_S + later_s, 60.0)
-    assert _told(snapshot) == {"inference-bound": "firing"}
+    assert _result_of(snapshot) == {"inference-bound": "firing"}
 
 
 def test_nothing_waits_where_nothing_more_is_to_come() -> None:
     snapshot = _snapshot(_FULL_FROM_S + 16, 97.0, watched=False)
-    assert _told(snapshot)["inference-bound"] == "firing"
+    assert _result_of(snapshot)["inference-bound"] == "firing"
     assert snapshot.verdict is not None
 
 
@@ -95,15 +95,15 @@ def _rewarded(steps: int, scoring_s: float) -> Diagnosis:
 
 
 def test_a_symptom_waits_for_a_cause_that_lacks_one_occurrence() -> None:
-    assert _told(_rewarded(4, 20.0)) == {"environment-bound": "pending", "inference-bound": "pending"}
+    assert _result_of(_rewarded(4, 20.0)) == {"environment-bound": "pending", "inference-bound": "pending"}
     snapshot = _rewarded(5, 20.0)
-    assert _told(snapshot) == {"environment-bound": "firing", "inference-bound": "firing"}
+    assert _result_of(snapshot) == {"environment-bound": "firing", "inference-bound": "firing"}
     assert snapshot.verdict is not None
     assert snapshot.verdict.chain == ("inference-bound", "environment-bound")
 
 
 def test_it_does_not_where_no_cause_shows() -> None:
-    assert _told(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
+    assert _result_of(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
 
 
 def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Diagnosis:
@@ -114,9 +114,9 @@ def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Diagnosis
         engine.append(_ENGINE.format(_clock(at), waiting, 12.0).replace("Running: 12", "Running: 16"))
     for at in range(0, now_s - 6, 6):
         wait_s = 4.0 if at >= waiting_from_s else 0.5
-        told = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
+        result = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
         step = f"2026-08-21 {_clock(at + 6)} SUCCESS Step {at // 6} |    6.0s | Loss 0.1"
-        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", told, step]
+        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", result, step]
     session = Session(Config())
     for name, lines in (("inference.log", engine), ("trainer.log", trainer)):
         feed(session, name, ["\n".join([*lines, ""])])
@@ -127,16 +127,16 @@ def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Diagnosis
 @pytest.mark.parametrize("later_s", [25, 40, 55])
 def test_a_symptom_waits_while_its_cause_goes_on_and_is_not_long_enough_yet(later_s: int) -> None:
     snapshot = _capped(60 + later_s, 60)
-    assert _told(snapshot) == {"request-cap": "pending", "inference-bound": "pending"}
+    assert _result_of(snapshot) == {"request-cap": "pending", "inference-bound": "pending"}
     assert snapshot.verdict is None
 
 
 def test_both_are_told_once_it_has_gone_on_for_long_enough() -> None:
     snapshot = _capped(60 + 70, 60)
-    assert _told(snapshot) == {"request-cap": "firing", "inference-bound": "firing"}
+    assert _result_of(snapshot) == {"request-cap": "firing", "inference-bound": "firing"}
     assert snapshot.verdict is not None
     assert snapshot.verdict.signature == "request-cap"
 
 
 def test_nothing_waits_for_what_ended_before_it_was_long_enough() -> None:
-    assert _told(_capped(60 + 60, 60, 90)) == {"inference-bound": "firing"}
+    assert _result_of(_capped(60 + 60, 60, 90)) == {"inference-bound": "firing"}

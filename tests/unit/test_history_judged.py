@@ -25,11 +25,11 @@ def read_back(look_every: int | None) -> tuple[HandFed, MonitorState]:
         at = BEGIN + timedelta(seconds=30 * number)
         queue = 13_400.0 if number < 120 or number > 480 else 12.5
         trace = f"{number:08x}"
-        for moment, told in (
+        for moment, result in (
             (at, "client.send url=http://10.0.0.1:8000"),
             (at + timedelta(seconds=15), f"client.done wall_ms={queue + 500} rpc_ms=500.0 queue_ms={queue}"),
         ):
-            run.say(LOG, f"{moment:%Y-%m-%d %H:%M:%S}.118 INFO [weights][{trace}] {told}")
+            run.say(LOG, f"{moment:%Y-%m-%d %H:%M:%S}.118 INFO [weights][{trace}] {result}")
         run.feed.now += 2.0
         if look_every and number % look_every == look_every - 1:
             run.look(number)

@@ -22,7 +22,7 @@ _SERVED = [
 ]
 
 
-def _told(client: list[str], server: list[str], present: str) -> Diagnosis:
+def _result_of(client: list[str], server: list[str], present: str) -> Diagnosis:
     session = Session(Config())
     for name, lines in (("client.log", client), ("server.log", server)):
         session.feed(session.add_source(name), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
@@ -34,20 +34,20 @@ def _told(client: list[str], server: list[str], present: str) -> Diagnosis:
 
 
 def test_a_wait_is_critical_before_it_ends() -> None:
-    snapshot = _told(_DONE, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
+    snapshot = _result_of(_DONE, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
     (finding,) = [one for one in snapshot.findings if one.signature == "frontend-queue"]
     assert "20.0 s" in finding.sentence
     assert any("[weights][bbb] client.send" in line.text for line in finding.evidence)
 
 
 def test_a_server_log_that_lags_proves_nothing() -> None:
-    found = {finding.signature for finding in _told(_DONE, _SERVED, "10:05:00").findings}
+    found = {finding.signature for finding in _result_of(_DONE, _SERVED, "10:05:00").findings}
     assert "frontend-queue" not in found
 
 
 def test_a_wait_within_its_band_is_nothing_yet() -> None:
     served = [*_SERVED, "2026-08-21 10:00:30 INFO Engine 000: idle"]
-    assert not _told(_DONE, served, "10:00:31").findings
+    assert not _result_of(_DONE, served, "10:00:31").findings
 
 
 def test_an_rpc_that_hangs_is_slow_loading() -> None:
@@ -57,13 +57,13 @@ def test_an_rpc_that_hangs_is_slow_loading() -> None:
         "2026-08-21 10:00:30 INFO [weights][bbb] rpc.start op=update_weights t=130.01",
         "2026-08-21 10:00:52 INFO Engine 000: idle",
     ]
-    assert [one.signature for one in _told(_DONE, served, "10:00:53").findings] == ["slow-weight-load"]
+    assert [one.signature for one in _result_of(_DONE, served, "10:00:53").findings] == ["slow-weight-load"]
 
 
 def test_one_whose_end_was_lost_is_left_out() -> None:
     client = [*_DONE, "2026-08-21 10:00:40 INFO [weights][ccc] client.send url=http://x t=140.0"]
     client.append("2026-08-21 10:00:41 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10")
-    assert not _told(client, [*_SERVED, "2026-08-21 10:01:50 INFO Engine 000: idle"], "10:01:51").findings
+    assert not _result_of(client, [*_SERVED, "2026-08-21 10:01:50 INFO Engine 000: idle"], "10:01:51").findings
 
 
 _OTHER = [
@@ -75,29 +75,29 @@ _OTHER = [
 
 
 def test_of_two_servers_one_may_hang_while_the_other_answers() -> None:
-    snapshot = _told([*_DONE, *_OTHER], [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
+    snapshot = _result_of([*_DONE, *_OTHER], [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
     assert [one.identity for one in snapshot.findings if one.signature == "frontend-queue"] == [{"url": "http://x"}]
 
 
 def test_one_server_proves_nothing_about_another() -> None:
     client = [*_DONE[:2], *_OTHER[:2], _OTHER[2]]
-    assert not _told(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
+    assert not _result_of(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
 
 
 def test_what_has_begun_does_not_wait() -> None:
     served = [*_SERVED, "2026-08-21 10:00:30 INFO [weights][bbb] rpc.start op=update_weights t=130.01"]
     served.append("2026-08-21 10:00:34 INFO Engine 000: idle")
-    assert [one.signature for one in _told(_DONE, served, "10:00:34").findings] != ["frontend-queue"]
+    assert [one.signature for one in _result_of(_DONE, served, "10:00:34").findings] != ["frontend-queue"]
 
 
 def test_a_server_that_tells_of_no_arrival_proves_no_wait() -> None:
     served = [_SERVED[2], "2026-08-21 10:00:50 INFO Engine 000: idle"]
-    assert not _told(_DONE, served, "10:00:51").findings
+    assert not _result_of(_DONE, served, "10:00:51").findings
 
 
 def test_a_client_that_ended_waits_no_more() -> None:
     client = [*_DONE, "2026-08-21 10:00:31 INFO Orchestrator finished."]
-    assert not _told(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
+    assert not _result_of(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
 
 
 def _of_another_host(line: str, ahead_s: int = 7) -> str:
@@ -112,12 +112,12 @@ def _of_another_host(line: str, ahead_s: int = 7) -> str:
 @pytest.mark.parametrize("last", ["[weights][bbb] server.recv path=/update_weights t=130.01", "Engine 000: idle"])
 def test_clocks_that_are_ahead_are_no_wait(last: str) -> None:
     served = [*_SERVED, f"2026-08-21 10:00:30 INFO {last}"]
-    assert not _told(_DONE, [_of_another_host(line) for line in served], "10:00:38").findings
+    assert not _result_of(_DONE, [_of_another_host(line) for line in served], "10:00:38").findings
 
 
 def test_nor_do_they_hide_one() -> None:
     served = [_of_another_host(line) for line in [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"]]
-    (finding,) = [one for one in _told(_DONE, served, "10:00:58").findings if one.signature == "frontend-queue"]
+    (finding,) = [one for one in _result_of(_DONE, served, "10:00:58").findings if one.signature == "frontend-queue"]
     assert "20.0 s" in finding.sentence
 
 
@@ -128,4 +128,4 @@ def test_before_any_update_has_ended_a_clock_that_is_ahead_is_no_wait() -> None:
         "2026-08-21 10:00:37 INFO [weights][bbb] rpc.start op=update_weights t=137.01",
         "2026-08-21 10:00:38 INFO Engine 000: idle",
     ]
-    assert not _told(["2026-08-21 10:00:20 INFO ready", sent], served, "10:00:39").findings
+    assert not _result_of(["2026-08-21 10:00:20 INFO ready", sent], served, "10:00:39").findings

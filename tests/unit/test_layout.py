@@ -65,16 +65,16 @@ def test_every_layer_is_mapped_and_linked() -> None:
 
 def _crosses_layers_by_name(package: str, path: Path) -> None:
     for level, module in _imports(path):
-        said = "." * level + module
+        message = "." * level + module
         if level:
             home = package.split(".")[: len(package.split(".")) - level + 1]
-            assert _room(".".join((*home, module))) == _room(package), f"{said} leaves its layer: write perfmon.…"
+            assert _room(".".join((*home, module))) == _room(package), f"{message} leaves its layer: write perfmon.…"
         elif module.split(".")[0] == "perfmon" and module != "perfmon":
-            assert _room(module) != _room(package), f"{said} stays in its layer: write it relative"
+            assert _room(module) != _room(package), f"{message} stays in its layer: write it relative"
             faces = {name for name, _ in _packages()}
-            assert module in faces or not _room(module), f"{said} is behind the face of its package"
+            assert module in faces or not _room(module), f"{message} is behind the face of its package"
         else:
-            assert module.split(".")[0] not in LAYERS, f"{said}: the package is perfmon.{module}"
+            assert module.split(".")[0] not in LAYERS, f"{message}: the package is perfmon.{module}"
 
 
 def test_imports_are_relative_inside_a_layer_and_absolute_across() -> None:

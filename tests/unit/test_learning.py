@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.commands import formats
+from perfmon.commands.learning import Formats
 from perfmon.core.errors import ExitCode
 from perfmon.core.model import PROGRESS, SAMPLE, STEP
 from perfmon.sources.formats.learning import NothingLearnedError, propose, sample_problems
@@ -62,12 +62,12 @@ def test_what_is_learned_reads_its_log(kind: str, tmp_path: Path) -> None:
     assert sample_problems(pack, PACKS) == []
     scanner = Scanner([pack, *(other for other in PACKS if not other.generic)])
     scanned = scanner.scan("".join(f"{line}\n" for line in lines).encode())
-    told = [observation for record in scanned.records for observation in record[5] if record[0] >= 0]
-    names = {observation[1] for observation in told if observation[0] == SAMPLE}
+    result = [observation for record in scanned.records for observation in record[5] if record[0] >= 0]
+    names = {observation[1] for observation in result if observation[0] == SAMPLE}
     assert names == _EXPECTED[kind] - {"step"}
-    steps = [observation[2] for observation in told if observation[0] == PROGRESS]
+    steps = [observation[2] for observation in result if observation[0] == PROGRESS]
     assert len(steps) == len(set(steps)) == len(lines)
-    assert (STEP in {observation[0] for observation in told}) == (kind != "pairs")  # what `zug` counts nobody knows
+    assert (STEP in {observation[0] for observation in result}) == (kind != "pairs")  # what `zug` counts nobody knows
     assert scanner.scan("".join(f"{line}\n" for line in _PROSE).encode()).recognised == {}
 
 
@@ -84,8 +84,8 @@ def test_the_clock_is_learned(tmp_path: Path) -> None:
 def test_a_total_and_the_time_that_remains_are_learned(tmp_path: Path) -> None:
     pack = _learned(_LOGS["pairs"], tmp_path)
     scanned = Scanner([pack]).scan(f"{_LOGS['pairs'][7]}\n".encode())
-    told = next(told for record in scanned.records for told in record[5] if told[0] == PROGRESS)
-    assert told[1:6] == ("step", 70.0, 9000.0, 431.0, 10 * 3600 + 42 * 60.0 + 22 - 7 * 3600 - 35 * 60)
+    result = next(result for record in scanned.records for result in record[5] if result[0] == PROGRESS)
+    assert result[1:6] == ("step", 70.0, 9000.0, 431.0, 10 * 3600 + 42 * 60.0 + 22 - 7 * 3600 - 35 * 60)
 
 
 def test_credentials_stay_out_of_the_samples() -> None:
@@ -155,12 +155,12 @@ def test_a_log_that_is_none_is_told_in_one_line(
 ) -> None:
     Path("bad.log").write_bytes(content)
     assert main(["formats", "learn", "bad.log"]) == ExitCode.USAGE
-    told = capsys.readouterr().err
-    assert why in told
-    assert told.count("\n") == 1
+    result = capsys.readouterr().err
+    assert why in result
+    assert result.count("\n") == 1
 
 
 def test_a_built_in_format_is_not_replaced(log: Path) -> None:
     assert main(["formats", "learn", str(log), "--all", "--id", "vllm", "--install"]) == ExitCode.USAGE
     assert main(["formats", "learn", str(log), "--id", "My Trainer"]) == ExitCode.USAGE
-    assert formats.DESCRIPTION
+    assert Formats.DESCRIPTION

@@ -23,11 +23,11 @@ SCANNER = Scanner(load_packs())
 
 def samples(scanned: ScanResult) -> dict[str, float]:
     """Metric to value."""
-    return {told[1]: told[2] for record in scanned.records for told in record[5] if told[0] == SAMPLE}
+    return {result[1]: result[2] for record in scanned.records for result in record[5] if result[0] == SAMPLE}
 
 
 @pytest.mark.parametrize(
-    ("line", "told", "kept"),
+    ("line", "result", "kept"),
     [
         ("[rollout] trunc_pct=150 staleness=1", "trunc_pct=150", {"staleness": 1}),
         ("[rollout] trunc_pct=5 staleness=-3", "staleness=-3", {"trunc_pct": 5}),
@@ -39,9 +39,9 @@ def samples(scanned: ScanResult) -> dict[str, float]:
         ("kv_usage=300% running=-1 waiting=2 staleness=0", "kv_usage=300", {"waiting": 2, "staleness": 0}),
     ],
 )
-def test_what_cannot_be_meant_is_left_out_and_told(line: str, told: str, kept: dict[str, float]) -> None:
+def test_what_cannot_be_meant_is_left_out_and_told(line: str, result: str, kept: dict[str, float]) -> None:
     scanned = SCANNER.scan(line.encode())
-    assert (1, told) in scanned.problems
+    assert (1, result) in scanned.problems
     assert samples(scanned) == kept
 
 
@@ -102,9 +102,9 @@ def test_no_span_lasts_for_days(emit: Emit, field: str) -> None:
     ],
 )
 def test_what_a_line_tells_beside_a_duration_without_end_stays(line: str, kinds: list[int]) -> None:
-    told = [told for record in SCANNER.scan(line.encode()).records for told in record[5]]
-    assert [one[0] for one in told if one[0] in (SPAN, CLOSE, STEP)] == kinds
-    assert not [one for one in told if "360000" in str(one)]
+    result = [result for record in SCANNER.scan(line.encode()).records for result in record[5]]
+    assert [one[0] for one in result if one[0] in (SPAN, CLOSE, STEP)] == kinds
+    assert not [one for one in result if "360000" in str(one)]
 
 
 def test_one_duration_without_end_takes_no_verdict() -> None:

@@ -125,11 +125,11 @@ emit = [{ metric = "disk_used_pct", field = "used_pct", group = "host:name", whe
 def test_a_pattern_of_readings_is_asked_with_their_values_and_words(tmp_path: Path) -> None:
     scanner = Scanner([load_pack(write(tmp_path, READING))])
     line = b"[poll] disk host=a name=/ used_pct=%b holds=%b\n"
-    said = [
-        [record[5] for record in scanner.scan(line % told).records if record[0] >= 0]
-        for told in ((b"91.5", b"logs"), (b"91.5", b"logs+x"), (b"15", b"logs"))
+    message = [
+        [record[5] for record in scanner.scan(line % result).records if record[0] >= 0]
+        for result in ((b"91.5", b"logs"), (b"91.5", b"logs+x"), (b"15", b"logs"))
     ]
-    assert said == [[[(0, "disk_used_pct", 91.5, "a:/")]], [], [[]]]
+    assert message == [[[(0, "disk_used_pct", 91.5, "a:/")]], [], [[]]]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 from perfmon.core.errors import InputError, UsageError
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer, Totals
-from perfmon.logbuffer.filters import EVERYTHING, Filter, Query
-from perfmon.logbuffer.lines import TEXT_CAP, Line, LogLevel, level_of, searchable
+from perfmon.logbuffer.lines import EVERYTHING, TEXT_CAP, Filter, Line, LogLevel, Query, level_of, searchable
 from perfmon.logbuffer.reader import View, read_back
 from perfmon.sources.clock import SourceClock
 
@@ -27,7 +26,7 @@ def lines(filler: Filler, wanted: Filter = EVERYTHING) -> tuple[Line, ...]:
     return View(filler.book, wanted).tail(10_000, budget_s=60.0).lines
 
 
-def said(second: int, text: str) -> bytes:
+def message_of(second: int, text: str) -> bytes:
     return f"2026-08-21T10:{second // 60:02d}:{second % 60:02d}Z {text}".encode()
 
 
@@ -35,39 +34,39 @@ def said(second: int, text: str) -> bytes:
 def test_lines_of_the_same_second_stand_as_they_arrived() -> None:
     filler = Filler()
     for at, source in enumerate((1, 0, 0, 2, 1, 0)):
-        filler.add(source, [said(5, f"{at}")])
+        filler.add(source, [message_of(5, f"{at}")])
     assert texts(filler) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_line_out_of_order_stays_where_its_log_has_it() -> None:
     filler = Filler()
-    filler.add(0, [said(5, "a"), said(9, "early"), said(7, "b")])
-    filler.add(1, [said(6, "x"), said(8, "y")])
+    filler.add(0, [message_of(5, "a"), message_of(9, "early"), message_of(7, "b")])
+    filler.add(1, [message_of(6, "x"), message_of(8, "y")])
     assert texts(filler) == ["a", "x", "early", "b", "y"]
 
 
 def test_colours_do_not_hide_when_a_line_was_printed() -> None:
     filler = Filler()
-    filler.add(0, [b"\x1b[2m" + said(5, "a"), b"\x1b[2m" + said(9, "c")])
-    filler.add(1, [said(7, "b")])
+    filler.add(0, [b"\x1b[2m" + message_of(5, "a"), b"\x1b[2m" + message_of(9, "c")])
+    filler.add(1, [message_of(7, "b")])
     assert texts(filler) == ["a", "b", "c"]
 
 
 def test_the_present_remains_the_present_when_a_clock_goes_back() -> None:
     filler = Filler()
-    filler.add(1, [said(100, "other")])
-    filler.add(0, [said(3000, "before the clock was set")])
-    filler.add(0, [said(200, "after")])
-    filler.add(1, [said(201, "newest")])
+    filler.add(1, [message_of(100, "other")])
+    filler.add(0, [message_of(3000, "before the clock was set")])
+    filler.add(0, [message_of(200, "after")])
+    filler.add(1, [message_of(201, "newest")])
     assert texts(filler) == ["other", "before the clock was set", "after", "newest"]
 
 
 def test_a_log_without_a_clock_stands_where_it_arrived() -> None:
     filler = Filler()
     filler.add(0, [b"loading"])
-    filler.add(1, [said(10, "one")])
+    filler.add(1, [message_of(10, "one")])
     filler.add(0, [b"epoch 1"])
-    filler.add(1, [said(20, "two")])
+    filler.add(1, [message_of(20, "two")])
     filler.add(0, [b"epoch 2"])
     assert texts(filler) == ["loading", "one", "epoch 1", "two", "epoch 2"]
     assert [line.dated for line in lines(filler)] == [False, True, False, True, False]
@@ -76,19 +75,19 @@ def test_a_log_without_a_clock_stands_where_it_arrived() -> None:
 def test_what_a_log_says_before_its_first_date_stands_right_before_that() -> None:
     filler = Filler()
     filler.add(0, [b"banner"])
-    filler.add(1, [said(10, "one"), said(30, "three")])
-    filler.add(0, [b"welcome", said(20, "two")])
+    filler.add(1, [message_of(10, "one"), message_of(30, "three")])
+    filler.add(0, [b"welcome", message_of(20, "two")])
     assert texts(filler) == ["one", "banner", "welcome", "two", "three"]
 
 
 def test_a_live_log_that_prints_no_dates_any_more_stands_in_the_present() -> None:
     filler = Filler()
-    filler.add(0, [said(1, "start")], live=True)
+    filler.add(0, [message_of(1, "start")], live=True)
     for second in range(10, 40, 10):
-        filler.add(1, [said(second, f"other {second}")], live=True)
+        filler.add(1, [message_of(second, f"other {second}")], live=True)
         filler.add(0, [f"step {second}".encode()], live=True)
-    filler.add(0, [said(35, "dated again")], live=True)
-    filler.add(1, [said(50, "last")], live=True)
+    filler.add(0, [message_of(35, "dated again")], live=True)
+    filler.add(1, [message_of(50, "last")], live=True)
     assert texts(filler) == [
         "start", "other 10", "step 10", "other 20", "step 20", "other 30", "step 30", "dated again", "last",
     ]  # fmt: skip
@@ -105,7 +104,7 @@ def test_times_without_a_date_pass_midnight() -> None:
 
 def test_monotonic_times_are_laid_over_those_of_other_logs() -> None:
     filler, clock = Filler(), SourceClock()
-    filler.add(1, [said(0, "first"), said(10, "last")])
+    filler.add(1, [message_of(0, "first"), message_of(10, "last")])
     begin = lines(filler)[0].time or 0.0
     clock.resolve(None, 1245.0)
     data = b"[weights][ab] client.send t=1240.0\n[weights][ab] rpc.start t=1245.0\n"
@@ -127,7 +126,7 @@ def test_times_told_before_the_first_date_move_with_it() -> None:
 
 def test_a_moment_is_found() -> None:
     filler = Filler()
-    filler.add(0, [said(second, f"{second}") for second in range(0, 600, 2)])
+    filler.add(0, [message_of(second, f"{second}") for second in range(0, 600, 2)])
     begin = lines(filler)[0].time or 0.0
     found = View(filler.book).at(begin + 301.0, 2).lines
     assert [line.text[21:] for line in found] == ["302", "304"]
@@ -136,9 +135,9 @@ def test_a_moment_is_found() -> None:
 # --- numbers and counts -----------------------------------------------------------------------------------------
 def test_numbers_begin_anew_after_a_rotation_and_the_newest_wins() -> None:
     filler = Filler()
-    filler.add(0, [said(1, "old 1"), said(2, "old 2")])
+    filler.add(0, [message_of(1, "old 1"), message_of(2, "old 2")])
     filler.anew(0)
-    filler.add(0, [said(3, "new 1"), said(4, "new 2")])
+    filler.add(0, [message_of(3, "new 1"), message_of(4, "new 2")])
     view = View(filler.book)
     place = view.find("log0.log", 2)
     line = view.line(place) if place is not None else None
@@ -213,13 +212,13 @@ def test_an_unfinished_last_line_counts_and_is_shown() -> None:
 
 def test_another_reading_begins_with_nothing() -> None:
     filler = Filler()
-    filler.add(0, [said(1, "old")])
+    filler.add(0, [message_of(1, "old")])
     view = View(filler.book)
     assert view.tail(5).lines
     filler.book.clear()
     assert view.tail(5).lines == ()
     filler.anew(0)
-    filler.add(0, [said(1, "new")])
+    filler.add(0, [message_of(1, "new")])
     assert [line.text[21:] for line in view.tail(5).lines] == ["new"]
 
 
@@ -311,10 +310,10 @@ def test_levels(text: str, level: LogLevel) -> None:
 # --- searching --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("query", ["/(/", "/a{2,1}/", "/*/", "/[/", "/(?P<x>a)(?P<x>b)/", "/" + "(" * 5000 + "/"])
 def test_a_wrong_expression_is_told_in_one_line(query: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid regular expression") as told:
+    with pytest.raises(UsageError, match="is not a valid regular expression") as result:
         View(LogBuffer(packs=packs()), Filter(texts=(query,)))
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 200
+    assert "\n" not in str(result.value)
+    assert len(str(result.value)) < 200
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 
-def _told(*lines: str) -> Diagnosis:
+def _result_of(*lines: str) -> Diagnosis:
     session = Session(Config())
     session.feed(session.add_source("run.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
     return session.snapshot()
@@ -34,7 +34,7 @@ def _steps(first: int, count: int, begin_s: int) -> list[str]:
 
 
 def test_what_an_evaluation_takes_between_two_steps_is_no_stall() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         *_steps(1, 8, 0),
         "2026-03-02 09:00:55,200 - train - INFO - Step 8 eval_acc: 0.278",
         *_steps(9, 8, 57),
@@ -46,12 +46,12 @@ def test_what_an_evaluation_takes_between_two_steps_is_no_stall() -> None:
 
 
 def test_the_same_silence_without_an_evaluation_is_one() -> None:
-    snapshot = _told(*_steps(1, 8, 0), *_steps(9, 8, 97))
+    snapshot = _result_of(*_steps(1, 8, 0), *_steps(9, 8, 97))
     assert "stall" in _found(snapshot)
 
 
 def test_a_log_that_begins_in_the_middle_of_a_counter_did_not_stand_still_before() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         *(
             f"step:{7140 + at}/20000 train_loss:6.4e-02 train_time:{31_800_000 + 4360 * at}ms step_avg:4453.39ms"
             for at in range(12)
@@ -65,12 +65,12 @@ def test_a_bar_that_is_met_late_had_worked_before() -> None:
     frames = "\r".join(
         f"Epoch 12/200:  4{at}%|████▎     | {77 + at}/180 [01:{18 + at}<01:43,  1.01s/it]" for at in range(9)
     )
-    snapshot = _told(frames)
+    snapshot = _result_of(frames)
     assert _share(snapshot, PRODUCTIVE) > 0.9
 
 
 def test_bars_without_a_name_are_told_apart_by_their_totals() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         *(f"\r100%|██████████| 280/280 [00:29<00:00,  9.45it/s]\r{' ' * 40}\r 50%|█████     | {n}/1677 [{m}:00<24:00,  1.5s/it]"  # noqa: E501
           for n, m in ((559, 16), (1118, 32), (1677, 48)))
     )  # fmt: skip
@@ -88,14 +88,14 @@ def test_a_log_without_a_clock_goes_on_behind_an_exception() -> None:
     )
     before = [f"Epoch {n} loss {0.9 - 0.1 * n:.2f} acc {50 + n}" for n in range(1, 4)]
     after = [f"Epoch {n} loss {0.9 - 0.1 * n:.2f} acc {50 + n}" for n in range(4, 7)]
-    assert _told(*before, *caught, *after).run.state is Progress.RUNNING
-    assert _told(*before, *caught).run.state is Progress.FAILED
+    assert _result_of(*before, *caught, *after).run.state is Progress.RUNNING
+    assert _result_of(*before, *caught).run.state is Progress.FAILED
 
 
 def test_the_step_of_the_first_nan_is_told_without_a_clock() -> None:
     lines = [f"iter {n}: loss {3.5 - 0.01 * n / 5:.4f}, time 1446.10ms, mfu 0.01%" for n in range(380, 425, 5)]
     lines += [f"iter {n}: loss nan, time 1440.31ms, mfu 0.01%" for n in range(425, 455, 5)]
-    (finding,) = _told(*lines).findings
+    (finding,) = _result_of(*lines).findings
     assert finding.signature == "loss-diverged"
     assert "since step 425" in finding.sentence
 
@@ -109,11 +109,11 @@ def test_the_step_of_the_first_nan_is_told_without_a_clock() -> None:
 )
 def test_the_results_of_the_last_epoch_end_a_run(last: str, state: Progress) -> None:
     epochs = [f"Epoch [{n}/20], Train Loss: 0.{90 - n}, Train Acc: 0.9, Val Loss: 0.5" for n in range(15, 19)]
-    assert _told(*epochs, last).run.state is state
+    assert _result_of(*epochs, last).run.state is state
 
 
 def test_what_a_trainer_saves_when_it_is_done_is_no_more_work() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         "{'loss': 0.5, 'grad_norm': 0.4, 'learning_rate': 1e-05, 'epoch': 2.9}",
         "{'train_runtime': 821.4, 'train_samples_per_second': 3.9, 'train_steps_per_second': 0.5, 'train_loss': 1.28, 'epoch': 3.0}",  # noqa: E501
         "100%|██████████| 411/411 [13:41<00:00,  2.00s/it]",
@@ -126,7 +126,7 @@ def test_what_a_trainer_saves_when_it_is_done_is_no_more_work() -> None:
 def test_a_step_that_was_under_way_does_not_outlive_a_watchdog() -> None:
     op = "WorkNCCL(SeqNum=2058, OpType=ALLREDUCE, NumelIn=1259621, NumelOut=1259621, Timeout(ms)=600000)"
     head = "[rank0]:[E302 09:05:38.162555850 ProcessGroupNCCL.cpp:632] [Rank 0]"
-    snapshot = _told(
+    snapshot = _result_of(
         "\rEpoch 9/10: 300it [07:24,  1.48s/it, loss=2.29]",
         f"\rEpoch 10/10: 240it [05:55,  1.47s/it, loss=5.46]{head} Watchdog caught collective operation timeout: {op} ran for 600000 milliseconds before timing out.",  # noqa: E501
         f"\rEpoch 10/10: 241it [15:55, 181.19s/it, loss=5.09]{head} To avoid data inconsistency, we are taking the entire process down.",  # noqa: E501
@@ -137,7 +137,7 @@ def test_a_step_that_was_under_way_does_not_outlive_a_watchdog() -> None:
 
 
 def test_what_rewritten_code_raised_is_named_by_its_own_line() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         "Epoch 1/10",
         "Traceback (most recent call last):",
         '  File "train.py", line 88, in <module>',
@@ -157,7 +157,7 @@ def test_what_rewritten_code_raised_is_named_by_its_own_line() -> None:
 
 def test_a_step_that_lists_figures_of_its_own_names_is_one() -> None:
     lines = [f"iter {n}00:, margin_hard=0.21, margin_full=0.34, lr=0.000100" for n in range(37, 41)]
-    snapshot = _told(*lines, "Training COMPLETE")
+    snapshot = _result_of(*lines, "Training COMPLETE")
     assert snapshot.run.state is Progress.FINISHED
     assert snapshot.run.goal is not None
     assert snapshot.run.goal.done == 4000

@@ -40,10 +40,10 @@ def test_what_a_file_may_be_a_part_of(name: str, logs: set[str]) -> None:
 async def test_each_is_asked_for_its_size_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(_LOGS):
         (tmp_path / f"rank-{number}.log").write_bytes(b"x" * 99 + b"\n")
-    asked, size = Counter[Path](), Stream.size
+    requests, size = Counter[Path](), Stream.size
 
     def counted(self: Stream) -> int:
-        asked[self.path] += 1
+        requests[self.path] += 1
         return size(self)
 
     monkeypatch.setattr(Stream, "size", counted)
@@ -55,8 +55,8 @@ async def test_each_is_asked_for_its_size_a_few_times(tmp_path: Path, monkeypatc
             behind.append(follower.behind)
     follower.close()
     assert behind[-1] == 0
-    assert len(asked) == _LOGS
-    assert max(asked.values()) < 8
+    assert len(requests) == _LOGS
+    assert max(requests.values()) < 8
 
 
 async def test_what_is_behind_is_what_was_not_read(tmp_path: Path) -> None:

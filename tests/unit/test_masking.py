@@ -9,8 +9,8 @@ from credentials import CREDENTIALS, MEASUREMENTS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfmon.core.redaction import masked
-from perfmon.core.text import mask, plain, without_secrets
+from perfmon.core import masked, plain, without_secrets
+from perfmon.core.credentials import mask
 
 COLOURS = ("\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m\x1b[K", "\x1b[22m")
 KEYS = ("token", "HF_TOKEN", "password", "api_key", "client_secret", "Authorization", "SIGNING_KEY", "key", "--api-key")
@@ -50,6 +50,16 @@ def test_measurements_stay(text: str) -> None:
 )
 def test_colours_frames_and_odd_bytes_hide_nothing_and_stay(raw: bytes, expected: bytes) -> None:
     assert masked(raw) == expected
+
+
+def test_the_lines_of_a_private_key_become_stars() -> None:
+    body = b"MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ\n" * 2
+    data = b"-----BEGIN PRIVATE KEY-----\n%sAb3/q==\n-----END PRIVATE KEY-----\nstep 1\n" % body
+    stars = (
+        b"-----BEGIN PRIVATE KEY-----\n" + (b"*" * 64 + b"\n") * 2 + b"*" * 7 + b"\n-----END PRIVATE KEY-----\nstep 1\n"
+    )
+    assert masked(data) == stars
+    assert without_secrets(body.decode().splitlines()[0]) == "***"
 
 
 TEXTS = st.lists(PARTS, max_size=14).map("".join)

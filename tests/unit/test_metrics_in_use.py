@@ -38,6 +38,9 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "received_packets", "restored_bytes", "sent_bytes", "sent_items", "sent_mb_s", "sent_per_s", "sent_wait_s",
         "spilled_bytes", "spilled_objects",
     ),
+    "a part of the idle time of a GPU in a trace: the findings about it judge what it waits for": (
+        "gpu_idle_share", "host_wait_share", "profiled_step_ms", "range_gap_ms", "range_ms", "sync_stall_share",
+    ),
     "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",
     ),

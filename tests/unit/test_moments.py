@@ -15,9 +15,9 @@ DATED = 1787300000.0
     "text", ["nan", "inf", "-inf", "-5m", "-120", "nanm", "1e999", "infs", "2026-13-01", "25:99", "14:61"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is not a (valid time|duration)") as told:
+    with pytest.raises(UsageError, match=r"is not a (valid time|duration)") as result:
         moment(text, DATED, DATED + 3600)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(result.value)
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ def test_merged_streams_end_when_nobody_takes_more() -> None:
         finally:
             ended.append("stream")
 
-    async def beside() -> None:
+    async def companion() -> None:
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("beside")
 
     async def take_one() -> None:
-        async with aclosing(MergedStream().items([endless()], beside())) as items:
+        async with aclosing(MergedStream().items([endless()], companion())) as items:
             async for _ in items:
                 await asyncio.sleep(0)
                 break

@@ -28,11 +28,15 @@ def _until(true: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tmp_path: Path) -> None:
-    tidings, pictures, told = Notifications(NotifyConfig(bell=True), time.monotonic), list[MonitorState](), list[str]()
+    tidings, pictures, result = (
+        Notifications(NotifyConfig(bell=True), time.monotonic),
+        list[MonitorState](),
+        list[str](),
+    )
 
     def hear(picture: MonitorState) -> None:
         pictures.append(picture)
-        told.extend(one.signature for one in tidings.take(picture))
+        result.extend(one.signature for one in tidings.take(picture))
 
     monitor = Monitor(lambda: FollowFeed([str(tmp_path)]), Config())
     monitor.listeners.append(hear)
@@ -42,7 +46,7 @@ def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tm
         assert pictures[0].snapshot is None
         now = datetime.now().isoformat(" ", "milliseconds")
         (tmp_path / "a.log").write_text("".join(UPDATE.format(now, at) for at in range(4)))
-        _until(lambda: told)
+        _until(lambda: result)
     finally:
         monitor.stop()
-    assert told == ["frontend-queue"]
+    assert result == ["frontend-queue"]

@@ -134,6 +134,7 @@ def test_without_accounting_the_controller_describes_the_job(
         (["{logs}", "--jobid", "1"], "give either DIR or --jobid"),
         (["--jobid", "../x"], "expected the number of a Slurm job"),
         (["--jobid", "1"], "not found (--config FILE"),
+        (["{logs}", "--ssh-config", "x"], "--ssh-config and --accept-new are for logs of other hosts"),
         (["{logs}", "--config", "x.ini"], "--config INI is for --jobid"),
         (["{logs}", "--parquet"], "name a folder with -o"),
         (["{logs}", "-o", "{logs}"], "holds the logs that are read"),
@@ -200,7 +201,7 @@ def test_an_engine_that_does_not_exist_is_one_line(
 def test_without_ray_one_line_names_the_extra(
     logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfmon.nccl.ray_engine.find_spec", lambda _: None)
+    monkeypatch.setattr("perfmon.cluster.ray_cluster.find_spec", lambda _: None)
     assert main(["nccl", str(logs), "--engine", "ray"]) == 2
     assert "--engine ray needs the 'ray' extra: pip install 'perfmon-tui[ray]'" in capsys.readouterr().err
 
@@ -211,15 +212,15 @@ def test_the_check_of_a_node_needs_no_perfmon_there() -> None:
     import subprocess
     import sys
 
-    from perfmon.nccl.ray_engine import _obstacle, _probe
+    from perfmon.cluster.ray_cluster import _obstacle, _probe
 
     code = (
         f"import sys; sys.path.append({str(Path(cloudpickle.__file__).parents[2])!r}); import pickle; "
-        "print(pickle.loads(sys.stdin.buffer.read())([('/nowhere', 1)]))"
+        "print(pickle.loads(sys.stdin.buffer.read())([('/nowhere', 1)], ['json', 'duckdb']))"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-I", "-c", code], input=cloudpickle.dumps(_probe()), capture_output=True, check=True
     )
-    version, _, has_duckdb, missing = sight = eval(done.stdout)  # noqa: S307 - our own output
-    assert (version, has_duckdb, missing) == ("", True, "/nowhere")
-    assert _obstacle(sight).startswith("has no perfmon (pip install ")
+    version, _, absent, missing = sight = eval(done.stdout)  # noqa: S307 - our own output
+    assert (version, absent, missing) == ("", "", "/nowhere")
+    assert _obstacle(sight, {"duckdb": "nccl"}).startswith("has no perfmon (pip install 'perfmon-tui[nccl]==")

@@ -195,3 +195,12 @@ def test_a_process_with_several_gpus_has_several_seats(tmp_path: Path) -> None:
         found = job.analyze()
     assert [(wait.seat.rank, wait.seat.pid, wait.seat.slot) for wait in found.ranks[:1]] == [(6, 2, 3)]
     assert [signature for signature, _ in accused(found)] == ["nccl-slow-rank"]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_slow_rank_in_a_pipeline_is_late_among_ranks_of_its_own_stage(replicas: int, tmp_path: Path) -> None:
+    plan = Plan(2 * replicas, 4, steps=10, layers=3, compute_us=1000, replicas=replicas, microbatches=4)
+    found, _ = analyzed(tmp_path / "healthy", plan)
+    assert accused(found) == []
+    found, writer = analyzed(tmp_path / "slow", replace(plan, faults=Faults(slow_rank=6, delay_us=2000)))
+    assert accused(found) == [("nccl-slow-rank", f"rank 6 on {writer.hosts[1]} (pid {writer.pids[6]})")]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
+from lab import nccl_logs
 from lab.nccl_logs import Faults, Plan, write
+from perfmon.commands._remote import feed_of
 from perfmon.core import Block, Config
+from perfmon.monitor import Monitor
 from perfmon.nccl import Job, LiveJob
 from perfmon.nccl import live as live_module
 from perfmon.pipeline import Session
+from perfmon.viewmodel import AlertState, MonitorState
 
 PLAN = Plan(nodes=4, gpus=4, steps=80, layers=3, compute_us=60_000, jitter=0.003)
 FAULTS = {
@@ -68,6 +75,15 @@ def test_stages_of_a_pipeline_that_wait_for_each_other_accuse_no_one(tmp_path: P
     assert all(rank.own_lateness < 0.6 for rank in job.state(0.0).ranks if rank.share > 0.05)
 
 
+def test_a_slow_rank_in_a_pipeline_is_named_live(tmp_path: Path) -> None:
+    plan = Plan(nodes=4, gpus=2, steps=60, layers=1, compute_us=30_000, jitter=0.003, replicas=2, microbatches=3)
+    writer = write(tmp_path, replace(plan, faults=Faults(slow_rank=3, delay_us=30_000)))
+    wanted = [("nccl-slow-rank", f"rank 3 on {writer.hosts[1]} (pid {writer.pids[3]})")]
+    assert accused(fed(tmp_path)[1]) == wanted
+    with Job([tmp_path]) as job:
+        assert [(f.signature, f.identity["group"]) for f in job.analyze().findings] == wanted
+
+
 def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, PLAN)
     monkeypatch.setattr(live_module, "MOST_OPEN", 64)
@@ -100,3 +116,39 @@ def test_lines_that_are_no_records_are_counted_and_nothing_else_is_lost(tmp_path
     assert (job.counts.lines - job.counts.skipped, job.counts.skipped) == (expected, 2 * len(bad))
     job.advance(caught_up=True)
     assert job.state(1.0).unfinished == 0
+
+
+HOUR_S = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("records_s", "files_s"), [(HOUR_S, HOUR_S), (HOUR_S, 0.0), (-HOUR_S, HOUR_S)], ids=["moved", "copied", "ahead"]
+)
+def test_dumps_that_ended_an_hour_ago_are_old(
+    records_s: float, files_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest record and the last write to a file are that long ago; a copy is newer than its records."""
+    now = time.time()
+    monkeypatch.setattr(nccl_logs, "START_US", int((now - records_s - 33.0) * 1e6))
+    write(tmp_path, replace(PLAN, faults=FAULTS["slow rank"]))
+    for path in tmp_path.iterdir():
+        os.utime(path, (now - files_s,) * 2)
+    pictures, judged = [], threading.Event()
+
+    def listen(picture: MonitorState) -> None:
+        if picture.alerts and picture.collectives is not None and picture.collectives.age_s is not None:
+            pictures.append(picture)
+            judged.set()
+
+    monitor = Monitor(lambda: feed_of(None, (), inspector=(str(tmp_path),)), Config())
+    monitor.listeners.append(listen)
+    monitor.start()
+    try:
+        assert judged.wait(60.0)
+    finally:
+        monitor.stop()
+    last = pictures[-1]
+    assert {alert.state for alert in last.alerts} == {AlertState.UNKNOWN}
+    assert last.past_s == pytest.approx(HOUR_S, abs=120.0)
+    assert last.collectives is not None
+    assert last.collectives.age_s == pytest.approx(HOUR_S, abs=120.0)

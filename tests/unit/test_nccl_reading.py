@@ -14,7 +14,7 @@ import pytest
 from lab.nccl_logs import Plan, Writer, write
 from perfmon.cli import main
 from perfmon.core import InputError, MissingExtraError
-from perfmon.nccl import Job, JobAnalysis, connect, find_files, load_tables, merge, partial
+from perfmon.nccl import Job, JobAnalysis, LiveJob, connect, find_files, load_tables, merge, partial
 from perfmon.nccl import aggregate as aggregation
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
@@ -185,10 +185,33 @@ CASES: dict[str, tuple[bytes, int, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_damaged_lines_are_counted_and_the_others_kept(name: str, tmp_path: Path) -> None:
+def test_damaged_lines_are_counted_and_the_others_kept(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, records, skipped = CASES[name]
-    found = analyzed(folder_of(tmp_path, ("x.log", data)))
-    assert (found.records, found.skipped) == (records, skipped)
+    assert main(["nccl", str(folder_of(tmp_path, ("x.log", data))), "--json"]) == 0
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert (document["records"], document["skipped"], err) == (records, skipped, "")
+    assert sum(document["lost"].values()) == skipped
+
+
+UNREADABLE: dict[str, tuple[str, bytes]] = {
+    "an empty file": ("x.log", b""),
+    "other text": ("x.log", b"Epoch 1: loss 0.5\n"),
+    "bytes of any kind": ("x.log", bytes(range(256)) * 400),
+    "a gzip without its content": ("x.log.gz", gzip.compress(text_of(CUT))[:12]),
+    "no file of a log": ("notes.txt", text_of(CUT)),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_nothing_readable_has_an_exit_code_of_its_own(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nccl", str(folder_of(tmp_path, UNREADABLE[name]))]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_bandwidth_that_is_missing_follows_from_size_and_time(tmp_path: Path) -> None:
@@ -260,6 +283,27 @@ def test_sends_and_verbose_traces_and_proxy_lines_are_known(tmp_path: Path) -> N
     found = analyzed(folder_of(tmp_path, ("x.log", text_of([head + p2p, line()[:-2] + trace, proxy]))))
     assert (found.records, found.skipped) == (2, 0)
     assert {stats.collective: stats.busbw_mean for stats in found.by}["Send"] == pytest.approx(0.4096)
+
+
+def test_proxy_lines_of_4_4_are_known_in_any_shape(tmp_path: Path) -> None:
+    """They belong to the header before them; which of them are nested is not settled."""
+    head, _, record = line().replace("v4.0", "v4.4").partition(',"coll_perf"')
+    stats = (
+        f'{head},"dump_stats":{{"coll_records":1,"coll_dropped_total":0,"proxy_records":4,"proxy_dropped_total":2}}}}'
+    )
+    operation = '{"record_type":"proxy_op","peer":1,"direction":"send","n_steps":2,"total_us":50,"op_bw_gbs":10.5}'
+    shapes = (
+        operation,
+        f'{{"op":{operation},"segments":[{{"steps":[{{"step":0,"wire_us":9}}]}}]}}',
+        f"[{operation},{operation}]",
+    )
+    proxies = [f'{{"proxy_trace":{shape}}}' for shape in shapes]
+    data = text_of([stats, f'{{"coll_perf"{record}', *proxies, f'{head},"proxy_trace":{operation}}}'])
+    found = analyzed(folder_of(tmp_path, ("x.log", data)))
+    assert (found.records, found.skipped, found.lost) == (1, 0, {})
+    job = LiveJob()
+    job.feed("x", data)
+    assert (job.counts.lines, job.counts.skipped) == (6, 0)
 
 
 def test_types_of_communicators() -> None:

@@ -30,7 +30,7 @@ CASES = [
 ]
 
 
-def _told(text: str) -> dict[str, float]:
+def _result_of(text: str) -> dict[str, float]:
     scanned = SCANNER.scan((text + "\n").encode())
     return {made[1]: made[2] for record in scanned.records if record[0] >= 0 for made in record[5] if made[0] == SAMPLE}
 
@@ -40,7 +40,7 @@ def _figure_at(text: str, metric: str, value: float) -> re.Match[str]:
     figures = [found for found in NUMBER.finditer(text) if float(found[0].replace(",", "")) == value]
     for found in figures:
         changed = text[: found.start()] + "7.875" + text[found.end() :]
-        if _told(changed).get(metric) == 7.875:
+        if _result_of(changed).get(metric) == 7.875:
             return found
     raise AssertionError(f"no figure of {metric} in {text!r}")
 
@@ -49,7 +49,7 @@ def _is_read_when_not_finite(pattern: Pattern, sample: Sample, metric: str) -> N
     found = _figure_at(sample.text, metric, sample.gives[metric])
     for printed in JSON if pattern.style == "json" else PRINTED:
         text = sample.text[: found.start()] + printed + sample.text[found.end() :]
-        assert not isfinite(_told(text).get(metric, 0.0)), f"{printed}: {text!r}"
+        assert not isfinite(_result_of(text).get(metric, 0.0)), f"{printed}: {text!r}"
 
 
 def test_every_pattern_of_a_loss_or_a_gradient_norm_reads_what_is_not_finite() -> None:

@@ -117,7 +117,7 @@ def test_a_program_that_is_missing_or_fails_is_told_once(tmp_path: Path) -> None
     missing = tell(NotifyConfig(command=("perfmon-no-such-program",)), alert(), alert(2))
     assert missing.failures == ["notify.command failed: No such file or directory"]
     failing = tell(NotifyConfig(command=script(tmp_path, "raise SystemExit(3)")), alert(), alert(2))
-    assert [said.rpartition("exited")[2] for said in failing.failures] == [" with 3"]
+    assert [printed.rpartition("exited")[2] for printed in failing.failures] == [" with 3"]
 
 
 def test_a_program_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_the_monitor_is_never_held_up_and_what_is_dropped_is_counted(
     for upto in range(1, len(alerts) + 1):
         notifier.update(picture(*alerts[:upto]))
     assert notifier.dropped >= 8
-    assert any("too slow" in said for said in notifier.failures)
+    assert any("too slow" in printed for printed in notifier.failures)
     notifier.close(wait_s=0.0)
 
 

@@ -40,20 +40,20 @@ async def one() -> float:
     return 1.0
 
 
-def states(told: Told, name: str) -> list[str]:
+def states(result: Told, name: str) -> list[str]:
     """What became of a poller, in order."""
-    return [reading.words["state"] for reading in told.readings(Area.POLLER, name)]
+    return [reading.words["state"] for reading in result.readings(Area.POLLER, name)]
 
 
 async def test_each_is_asked_again_and_again() -> None:
     poller = Asks("one", one)
-    told = await paced(LocalMachine(), [poller], lambda told: len(told.readings(Area.VALUE)) >= 4)
-    assert states(told, "one") == ["ok"]
+    result = await paced(LocalMachine(), [poller], lambda result: len(result.readings(Area.VALUE)) >= 4)
+    assert states(result, "one") == ["ok"]
     assert poller.closed == 1
-    log, block = told.items[0]
+    log, block = result.items[0]
     assert log.name == f"poll:/{LocalMachine().name}/one"
     assert block.line == 1
-    sizes = [(block.offset, len(block.data)) for _, block in told.items]
+    sizes = [(block.offset, len(block.data)) for _, block in result.items]
     assert all(at + size == after for (at, size), (after, _) in pairwise(sizes))
 
 
@@ -66,11 +66,11 @@ async def test_a_process_that_sleeps_delays_nothing_and_is_stale(tmp_path: Path)
         return 1.0
 
     stuck, quick = Asks("stuck", sleeps), Asks("quick", one)
-    told = await paced(LocalMachine(), [stuck, quick], lambda told: "stale" in states(told, "stuck"))
-    before = len(told.readings(Area.VALUE, "quick"))
+    result = await paced(LocalMachine(), [stuck, quick], lambda result: "stale" in states(result, "stuck"))
+    before = len(result.readings(Area.VALUE, "quick"))
     assert before >= 3
     assert stuck.asked == 1, "what has not answered is not asked again"
-    reading = told.readings(Area.POLLER, "stuck")[0]
+    reading = result.readings(Area.POLLER, "stuck")[0]
     assert reading.values["age_s"] >= 0.1
     assert reading.words["why"].startswith("no_answer_for")
     await until(lambda: gone(int(mark.read_text())))
@@ -91,10 +91,12 @@ async def test_a_server_that_never_answers_is_told_to_fail() -> None:
         except ReplyError as error:
             raise PollError(f"port {port}: {error}") from None
 
-    told = await paced(machine, [Asks("url", asks), Asks("quick", one)], lambda told: "failed" in states(told, "url"))
-    assert "stale" in states(told, "url"), "it was silent for more than three periods before"
-    assert f"port_{port}:_no_answer_for_0.3_s" in {one.words["why"] for one in told.readings(Area.POLLER, "url")}
-    assert len(told.readings(Area.VALUE, "quick")) >= 2
+    result = await paced(
+        machine, [Asks("url", asks), Asks("quick", one)], lambda result: "failed" in states(result, "url")
+    )
+    assert "stale" in states(result, "url"), "it was silent for more than three periods before"
+    assert f"port_{port}:_no_answer_for_0.3_s" in {one.words["why"] for one in result.readings(Area.POLLER, "url")}
+    assert len(result.readings(Area.VALUE, "quick")) >= 2
     server.close()
 
 
@@ -108,8 +110,8 @@ async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: py
         return 1.0
 
     poller = Asks("hangs", hangs, every_s=0.02)
-    told = await paced(LocalMachine(), [poller], lambda told: "ok" in states(told, "hangs"))
-    assert states(told, "hangs")[-2:] == ["failed", "ok"]
+    result = await paced(LocalMachine(), [poller], lambda result: "ok" in states(result, "hangs"))
+    assert states(result, "hangs")[-2:] == ["failed", "ok"]
 
 
 async def test_what_blocks_a_thread_delays_nothing() -> None:
@@ -120,9 +122,9 @@ async def test_what_blocks_a_thread_delays_nothing() -> None:
         return 1.0
 
     blocked, quick = Asks("driver", blocks), Asks("quick", one)
-    told = await paced(LocalMachine(), [blocked, quick], lambda told: "ok" in states(told, "driver"))
-    assert states(told, "driver")[0] == "stale"
-    names = [reading.name for reading in told.readings(Area.VALUE)]
+    result = await paced(LocalMachine(), [blocked, quick], lambda result: "ok" in states(result, "driver"))
+    assert states(result, "driver")[0] == "stale"
+    names = [reading.name for reading in result.readings(Area.VALUE)]
     assert names.index("driver") >= 3, "the others answered meanwhile"
 
 
@@ -131,10 +133,12 @@ async def test_what_is_absent_is_told_once() -> None:
         raise NotAvailableError("no nvidia-smi here: install the driver")
 
     poller = Asks("gpu", absent)
-    told = await paced(LocalMachine(), [poller, Asks("one", one)], lambda told: len(told.readings(Area.VALUE)) >= 5)
-    assert states(told, "gpu") == ["absent"]
+    result = await paced(
+        LocalMachine(), [poller, Asks("one", one)], lambda result: len(result.readings(Area.VALUE)) >= 5
+    )
+    assert states(result, "gpu") == ["absent"]
     assert poller.asked == 1
-    assert told.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
+    assert result.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
 
 
 async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +149,9 @@ async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.
         raise NotAvailableError("no driver")
 
     poller = Asks("gpu", absent)
-    told = await paced(LocalMachine(), [poller], lambda told: len(states(told, "gpu")) >= 3)
-    assert set(states(told, "gpu")) == {"absent"}
-    assert poller.asked > len(states(told, "gpu"))
+    result = await paced(LocalMachine(), [poller], lambda result: len(states(result, "gpu")) >= 3)
+    assert set(states(result, "gpu")) == {"absent"}
+    assert poller.asked > len(states(result, "gpu"))
 
 
 async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
@@ -157,14 +161,14 @@ async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
         return 1.0
 
     poller = Asks("broken", broken)
-    told = await paced(LocalMachine(), [poller, Asks("one", one)], lambda told: "ok" in states(told, "broken"))
-    assert states(told, "broken") == ["failed", "failed", "ok"]
-    assert not any("0123456789abcdef0123" in line or "\x1b" in line for line in told.lines)
+    result = await paced(LocalMachine(), [poller, Asks("one", one)], lambda result: "ok" in states(result, "broken"))
+    assert states(result, "broken") == ["failed", "failed", "ok"]
+    assert not any("0123456789abcdef0123" in line or "\x1b" in line for line in result.lines)
 
 
 async def test_two_of_one_name_have_a_log_each() -> None:
-    told = await paced(LocalMachine(), [Asks("x", one), Asks("x", one)], lambda told: len(told.items) >= 4)
-    assert len({log for log, _ in told.items}) == 2
+    result = await paced(LocalMachine(), [Asks("x", one), Asks("x", one)], lambda result: len(result.items) >= 4)
+    assert len({log for log, _ in result.items}) == 2
 
 
 async def test_lines_of_a_command_come_as_they_are_printed_and_end_with_it() -> None:

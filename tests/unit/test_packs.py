@@ -86,7 +86,7 @@ def beside_bars(scanned: ScanResult) -> list[str]:
     return [name for name in names(scanned) if not name.startswith("bars/")]
 
 
-def told(scanned: ScanResult, pattern: str) -> list[Observation]:
+def result_of(scanned: ScanResult, pattern: str) -> list[Observation]:
     """What the lines of one pattern say, and the tables that they head."""
     found: list[Observation] = []
     rows: list[float] = []
@@ -104,7 +104,7 @@ def metrics(scanned: ScanResult, pattern: str) -> dict[str, float]:
     """Metric to value of the lines of one pattern; `metric{group}` where a metric comes in several groups."""
     samples = [
         (observation[1], observation[3], observation[2])
-        for observation in told(scanned, pattern)
+        for observation in result_of(scanned, pattern)
         if observation[0] == SAMPLE
     ]
     often = Counter(name for name, _, _ in samples)
@@ -143,7 +143,7 @@ def _has_samples(pattern: Pattern) -> None:
         PROGRESS: "progress", FAILURE: "failure", DETAIL: "detail", RUN: "run",
     }  # fmt: skip
     for sample in pattern.samples:
-        shown |= {(codes[o[0]], o[1]) for o in told(scan(sample.text), pattern.name) if o[0] in codes}
+        shown |= {(codes[o[0]], o[1]) for o in result_of(scan(sample.text), pattern.name) if o[0] in codes}
     wanted = {(emit.kind, emit.name) for emit in pattern.emit if emit.kind not in ("leg", "row")}
     assert wanted <= shown, "an emit that no sample shows"
 
@@ -196,7 +196,7 @@ def test_the_healthy_run_is_recognised() -> None:
 
 
 def _tells_of_no_failure(line: str) -> None:
-    assert not [told for record in recognised(scan(line)) for told in record[5] if told[0] == FAILURE]
+    assert not [seen for record in recognised(scan(line)) for seen in record[5] if seen[0] == FAILURE]
 
 
 def test_no_line_of_a_healthy_run_is_a_failure() -> None:

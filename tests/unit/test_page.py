@@ -68,8 +68,8 @@ def test_updates_are_drawn_from_the_board_and_from_the_timeline() -> None:
     growing = pictures.bar(14, 3.3, open=True, legs=(Leg("queue", pictures.START + 560.0, pictures.START + 564.5),))
     live = page(picture=pictures.picture(board=pictures.board(growing)))
     assert "\nab14           9m 20s  ○░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░▸ " in live
-    told = page()
-    assert "\nab14           9m 20s  ○░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░██●   14.5 s  13.3 s   1.2 s\n" in told
+    result = page()
+    assert "\nab14           9m 20s  ○░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░██●   14.5 s  13.3 s   1.2 s\n" in result
 
 
 def test_an_update_among_the_slowest_is_drawn_as_it_is_among_the_last() -> None:

@@ -25,14 +25,14 @@ def test_engines_and_logs_stay_apart() -> None:
         known = next((state for state in session.store.sources if state.spec == name), None)
         lines = [_WELL.format(n=n).replace("]", f"{rank}]", 1) for n in (1, 2, 3 if rank else 9)]
         session.feed(known or session.add_source(name), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
-    told = {(part.source, part.group): part for part in session.parts((None, None), align(session.store))
+    result = {(part.source, part.group): part for part in session.parts((None, None), align(session.store))
             if part.metric == "kv_usage"}  # fmt: skip
-    assert {key: part.summary.count for key, part in told.items()} == {
+    assert {key: part.summary.count for key, part in result.items()} == {
         ("a.log", ""): 3, ("b.log", "TP0"): 3, ("b.log", "TP1"): 3,
     }  # fmt: skip
-    assert (told["a.log", ""].last, told["a.log", ""].level) == (90.0, "warning")
-    assert (told["b.log", "TP1"].last, told["b.log", "TP1"].level) == (30.0, "good")
-    assert (told["a.log", ""].unit, told["a.log", ""].good, told["a.log", ""].critical) == ("%", 80.0, 90.0)
+    assert (result["a.log", ""].last, result["a.log", ""].level) == (90.0, "warning")
+    assert (result["b.log", "TP1"].last, result["b.log", "TP1"].level) == (30.0, "good")
+    assert (result["a.log", ""].unit, result["a.log", ""].good, result["a.log", ""].critical) == ("%", 80.0, 90.0)
 
 
 def test_the_parts_of_a_metric_are_all_of_it(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ async def test_no_line_comes_before_its_time_and_no_log_seems_silent() -> None:
     ]
     player = Player(Timeline(Path("run"), START, float(SECONDS), lambda: iter(items)), speed=1000.0, clock=_Hasty())
     feed = PlayerFeed(player)
-    said = dict.fromkeys(LOGS, 0)
+    message = dict.fromkeys(LOGS, 0)
     async for log, item in feed.items():
         assert isinstance(item, Block | Notice)
         if isinstance(item, Block):
-            said[log.name] = int(item.data.split()[-1])
-            assert feed.clock() >= START + said[log.name]
-            assert max(said.values()) - min(said.values()) <= 15
-    assert set(said.values()) == {SECONDS - 1}
+            message[log.name] = int(item.data.split()[-1])
+            assert feed.clock() >= START + message[log.name]
+            assert max(message.values()) - min(message.values()) <= 15
+    assert set(message.values()) == {SECONDS - 1}

@@ -12,8 +12,8 @@ from perfmon.core.errors import DataFileError, UsageError
 from perfmon.sources.pollers import engines as dialects
 from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_mapping
-from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
-from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.metrics_page import Endpoint as Page
+from perfmon.sources.pollers.metrics_page import read_samples
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
@@ -74,8 +74,8 @@ async def test_as_ray_serve_renames_it() -> None:
 
 async def test_a_sick_engine_is_not_hidden_in_a_mean() -> None:
     async with endpoint() as server:
-        told = await polled("vllm", server, vllm_page(100, "0") + "\n" + vllm_page(2, "1"))
-    assert [(reading.name[-2:], reading.values["running"]) for reading in told] == [("/0", 100.0), ("/1", 2.0)]
+        result = await polled("vllm", server, vllm_page(100, "0") + "\n" + vllm_page(2, "1"))
+    assert [(reading.name[-2:], reading.values["running"]) for reading in result] == [("/0", 100.0), ("/1", 2.0)]
 
 
 def test_rates_come_from_the_second_poll_on_and_survive_a_restart() -> None:
@@ -83,14 +83,14 @@ def test_rates_come_from_the_second_poll_on_and_survive_a_restart() -> None:
 
     def take(at: float, **counters: float) -> dict[str, float]:
         samples = read_samples(vllm_page(12, "0", "", **counters).encode(), VLLM.names).found
-        (told,) = values.take(by_engine(samples, {}), at).values()
-        return told
+        (result,) = values.take(by_engine(samples, {}), at).values()
+        return result
 
     assert "gen_tps" not in take(0.0, generation_tokens_total=1000.0, num_preemptions_total=0.0)
-    told = take(5.0, generation_tokens_total=11000.0, num_preemptions_total=2.0)
-    assert (told["gen_tps"], told["preemptions"], told["preemptions_per_min"]) == (2000.0, 2.0, 24.0)
-    told = take(10.0, generation_tokens_total=500.0, num_preemptions_total=0.0)
-    assert (told["gen_tps"], told["preemptions"]) == (100.0, 0.0)
+    result = take(5.0, generation_tokens_total=11000.0, num_preemptions_total=2.0)
+    assert (result["gen_tps"], result["preemptions"], result["preemptions_per_min"]) == (2000.0, 2.0, 24.0)
+    result = take(10.0, generation_tokens_total=500.0, num_preemptions_total=0.0)
+    assert (result["gen_tps"], result["preemptions"]) == (100.0, 0.0)
 
 
 def test_quantiles_of_the_window() -> None:
@@ -99,8 +99,8 @@ def test_quantiles_of_the_window() -> None:
     def take(at: float, fast: int, all_of_them: int) -> dict[str, float]:
         rows = [("0.1", fast), ("1.0", all_of_them), ("+Inf", all_of_them)]
         page = "\n".join(f'vllm:time_to_first_token_seconds_bucket{{engine="0",le="{le}"}} {n}' for le, n in rows)
-        (told,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).found, {}), at).values()
-        return told
+        (result,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).found, {}), at).values()
+        return result
 
     assert take(0.0, 9000, 9000) == {}
     assert take(5.0, 9000, 9100) == pytest.approx({"ttft_p50_s": 0.55, "ttft_p95_s": 0.955})
@@ -116,8 +116,8 @@ def test_shares_of_what_ended_and_of_what_was_cached() -> None:
             f'vllm:prefix_cache_queries_total{{engine="0"}} {10 * stop}\n'
             f'vllm:prefix_cache_hits_total{{engine="0"}} {4 * stop}\n'
         )
-        (told,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).found, {}), at).values()
-        return told
+        (result,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).found, {}), at).values()
+        return result
 
     take(0.0, 100, 10)
     assert take(5.0, 130, 20) == {"prefix_hit_pct": 40.0, "cut_pct": 25.0}
@@ -131,15 +131,15 @@ def test_ranks_of_sglang_that_tell_the_same_are_one_engine() -> None:
         f'sglang:token_usage{{model_name="m",dp_rank="{dp}",tp_rank="{tp}",pp_rank="0"}} 0.97'
         for dp, tp in rows
     )
-    told = EngineValues(SGLANG).take(by_engine(read_samples(page.encode(), SGLANG.names).found, SGLANG.only), 0.0)
-    assert dict(told) == {("m", dp): {"running": 40.0, "kv_usage_pct": 97.0} for dp in "01"}
+    result = EngineValues(SGLANG).take(by_engine(read_samples(page.encode(), SGLANG.names).found, SGLANG.only), 0.0)
+    assert dict(result) == {("m", dp): {"running": 40.0, "kv_usage_pct": 97.0} for dp in "01"}
 
 
 async def test_several_models_are_told_by_name() -> None:
     page = "\n".join(f'vllm:num_requests_running{{engine="0",model_name="{model}"}} 1' for model in ("a", "b"))
     async with endpoint() as server:
-        told = await polled("vllm", server, page)
-    assert [reading.name.partition("/")[2] for reading in told] == ["a/0", "b/0"]
+        result = await polled("vllm", server, page)
+    assert [reading.name.partition("/")[2] for reading in result] == ["a/0", "b/0"]
 
 
 async def test_hostile_labels_stay_words() -> None:
@@ -148,17 +148,17 @@ async def test_hostile_labels_stay_words() -> None:
         (reading,) = await polled("vllm", server, page)
     line = format_reading(reading, "here", "2026-03-02 08:15:07.118").decode()
     assert line.count("\n") == 1
-    told = parse_reading(line)
-    assert told is not None
-    assert told[1].values == {"running": 5.0}
+    result = parse_reading(line)
+    assert result is not None
+    assert result[1].values == {"running": 5.0}
 
 
 async def test_a_page_of_endless_engines_is_cut() -> None:
     page = "\n".join(f'vllm:num_requests_running{{engine="{n}"}} 1' for n in range(MOST_ENGINES + 7))
     async with endpoint() as server:
-        told = await polled("vllm", server, page)
-    assert len(told) == MOST_ENGINES + 1
-    assert told[-1].values == {"left_out": 7.0}
+        result = await polled("vllm", server, page)
+    assert len(result) == MOST_ENGINES + 1
+    assert result[-1].values == {"left_out": 7.0}
 
 
 async def test_a_large_page_and_one_that_is_packed() -> None:
@@ -191,9 +191,9 @@ async def test_what_is_no_page_gets_one_line(answer: bytes, why: str) -> None:
         server.pages["/metrics"] = answer
         with pytest.raises(PollError) as caught:
             await pollers("vllm", server.url).poll()
-    said = str(caught.value)
-    assert said.startswith(f"vllm {server.url}: {why}")
-    assert "\n" not in said
+    message = str(caught.value)
+    assert message.startswith(f"vllm {server.url}: {why}")
+    assert "\n" not in message
 
 
 async def test_nobody_listens() -> None:
@@ -209,8 +209,8 @@ async def test_what_is_not_a_number_is_left_out_and_all_else_told() -> None:
         server.serve(page)
         poller = pollers("vllm", server.url)
         for _ in range(2):
-            told = await poller.poll()
-    assert [reading.values for reading in told if reading.words["model"]] == [{"running": 12.0, "waiting": 3.0}]
+            result = await poller.poll()
+    assert [reading.values for reading in result if reading.words["model"]] == [{"running": 12.0, "waiting": 3.0}]
 
 
 async def test_trl_without_metrics_says_that_it_is_well() -> None:
@@ -254,7 +254,7 @@ def test_a_wrong_argument_gets_one_line(kind: str, argument: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "shown"),
+    ("text", "requests", "shown"),
     [
         ("http://gpu-1:8000", "/metrics", "vllm http://gpu-1:8000"),
         ("http://gpu-1:8000/", "/metrics", "vllm http://gpu-1:8000"),
@@ -262,31 +262,33 @@ def test_a_wrong_argument_gets_one_line(kind: str, argument: str) -> None:
         ("http://gpu-1/a/metrics", "/a/metrics", "vllm http://gpu-1:80/a"),
     ],
 )
-def test_metrics_are_the_path_where_none_is_named(text: str, asked: str, shown: str) -> None:
+def test_metrics_are_the_path_where_none_is_named(text: str, requests: str, shown: str) -> None:
     page = Page.parse("vllm", text)
-    assert (page.url.path, page.shown) == (asked, shown)
+    assert (page.url.path, page.shown) == (requests, shown)
 
 
 def test_names_of_all_versions_are_looked_for_in_their_order() -> None:
-    (told,) = [told for told in VLLM.mappings if told.value == "itl"]
+    (result,) = [result for result in VLLM.mappings if result.value == "itl"]
     plain = ["inter_token_latency_seconds", "time_per_output_token_seconds"]
-    assert told.names == (*[f"vllm:{name}" for name in plain], *[f"ray_vllm_{name}" for name in plain])
+    assert result.names == (*[f"vllm:{name}" for name in plain], *[f"ray_vllm_{name}" for name in plain])
     assert "ray_vllm_inter_token_latency_seconds_bucket" in VLLM.names
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('sort = "mean"', "value[0].sort: expected one of sum, max, per_s, grew, quantiles"),
         ('sort = "sum"\nunit = "s"', "value[0].unit: unknown key"),
         ('sort = "sum"\nlabels = { x = 1 }', "value[0].labels.x: expected a string"),
     ],
 )
-def test_a_mistake_in_a_mapping_is_named(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_a_mapping_is_named(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dialects, "_HERE", tmp_path)
     (tmp_path / "odd.toml").write_text(
         f'schema = 1\nkind = "odd"\ntitle = "Odd"\nprefixes = [""]\n[[value]]\nname = "x"\nmetrics = "y"\n{text}\n'
     )
     with pytest.raises(DataFileError) as caught:
         load_mapping("odd")
-    assert said in str(caught.value)
+    assert message in str(caught.value)

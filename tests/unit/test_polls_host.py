@@ -112,21 +112,21 @@ async def test_a_host_elsewhere_is_polled_through_its_shell(busybox: str, tmp_pa
     pollers = host_pollers(machine, lambda: {str(tmp_path): "logs"})
     for poller in pollers:
         poller.every_s = 0.2  # type: ignore[misc]  # of this instance
-    told = await paced(
-        machine, pollers, lambda told: len(told.readings(Area.HOST)) > 1 and bool(told.readings(Area.DISK))
+    result = await paced(
+        machine, pollers, lambda result: len(result.readings(Area.HOST)) > 1 and bool(result.readings(Area.DISK))
     )
-    values = told.readings(Area.HOST)[-1].values
+    values = result.readings(Area.HOST)[-1].values
     assert 0.0 <= values["cpu_pct"] <= values["cpu_max_pct"] <= 100.0
     assert values["iowait_pct"] <= values["iowait_max_pct"] <= 100.0
     assert values["cores"] == os.cpu_count()
-    assert len(told.readings(Area.HOST)[-1].words["cores_busy"]) == min(os.cpu_count() or 0, 128)
+    assert len(result.readings(Area.HOST)[-1].words["cores_busy"]) == min(os.cpu_count() or 0, 128)
     assert 0.0 < values["mem_used_mb"] < values["mem_total_mb"]
-    disks = {reading.name: reading for reading in told.readings(Area.DISK)}
+    disks = {reading.name: reading for reading in result.readings(Area.DISK)}
     held = [name for name, reading in disks.items() if "logs" in reading.words.get("holds", "")]
     space = shutil.disk_usage(tmp_path)
     assert len(held) == 1
     assert disks[held[0]].values["total_gb"] == pytest.approx(space.total / 1e9, rel=1e-3)
-    assert {reading.words["state"] for reading in told.readings(Area.POLLER)} <= {"ok", "stale"}
+    assert {reading.words["state"] for reading in result.readings(Area.POLLER)} <= {"ok", "stale"}
 
 
 @LINUX
@@ -147,7 +147,7 @@ async def test_this_machine_needs_no_shell() -> None:
 def ticks(*busy_and_wait: tuple[int, int], of: int = 100) -> dict[str, CpuTimes]:
     """Counters of cores, each busy and waiting for so many of `of` ticks."""
     cores = {f"cpu{at}": CpuTimes(busy, wait, of) for at, (busy, wait) in enumerate(busy_and_wait)}
-    every = [sum(told) for told in zip(*busy_and_wait, strict=True)]
+    every = [sum(result) for result in zip(*busy_and_wait, strict=True)]
     return {"cpu": CpuTimes(every[0], every[1], of * len(cores)), **cores}
 
 
@@ -166,33 +166,33 @@ async def test_every_core_is_told_and_the_one_that_waits_is_not_lost_among_many(
     waits = [(0, 100), (100, 0), (55, 5), *[(0, 0)] * 93]
     poller = Ticking(ticks(*[(0, 0)] * 96, of=0), ticks(*waits))
     assert (await poller.poll())[0].words == {}
-    [told] = await poller.poll()
-    assert told.words["cores_busy"] == "095" + "0" * 93
-    assert told.words["cores_iowait"] == "9" + "0" * 95
-    assert told.values["iowait_pct"] == pytest.approx(105 / 96)
-    assert told.values["iowait_max_pct"] == 100.0
-    assert told.values["cpu_max_pct"] == 100.0
-    line = format_reading(told, "a", "2026-03-02 08:15:07.118").decode()
+    [result] = await poller.poll()
+    assert result.words["cores_busy"] == "095" + "0" * 93
+    assert result.words["cores_iowait"] == "9" + "0" * 95
+    assert result.values["iowait_pct"] == pytest.approx(105 / 96)
+    assert result.values["iowait_max_pct"] == 100.0
+    assert result.values["cpu_max_pct"] == 100.0
+    line = format_reading(result, "a", "2026-03-02 08:15:07.118").decode()
     found = parse_reading(line)
     assert found is not None
-    assert found[1].words == told.words
+    assert found[1].words == result.words
 
 
 async def test_of_more_cores_than_there_are_signs_the_busiest_of_neighbours_is_told() -> None:
     many = [(100 * (at == 200), 0) for at in range(384)]
     poller = Ticking(ticks(*[(0, 0)] * 384, of=0), ticks(*many))
     await poller.poll()
-    [told] = await poller.poll()
-    assert told.words["cores_busy"] == "0" * 66 + "9" + "0" * 61  # three cores a sign
-    assert told.values["cores"] == 384.0
+    [result] = await poller.poll()
+    assert result.words["cores_busy"] == "0" * 66 + "9" + "0" * 61  # three cores a sign
+    assert result.values["cores"] == 384.0
 
 
 async def test_a_core_that_was_put_to_sleep_is_none() -> None:
     asleep = {**ticks((50, 0), (0, 0), (100, 0)), "cpu1": CpuTimes(0, 0, 0)}
     poller = Ticking(ticks((0, 0), (0, 0), (0, 0), of=0), asleep)
     await poller.poll()
-    [told] = await poller.poll()
-    assert told.words["cores_busy"] == "5-9"
+    [result] = await poller.poll()
+    assert result.words["cores_busy"] == "5-9"
 
 
 @LINUX
@@ -286,11 +286,11 @@ async def test_a_network_file_system_tells_its_throughput(tmp_path: Path, monkey
     stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=0))
     await poller.poll()
     stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=10**9))
-    [told] = await poller.poll()
-    assert told.name == str(tmp_path)
-    assert told.values["read_mb_s"] == 0.0
-    assert told.values["write_mb_s"] > 0.0
-    assert "busy_pct" not in told.values  # nobody counts that
+    [result] = await poller.poll()
+    assert result.name == str(tmp_path)
+    assert result.values["read_mb_s"] == 0.0
+    assert result.values["write_mb_s"] > 0.0
+    assert "busy_pct" not in result.values  # nobody counts that
     await poller.close()
 
 
@@ -369,10 +369,10 @@ LISTEN 0      128     0.0.0.0:12321     0.0.0.0:*
 """
 
 
-def flow(**told: float) -> Flow:
+def flow(**result: float) -> Flow:
     """A connection over one period."""
     values = {"recv_share": 0.0, "recv_q": 0, "send_q": 0, "busy": 0.0, "limited": 0.0, "sent": 0.0, "received": 0.0}
-    return Flow(lastrcv_ms=told.pop("lastrcv_ms", None), **{**values, **told})  # type: ignore[arg-type]
+    return Flow(lastrcv_ms=result.pop("lastrcv_ms", None), **{**values, **result})  # type: ignore[arg-type]
 
 
 def test_ss_is_read() -> None:
@@ -447,12 +447,12 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
     try:
         fill()
 
-        def held_up(told: Told) -> bool:
+        def held_up(result: Told) -> bool:
             fill()
-            return any(one.words.get("verdict") == "consumer" for one in told.readings(Area.SOCKET))
+            return any(one.words.get("verdict") == "consumer" for one in result.readings(Area.SOCKET))
 
-        told = await paced(LocalMachine(), [poller], held_up)
-        last = told.readings(Area.SOCKET)[-1]
+        result = await paced(LocalMachine(), [poller], held_up)
+        last = result.readings(Area.SOCKET)[-1]
         assert last.values["connections"] == 2
         assert last.values["recv_q_bytes"] > 0
         assert last.values["recv_q_share_pct"] > 50

@@ -37,11 +37,11 @@ class Run(HandFed):
         for _ in range(seconds):
             self.second += 1
             self.feed.now += 1.0
-            told = f"{BEGIN + timedelta(seconds=self.second):%Y-%m-%d %H:%M:%S}.118"
+            result = f"{BEGIN + timedelta(seconds=self.second):%Y-%m-%d %H:%M:%S}.118"
             if log:
-                self.say(LOG, f"{told} step={self.second} step_time=1.0 loss=1.5")
+                self.say(LOG, f"{result} step={self.second} step_time=1.0 loss=1.5")
             if used_pct is not None and self.second % 10 == 0:
-                self.say(poll_log("a", "disks"), f"{told} {DISK.format(used_pct)}")
+                self.say(poll_log("a", "disks"), f"{result} {DISK.format(used_pct)}")
             if not log or self.second % 10 == 0:
                 picture = self.look(self.second)
         return picture
@@ -139,26 +139,26 @@ def test_so_it_does_beside_a_run_that_ended_hours_ago() -> None:
     assert HostOverview.at(picture).stale(seen)
     assert picture.snapshot is not None
     assert "6m" in str(list(machine_sections(picture.snapshot, picture)))
-    told = page(Known(picture))
-    assert 'perfmon_reading_age_seconds{area="disk",host="a",name="/data"} 4' in told
-    assert "perfmon_disk_used_ratio" not in told  # an old value must not be taken for a new one
+    result = page(Known(picture))
+    assert 'perfmon_reading_age_seconds{area="disk",host="a",name="/data"} 4' in result
+    assert "perfmon_disk_used_ratio" not in result  # an old value must not be taken for a new one
 
 
 def test_what_a_poller_that_does_not_answer_proved_is_unknown_and_not_over() -> None:
     run = Run()
     assert fires(run.go_on(60, log=True, used_pct=99.0))
     for after in range(30, 300, 30):
-        told = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
+        result = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
         trouble = f"[poll] poller host=a name=disks age_s={after} state=stale why=no_answer_for_{after}_s"
-        run.say(poll_log("a", "disks"), f"{told} {trouble}")
+        run.say(poll_log("a", "disks"), f"{result} {trouble}")
         picture = run.go_on(30, log=True)
     alert = full(picture)
     assert alert is not None
     assert alert.state is AlertState.UNKNOWN
     assert state_words(alert, picture.time_base) == "unknown: no response"
     assert abs(alert.held_until(picture.now) - (UTC_S + 60)) < 31  # its last answer
-    told = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
-    run.say(poll_log("a", "disks"), f"{told} [poll] poller host=a name=disks took_ms=3 age_s=0 state=ok")
+    result = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
+    run.say(poll_log("a", "disks"), f"{result} [poll] poller host=a name=disks took_ms=3 age_s=0 state=ok")
     again = full(run.go_on(60, log=True, used_pct=50.0))
     assert again is not None
     assert again.state is AlertState.RESOLVED

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from perfmon.sources.pollers.openmetrics import MOST, read_samples, read_types
+from perfmon.sources.pollers.metrics_page import MOST, read_samples, read_types
 
 NAMES = ("vllm:num_requests_running", "up", "jobs_total", "wait_seconds_bucket", "up_more")
 
@@ -39,8 +39,8 @@ def test_one_line(line: str, labels: dict[str, str], value: float) -> None:
 
 @pytest.mark.parametrize("line", ["up NaN", "up +Inf", "up 1_0", "up", "up{ 1", 'up{a="x} 1', "up one", "up 1 2 3 4"])
 def test_what_holds_no_number_is_counted(line: str) -> None:
-    told = read_samples(f"{line}\nup 1\n".encode(), ["up"])
-    assert (len(told.found), told.refused) == (1, 1)
+    result = read_samples(f"{line}\nup 1\n".encode(), ["up"])
+    assert (len(result.found), result.refused) == (1, 1)
 
 
 def test_names_that_begin_alike_are_apart() -> None:
@@ -75,8 +75,8 @@ def escaped(value: str) -> str:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LABELS, st.floats(allow_nan=True)), max_size=8))
 def test_it_reads_what_prometheus_client_reads(rows: list[tuple[str, dict[str, str], float]]) -> None:
-    told = [(name, ",".join(f'{k}="{escaped(v)}"' for k, v in labels.items()), value) for name, labels, value in rows]
-    page = "".join(f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n" for name, labels, value in told)
+    result = [(name, ",".join(f'{k}="{escaped(v)}"' for k, v in labels.items()), value) for name, labels, value in rows]
+    page = "".join(f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n" for name, labels, value in result)
     theirs = [s for family in text_string_to_metric_families(page) for s in family.samples]
     mine = values(page)
     key = lambda row: (row[0], sorted(row[1].items()), row[2])  # noqa: E731

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from perfmon.sources.pollers.openmetrics import Counters, Histograms, quantile
+from perfmon.sources.pollers.metrics_page import Counters, Histograms, quantile
 
 
 def test_counters_tell_what_they_grew_by() -> None:
@@ -40,12 +40,12 @@ def test_a_counter_that_was_gone_for_a_poll_begins_anew() -> None:
 def test_histograms_tell_the_window_only() -> None:
     histograms = Histograms(window_s=30.0)
     assert histograms.take({"h": {1.0: 1000.0, 2.0: 1000.0, inf: 1000.0}}, 0.0) == {}
-    told = histograms.take({"h": {1.0: 1000.0, 2.0: 1010.0, inf: 1010.0}}, 10.0)
-    assert told == {"h": {1.0: 0.0, 2.0: 10.0, inf: 10.0}}
-    assert quantile(told["h"], 0.5) == pytest.approx(1.5)
+    result = histograms.take({"h": {1.0: 1000.0, 2.0: 1010.0, inf: 1010.0}}, 10.0)
+    assert result == {"h": {1.0: 0.0, 2.0: 10.0, inf: 10.0}}
+    assert quantile(result["h"], 0.5) == pytest.approx(1.5)
     for at in range(20, 80, 10):
-        told = histograms.take({"h": {1.0: 1000.0, 2.0: 1010.0, inf: 1010.0}}, float(at))
-    assert quantile(told["h"], 0.5) is None, "what lies further back than the window is over"
+        result = histograms.take({"h": {1.0: 1000.0, 2.0: 1010.0, inf: 1010.0}}, float(at))
+    assert quantile(result["h"], 0.5) is None, "what lies further back than the window is over"
 
 
 def test_a_server_that_starts_again_empties_the_window() -> None:

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from perfmon.sources.pollers.base import LocalMachine
-from perfmon.sources.pollers.openmetrics import Sample, read_samples
+from perfmon.sources.pollers.metrics_page import Sample, read_samples
 from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
 from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
 from perfmon.sources.pollers.registry import make_pollers
@@ -17,8 +17,8 @@ from perfmon.sources.pollers.request import PollRequest
 
 def tasks(name: str, state: str, value: float, source: str = "executor") -> str:
     """A line as Ray 2.60 tells it; without a source as older ones do."""
-    told = f'Source="{source}",' if source else ""
-    return f'ray_tasks{{Component="core_worker",IsRetry="0",Name="{name}",{told}State="{state}"}} {value}'
+    result = f'Source="{source}",' if source else ""
+    return f'ray_tasks{{Component="core_worker",IsRetry="0",Name="{name}",{result}State="{state}"}} {value}'
 
 
 def samples(*lines: str) -> tuple[Sample, ...]:
@@ -114,9 +114,9 @@ def test_targets_are_addresses_only(text: str, targets: int) -> None:
 def test_what_is_attached_to_is_no_word_of_a_shell() -> None:
     queues = Queues("lab", ("q'; touch owned; '",))
     first = AttachedPoller(LocalMachine(), queues).command(Cluster("/opt/my ray/python", gcs="h:1")).splitlines()[0]
-    told, usage, *run = shlex.split(first)
-    asked = json.loads(told.removeprefix("PERFMON_QUEUES="))
-    assert (asked["names"], asked["namespace"], asked["address"]) == (list(queues.names), "lab", "h:1")
+    result, usage, *run = shlex.split(first)
+    requests = json.loads(result.removeprefix("PERFMON_QUEUES="))
+    assert (requests["names"], requests["namespace"], requests["address"]) == (list(queues.names), "lab", "h:1")
     assert (usage, run[:4]) == ("RAY_USAGE_STATS_ENABLED=0", ["exec", "/opt/my ray/python", "-u", "-"])
 
 

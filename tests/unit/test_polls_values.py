@@ -12,7 +12,7 @@ from endpoints import endpoint, ok
 
 from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_in
-from perfmon.sources.pollers.metrics_endpoint import MOST_FOUND, PrometheusPoller, parse_prometheus
+from perfmon.sources.pollers.metrics_page import MOST_FOUND, PrometheusPoller, parse_prometheus
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
 from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
@@ -34,7 +34,7 @@ latency_seconds_count 10
 """
 
 
-async def told(poller: Poller) -> dict[str, float]:
+async def result_of(poller: Poller) -> dict[str, float]:
     """Name, without the endpoint, to value of one poll."""
     return {reading.name.partition("/")[2] or reading.name: reading.values["value"] for reading in await poller.poll()}
 
@@ -44,9 +44,9 @@ async def test_a_page_is_told_without_being_asked_for_names() -> None:
         server.serve(PAGE)
         times = iter((0.0, 5.0))
         poller = PrometheusPoller(LocalMachine(), parse_prometheus(server.url)[0], (), lambda: next(times))
-        assert await told(poller) == {"queue_depth/a_b": 7.0, "queue_depth/c": 9.0}
+        assert await result_of(poller) == {"queue_depth/a_b": 7.0, "queue_depth/c": 9.0}
         server.serve(PAGE.replace("} 100", "} 160").replace('"1"} 10', '"1"} 30').replace('Inf"} 10', 'Inf"} 30'))
-        second = await told(poller)
+        second = await result_of(poller)
     assert second["jobs/ok_per_s"] == 12.0
     assert second["latency_seconds_p50"] == pytest.approx(0.55)
     assert "process_cpu_seconds_per_s" not in second
@@ -59,7 +59,7 @@ async def test_names_that_are_chosen() -> None:
             LocalMachine(), PollRequest("prometheus", f"{server.url}#queue_depth,process_cpu_seconds_total")
         )
         await poller.poll()
-        assert set(await told(poller)) == {"queue_depth/a_b", "queue_depth/c", "process_cpu_seconds_per_s"}
+        assert set(await result_of(poller)) == {"queue_depth/a_b", "queue_depth/c", "process_cpu_seconds_per_s"}
 
 
 async def test_names_that_are_not_there() -> None:
@@ -75,7 +75,7 @@ async def test_a_page_of_endless_values_is_cut() -> None:
     async with endpoint() as server:
         server.serve(page)
         (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", server.url))
-        values = await told(poller)
+        values = await result_of(poller)
     assert (len(values), values["left_out"]) == (MOST_FOUND + 1, 460.0)
 
 
@@ -132,7 +132,7 @@ def test_numbers_that_commands_print(printed: str, values: dict[str, float]) -> 
 
 
 async def test_a_command_runs_in_a_shell() -> None:
-    assert await told(CommandPoller(LocalMachine(), "printf 'depth=%s\\n' 5 | cat; echo \"q='7'\"; echo z=1")) == {
+    assert await result_of(CommandPoller(LocalMachine(), "printf 'depth=%s\\n' 5 | cat; echo \"q='7'\"; echo z=1")) == {
         "depth": 5.0,
         "z": 1.0,
     }

@@ -49,11 +49,11 @@ class Run(HandFed):
             self.feed.now += 1.0
             now = BEGIN + timedelta(seconds=self.second)
             if log:
-                told = now.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S")
-                self.say(LogFile("trainer.log", Path("/trainer.log")), f"{told}.118 {STEP.format(self.second)}")
+                result = now.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S")
+                self.say(LogFile("trainer.log", Path("/trainer.log")), f"{result}.118 {STEP.format(self.second)}")
             if polls and self.second % 2 == 0:
-                told = (now + ahead).strftime("%Y-%m-%d %H:%M:%S")
-                self.say(poll_log("a", "host"), f"{told}.118 {HOST.format(self.second % 100)}")
+                result = (now + ahead).strftime("%Y-%m-%d %H:%M:%S")
+                self.say(poll_log("a", "host"), f"{result}.118 {HOST.format(self.second % 100)}")
             picture = self.look(self.second)
         return picture
 
@@ -137,9 +137,9 @@ def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
     assert examine(Options(specs=(str(log),)))[0].seen == ()
 
 
-def _followed(folder: Path, asked: tuple[PollRequest, ...], seconds: float, recording: Path) -> MonitorState:
+def _followed(folder: Path, requests: tuple[PollRequest, ...], seconds: float, recording: Path) -> MonitorState:
     """A run that goes on while this machine is polled, recorded."""
-    monitor = Monitor(lambda: PollingFeed(FollowFeed([str(folder)]), asked, lambda: {str(folder): "logs"}), Config())
+    monitor = Monitor(lambda: PollingFeed(FollowFeed([str(folder)]), requests, lambda: {str(folder): "logs"}), Config())
     monitor.record(str(recording))
     monitor.start()
     end = time.monotonic() + seconds
@@ -161,8 +161,8 @@ def _followed(folder: Path, asked: tuple[PollRequest, ...], seconds: float, reco
 
 
 def _complete(picture: MonitorState) -> bool:
-    told = {seen.reading.area: seen for seen in picture.seen}
-    return Area.DISK in told and "cpu_pct" in getattr(told.get(Area.HOST), "history", ())
+    result = {seen.reading.area: seen for seen in picture.seen}
+    return Area.DISK in result and "cpu_pct" in getattr(result.get(Area.HOST), "history", ())
 
 
 def _until(what: object) -> None:
@@ -182,7 +182,7 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
     folder.mkdir()
     (folder / "run.log").touch()
     live = _followed(folder, (PollRequest("host"),), 5.0, file)
-    from perfmon.recording.reader import open_recording
+    from perfmon.recording.format import open_recording
 
     recording = open_recording(file)
     assert any(name.startswith("poll:/") for name in recording.logs)
@@ -202,8 +202,8 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
     again = next(one for one in analysed.seen if one.reading.area is Area.HOST)
     assert set(of_host.reading.values) == set(again.reading.values)
     assert main(["analyze", str(file), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["metrics"]["mem_used_pct"]["count"] >= 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["metrics"]["mem_used_pct"]["count"] >= 2
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_status_asks_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "result"),
     [
         (["analyze", "gpu"], "'gpu': pollers are supported by watch"),
         (["snapshot", "gpu"], "gpu: pollers need a duration"),
@@ -232,13 +232,13 @@ def test_status_asks_once(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_told_in_a_line(
-    argv: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    argv: list[str], result: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(argv) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert result in message
+    assert message.count("\n") == 1
 
 
 def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +254,6 @@ def test_specs_of_pollers_are_read() -> None:
     assert parse_request("command:wc -l < x") == PollRequest("command", "wc -l < x")
     assert parse_request("logs/run.log") is None
     assert parse_request("gpus") is None
-    asked = parse_request("prometheus=http://h:9090/metrics?token=abcdefgh12345")
-    assert asked is not None
-    assert "abcdefgh12345" not in asked.shown
+    requests = parse_request("prometheus=http://h:9090/metrics?token=abcdefgh12345")
+    assert requests is not None
+    assert "abcdefgh12345" not in requests.shown

@@ -9,50 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from traces import MS, event, kernel, starved, write
 
 from perfmon.cli import main
 from perfmon.core import UsageError
 from perfmon.profile import Profile, read_profile
-
-MS = 1000.0
-_BASE = 1_712_195_495_000_000
-
-
-def _event(category: str, name: str, start: float, length: float, **args: Any) -> dict[str, Any]:
-    seat = {"pid": args.get("device", 0), "tid": args.get("stream", 0)} if "stream" in args else {"pid": 7, "tid": 7}
-    return {"ph": "X", "cat": category, "name": name, **seat, "ts": _BASE + start, "dur": length, "args": args}
-
-
-def _kernel(
-    number: int, launched: float, start: float, length: float, name: str = "gemm", stream: int = 7
-) -> list[Any]:
-    return [
-        _event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
-        _event("kernel", name, start, length, device=0, stream=stream, correlation=number),
-    ]
-
-
-def _starved(steps: int = 6) -> list[Any]:
-    """Steps of 100 ms: 60 ms for the next batch, 30 ms of kernels in three, 10 ms between them and the host."""
-    events: list[Any] = []
-    for step in range(steps):
-        at = step * 100 * MS
-        events.append(_event("user_annotation", f"ProfilerStep#{step + 3}", at, 100 * MS))
-        events.append(_event("cpu_op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 60 * MS))
-        events.append(_event("cpu_op", "aten::linear", at + 60 * MS, 30 * MS))
-        for part in range(3):
-            begin = at + (60 + 11 * part) * MS
-            events += _kernel(step * 10 + part, begin, begin + 10, 10 * MS)
-    return events
-
-
-def _write(path: Path, events: list[Any], **around: Any) -> Path:
-    text = json.dumps({"schemaVersion": 1, "traceEvents": events, **around}, indent=1)
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text)
-    return path
 
 
 def _use(found: Profile) -> Any:
@@ -63,7 +24,7 @@ def _use(found: Profile) -> Any:
 @pytest.mark.parametrize("name", ["rank2.json", "rank2.json.gz"])
 def test_a_starved_gpu_waits_for_the_loader(tmp_path: Path, name: str) -> None:
     devices = [{"id": 0, "name": "Test GPU"}]
-    found = read_profile([_write(tmp_path / name, _starved(), deviceProperties=devices)])
+    found = read_profile([write(tmp_path / name, starved(), deviceProperties=devices)])
     use = _use(found)
     # The last step is left out: the profiler cuts its work off.
     assert (use.rank, use.product) == (2, "Test GPU")
@@ -75,19 +36,20 @@ def test_a_starved_gpu_waits_for_the_loader(tmp_path: Path, name: str) -> None:
     assert use.stepped == 600_000_000
     assert use.long_gaps == 4 + 10
     assert use.gaps[0].end - use.gaps[0].start == 68_000_000
-    assert found.causes[0].name == "data loading"
-    assert found.causes[0].share == pytest.approx(282 / 432, rel=0.3)
+    finding = next(one for one in found.findings if one.signature == "data-starved")
+    assert finding.lost_share == pytest.approx(240 / 432, rel=0.02)
+    assert finding.lost_s == pytest.approx(0.24, rel=0.02)
 
 
 def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
     events = [
-        *_kernel(1, 0, 100, 100),
-        *_kernel(2, 300, 310, 90),  # launched after the one before had ended: the host
-        *_kernel(3, 305, 410, 90),  # launched in time, 10 us between them
-        *_kernel(4, 306, 600, 100),  # launched in time, and late: something else
-        *_kernel(5, 307, 650, 250, "ncclDevKernel_AllReduce_Sum", stream=9),
+        *kernel(1, 0, 100, 100),
+        *kernel(2, 300, 310, 90),  # launched after the one before had ended: the host
+        *kernel(3, 305, 410, 90),  # launched in time, 10 us between them
+        *kernel(4, 306, 600, 100),  # launched in time, and late: something else
+        *kernel(5, 307, 650, 250, "ncclDevKernel_AllReduce_Sum", stream=9),
     ]
-    use = _use(read_profile([_write(tmp_path / "t.json", events)]))
+    use = _use(read_profile([write(tmp_path / "t.json", events)]))
     assert use.streams == {7: (110_000, 10_000, 100_000), 9: (0, 0, 0)}
     assert (use.compute, use.communication, use.overlapped) == (380_000, 250_000, 50_000)
     assert use.span - use.busy == 220_000
@@ -96,12 +58,12 @@ def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
 
 def test_only_synchronisation_on_an_idle_gpu_is_a_stall(tmp_path: Path) -> None:
     events = [
-        *_kernel(1, 0, 10, 10 * MS),
-        _event("cuda_runtime", "cudaStreamSynchronize", 100, 9 * MS, correlation=90),
-        _event("cuda_runtime", "cudaDeviceSynchronize", 10 * MS, 5 * MS, correlation=91),
-        *_kernel(2, 19 * MS, 20 * MS, 10 * MS),
+        *kernel(1, 0, 10, 10 * MS),
+        event("cuda_runtime", "cudaStreamSynchronize", 100, 9 * MS, correlation=90),
+        event("cuda_runtime", "cudaDeviceSynchronize", 10 * MS, 5 * MS, correlation=91),
+        *kernel(2, 19 * MS, 20 * MS, 10 * MS),
     ]
-    assert _use(read_profile([_write(tmp_path / "t.json", events)])).sync_stall == 5 * 1_000_000 - 10_000
+    assert _use(read_profile([write(tmp_path / "t.json", events)])).sync_stall == 5 * 1_000_000 - 10_000
 
 
 def test_copies_from_pageable_memory_are_a_cause(tmp_path: Path) -> None:
@@ -109,11 +71,11 @@ def test_copies_from_pageable_memory_are_a_cause(tmp_path: Path) -> None:
     for at in range(5):
         name = "Memcpy HtoD (Pageable -> Device)" if at else "Memcpy HtoD (Pinned -> Device)"
         events.append(
-            _event("gpu_memcpy", name, at * 20 * MS, 10 * MS, device=0, stream=7, correlation=at, bytes=1_000_000)
+            event("gpu_memcpy", name, at * 20 * MS, 10 * MS, device=0, stream=7, correlation=at, bytes=1_000_000)
         )
-    found = read_profile([_write(tmp_path / "t.json", events)])
+    found = read_profile([write(tmp_path / "t.json", events)])
     assert (_use(found).pageable_bytes, _use(found).copied_bytes) == (4_000_000, 5_000_000)
-    assert "copies from pageable memory" in [cause.name for cause in found.causes]
+    assert "pageable-transfer" in [finding.signature for finding in found.findings]
 
 
 @pytest.mark.parametrize("late", [None, 1])
@@ -123,11 +85,13 @@ def test_the_last_rank_to_arrive_is_named_whatever_the_clocks(tmp_path: Path, la
         for at in range(20):
             length = 2 * MS if rank == late else 5 * MS + 10 * ((at * 7 + rank * 3) % 5)
             start = rank * 1e9 + at * 20 * MS
-            events += _kernel(at, start, start + 10, length, "ncclDevKernel_AllReduce_Sum_bf16_RING")
-        _write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
+            events += kernel(at, start, start + 10, length, "ncclDevKernel_AllReduce_Sum_bf16_RING")
+        write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
     found = read_profile([tmp_path])
     assert [use.rank for use in found.gpus] == [0, 1, 2, 3]
-    assert (found.straggler.rank if found.straggler else None) == late
+    assert [finding.identity["rank"] for finding in found.findings if finding.signature == "straggler-rank"] == (
+        [] if late is None else [str(late)]
+    )
 
 
 def _nsys(path: Path, tables: bool = True) -> Path:
@@ -182,7 +146,7 @@ def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> 
 
 
 def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path) -> None:
-    whole = _write(tmp_path / "rank0.json", _starved(30)).read_bytes()
+    whole = write(tmp_path / "rank0.json", starved(30)).read_bytes()
     for name, content in (
         ("cut.json", whole[: len(whole) // 2]),
         ("cut.json.gz", gzip.compress(whole)[: len(gzip.compress(whole)) * 3 // 4]),
@@ -197,7 +161,7 @@ def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path
 
 def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Path) -> None:
     properties = [{"id": at, "name": f"GPU {at}", "extra": [{"a": 1}, {"b": 2}]} for at in range(5000)]
-    before = {"metadata": properties, "traceEvents": _starved(), "deviceProperties": properties}
+    before = {"metadata": properties, "traceEvents": starved(), "deviceProperties": properties}
     path = tmp_path / "t.json"
     path.write_text(json.dumps(before))
     found = read_profile([path])
@@ -228,7 +192,7 @@ def test_a_file_that_is_no_trace_gets_one_line(
 
 
 def test_traces_without_gpus_and_foreign_databases_are_refused(tmp_path: Path) -> None:
-    cpu = _write(tmp_path / "cpu.json", [_event("cpu_op", "aten::add", 0, 5)])
+    cpu = write(tmp_path / "cpu.json", [event("cpu_op", "aten::add", 0, 5)])
     with pytest.raises(UsageError, match="without a GPU"):
         read_profile([cpu])
     with pytest.raises(UsageError, match="no GPU work was traced"):
@@ -243,8 +207,8 @@ def test_traces_without_gpus_and_foreign_databases_are_refused(tmp_path: Path) -
 
 def test_copies_of_a_trace_count_once_and_bad_events_are_left_out(tmp_path: Path) -> None:
     bad = [{"ph": "X", "cat": "kernel", "name": 5, "ts": [], "dur": 1}, {"ph": "X", "ts": "x", "dur": 1}]
-    _write(tmp_path / "a.json", [*_starved(), *bad])
-    _write(tmp_path / "b.json", _starved())
+    write(tmp_path / "a.json", [*starved(), *bad])
+    write(tmp_path / "b.json", starved())
     found = read_profile([tmp_path])
     assert len(found.gpus) == 1
     assert any("counts once" in note for note in found.notes)
@@ -253,9 +217,9 @@ def test_copies_of_a_trace_count_once_and_bad_events_are_left_out(tmp_path: Path
 
 def test_names_in_traces_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[31m[bold]<img src=x onerror=1>|`x`\n# head"
-    events = [*_kernel(1, 0, 10, MS, hostile), *_kernel(2, 50 * MS, 50 * MS, MS, hostile)]
-    events += [_event("user_annotation", hostile, 5 * MS, 40 * MS), _event("cpu_op", hostile, 2 * MS, 40 * MS)]
-    path = _write(tmp_path / "t.json", events, deviceProperties=[{"id": 0, "name": hostile}])
+    events = [*kernel(1, 0, 10, MS, hostile), *kernel(2, 50 * MS, 50 * MS, MS, hostile)]
+    events += [event("user_annotation", hostile, 5 * MS, 40 * MS), event("cpu_op", hostile, 2 * MS, 40 * MS)]
+    path = write(tmp_path / "t.json", events, deviceProperties=[{"id": 0, "name": hostile}])
     for form in ([], ["--markdown"], ["--json"]):
         assert main(["profile", str(path), *form]) == 0
         out = capsys.readouterr().out
@@ -265,3 +229,159 @@ def test_names_in_traces_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[
             assert "<img" not in out
         if form == ["--json"]:
             assert json.loads(out)["gpus"][0]["idle_pct"] > 90
+
+
+def test_two_traces_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow, fast = write(tmp_path / "slow.json", starved()), write(tmp_path / "fast.json", starved(wait=3))
+    assert main(["compare", str(slow), str(fast), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "loader_share mean 55." in document["sentence"]
+    change = document["metrics"]["loader_share"]
+    assert change["verdict"] == "better"
+    assert change["ci95"][0] < change["ci95"][1] < 0
+    assert [finding["signature"] for finding in document["findings"]["gone"]][:1] == ["data-starved"]
+    assert "launch_gap_share" not in document["sentence"]  # a larger share of a shorter step
+    assert main(["compare", str(fast), str(slow), "--fail-on", "regression"]) == 1
+    capsys.readouterr()
+    assert main(["compare", str(fast), str(fast), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unchanged"
+
+
+def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write(tmp_path / "trace.json", starved())
+    (tmp_path / "run.log").write_text("2026-03-02 08:15:10 step 1 loss 2.0\n")
+    assert main(["compare", str(trace), str(tmp_path / "run.log")]) == 2
+    assert "the other has none" in capsys.readouterr().err
+
+
+def test_the_time_between_named_ranges_is_compared(tmp_path: Path) -> None:
+    from perfmon.profile import as_runs
+
+    events = kernel(1, 0, 10, 400 * MS)
+    for at in range(20):
+        events.append(event("user_annotation", f"stream_process_batch_{at}", at * 20 * MS, 8 * MS))
+    found = read_profile([write(tmp_path / "t.json", events)])
+    (_, _, samples, _), _ = as_runs(found, found)
+    gaps = samples.metrics["range_gap_ms"]
+    assert set(gaps.values) == {12.0}
+    assert gaps.group(0) == "stream_process_batch_#"
+
+
+def test_work_of_the_last_step_is_left_out_by_the_latest_start_of_a_step(tmp_path: Path) -> None:
+    """The GPU's own annotation of a step begins later than the host's; work that names no launch counts by its own."""
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("user_annotation", "ProfilerStep#2", 100, 100),
+        event("gpu_user_annotation", "ProfilerStep#2", 130, 100, device=0, stream=7),
+        *kernel(1, 10, 20, 50),
+        *kernel(2, 110, 140, 10),  # launched in the last step, before the GPU begins it
+        *kernel(3, 131, 160, 10),
+        event("kernel", "gemm", 75, 5, device=0, stream=7),  # no launch
+        event("kernel", "gemm", 190, 5, device=0, stream=7),
+        *kernel(4, 20, 100, 5)[1:],  # its launch is not in the trace
+    ]
+    use = _use(read_profile([write(tmp_path / "t.json", events)]))
+    assert (use.span, use.busy) == (130_000, 65_000)
+
+
+def test_launches_of_every_backend_are_known(tmp_path: Path) -> None:
+    for category in ("hip_runtime", "mtia_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"):
+        events = [*kernel(1, 0, 10, 10), *kernel(2, 50, 60, 10)]
+        for launch in events[::2]:
+            launch["cat"] = category
+        assert _use(read_profile([write(tmp_path / f"{category}.json", events)])).streams == {7: (40_000, 0, 0)}
+
+
+def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:
+    apart = [event("mtia_ccp_events", "dma_in", at, 10, device=0, correlation=9) for at in (0, 30)]
+    assert _use(read_profile([write(tmp_path / "alone.json", apart)])).busy == 20_000
+    both = [*apart, *kernel(1, 0, 50, 10)]
+    assert _use(read_profile([write(tmp_path / "both.json", both)])).busy == 10_000
+
+
+def _note(path: Path) -> str:
+    found = read_profile([path])
+    assert found.gpus
+    (note,) = found.notes
+    return note
+
+
+def test_nanoseconds_as_unit_are_seen_and_stated(tmp_path: Path) -> None:
+    events = [dict(one, ts=int(one["ts"]) * 1000, dur=int(one["dur"]) * 1000) for one in starved()]
+    path = write(tmp_path / "t.json", events)
+    assert "times are nanoseconds" in _note(path)
+    assert _use(read_profile([path])).span == 432_000_000
+
+
+def test_what_cannot_be_a_time_or_a_number_is_left_out(tmp_path: Path) -> None:
+    odd = [dict(one, ts=1e300) for one in kernel(90, 0, 10, 10)]
+    assert "2 events with times out of range" in _note(write(tmp_path / "t.json", [*starved(), *odd]))
+    huge = [event("kernel", "gemm", 1, 5, device=0, stream=2**65, correlation=2**70)]
+    assert read_profile([write(tmp_path / "huge.json", huge)]).gpus
+
+
+def test_text_that_is_no_trace_is_one_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "binary.json").write_bytes(b"\x00\xff" * 1000)
+    (tmp_path / "empty.sqlite").write_bytes(b"")
+    write(tmp_path / "good.json", starved())
+    assert main(["profile", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["gpus"]) == 1
+    assert sorted(note.partition(": ")[0].rpartition("/")[2] for note in document["notes"]) == [
+        "binary.json", "deep.json", "empty.sqlite",
+    ]  # fmt: skip
+
+
+def test_a_partial_trace_is_said_to_be_partial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "t.json", starved())
+    path.write_text(path.read_text()[:-2000])
+    assert main(["profile", str(path)]) == 0
+    assert "1 GPU (partial: see the notes)" in capsys.readouterr().out
+    assert main(["profile", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["partial"] == [str(path)]
+
+
+def test_short_kernels_are_launch_bound_and_exposed_collectives_communication_bound(tmp_path: Path) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at * 100, at * 100 + 10, 5)
+    found = read_profile([write(tmp_path / "short.json", events)])
+    assert [one.signature for one in found.findings][:1] == ["launch-bound"]
+    assert found.findings[0].lost_share == pytest.approx(0.95, abs=0.02)
+    events = []
+    for at in range(100):
+        events += kernel(2 * at, 0, 10 + at * 100, 55)
+        events += kernel(2 * at + 1, 0, 65 + at * 100, 45, "ncclDevKernel_AllReduce_Sum", stream=9)
+    found = read_profile([write(tmp_path / "comm.json", events)])
+    assert [one.signature for one in found.findings] == ["comm-bound"]
+    assert found.findings[0].lost_share == pytest.approx(0.45, abs=0.02)
+
+
+def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at * 20, 5000 + at * 100, 99)
+    assert read_profile([write(tmp_path / "t.json", events)]).findings == ()
+
+
+def test_a_stream_that_waits_for_its_queue_is_starved(tmp_path: Path) -> None:
+    """Ranges of batches, as an actor names them that polls a queue: 12 ms of work, 28 ms until the next one."""
+    events = []
+    for at in range(20):
+        begin = at * 40 * MS
+        events.append(event("user_annotation", f"stream_process_batch_{at}", begin, 12 * MS))
+        events += kernel(at, begin + 100, begin + 200, 11 * MS)
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert [one.signature for one in found.findings][:1] == ["data-starved"]
+    assert found.findings[0].lost_share == pytest.approx(0.7, abs=0.03)
+    assert found.ranges[0].between == 19 * 28_000_000
+
+
+@pytest.mark.slow
+def test_many_ranks_are_read_in_processes(tmp_path: Path) -> None:
+    for rank in range(40):
+        write(tmp_path / f"rank{rank}.json.gz", starved(2), distributedInfo={"rank": rank})
+    found = read_profile([tmp_path])
+    assert [use.rank for use in found.gpus] == list(range(40))
+    assert found.notes == []

@@ -194,11 +194,11 @@ def test_truncated_archives_give_what_is_left(tmp_path: Path, name: str) -> None
     os.truncate(path, path.stat().st_size * 45 // 100)
     logs = discover([str(path)])
     assert [log.member for log in logs] == ["logs/a.log", "logs/b.log"]
-    (a, told), (b, _) = (read(log) for log in logs)
+    (a, result), (b, _) = (read(log) for log in logs)
     assert b == TEXT[:90_000]
     assert TEXT.startswith(a)
     assert a
-    assert f"lost {logs[0].name}: truncated after {len(a)} bytes, the rest is lost" in told
+    assert f"lost {logs[0].name}: truncated after {len(a)} bytes, the rest is lost" in result
     assert "the rest is lost" in " ".join(item.text for _, item in read_logs(logs) if isinstance(item, Notice))
 
 

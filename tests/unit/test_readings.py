@@ -40,7 +40,7 @@ def polls() -> list[PolledBlock]:
     made: list[PolledBlock] = []
     offset = 0
     for second in range(120):
-        told = [
+        result = [
             Reading(
                 Area.GPU,
                 str(gpu),
@@ -52,14 +52,14 @@ def polls() -> list[PolledBlock]:
             )
             for gpu in range(3)
         ]  # fmt: skip
-        told.append(
+        result.append(
             Reading(Area.HOST, "all", {"cpu_pct": 31.5, "cores": 8.0, "mem_used_mb": 1e6 / 3, "mem_total_mb": 1e6})
         )
-        told.append(Reading(Area.DISK, "/data", {"used_pct": 99.5}, {"holds": "logs"}))
-        told.append(Reading(Area.DISK, "/", {"used_pct": 99.9}))
-        told.append(Reading(Area.QUEUE, "gpu-1:8000/0", {"running": 5.0, "gen_tps": 1234.5678, "preemptions": 1.0}))
-        told.append(Reading(Area.QUEUE, "head:8009", {"step": 4.0, "new_step": 4.0, "loss": 0.3}))
-        made.append(polled_block(told, "a 100", NOW + timedelta(seconds=second), offset, 1 + 8 * second))
+        result.append(Reading(Area.DISK, "/data", {"used_pct": 99.5}, {"holds": "logs"}))
+        result.append(Reading(Area.DISK, "/", {"used_pct": 99.9}))
+        result.append(Reading(Area.QUEUE, "gpu-1:8000/0", {"running": 5.0, "gen_tps": 1234.5678, "preemptions": 1.0}))
+        result.append(Reading(Area.QUEUE, "head:8009", {"step": 4.0, "new_step": 4.0, "loss": 0.3}))
+        made.append(polled_block(result, "a 100", NOW + timedelta(seconds=second), offset, 1 + 8 * second))
         offset += len(made[-1].data)
     return made
 

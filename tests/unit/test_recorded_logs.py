@@ -50,7 +50,7 @@ def test_what_a_recording_lost_is_told_once(tmp_path: Path) -> None:
     writer.flush()
     logs = discover([str(tmp_path / "a.pmrec")])
     notices = [(log.name, item.kind, item.text) for log, item in read_logs(logs) if isinstance(item, Notice)]
-    told = f"{tmp_path}/a.pmrec: cut off after 0 ms: still being written, or ended by a crash"
-    assert notices == [("b.log", "lost", told)]
+    result = f"{tmp_path}/a.pmrec: cut off after 0 ms: still being written, or ended by a crash"
+    assert notices == [("b.log", "lost", result)]
     (tmp_path / "a.pmrec").unlink()
     assert [item.kind for _, item in read_logs(logs) if isinstance(item, Notice)] == ["lost"]

@@ -10,7 +10,7 @@ from handfed import HandFed
 
 from perfmon.core.model import Block, Notice
 from perfmon.monitor.recorder import Recorder
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import open_recording
 from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.discovery import log_file
 
@@ -28,7 +28,7 @@ def test_begun_and_ended_again_and_again_within_a_second(tmp_path: Path) -> None
         "perfmon-1-3.pmrec",
         "perfmon-1.pmrec",
     ]
-    assert not [said for said in notices if "exists" in said]
+    assert not [message for message in notices if "exists" in message]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /dev/full")

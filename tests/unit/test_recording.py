@@ -12,8 +12,7 @@ import pytest
 
 from perfmon.core.errors import InputError
 from perfmon.core.model import Block
-from perfmon.recording.format import MAGIC, DamagedError, pack_begin, pack_section, read_head
-from perfmon.recording.reader import open_recording
+from perfmon.recording.format import MAGIC, DamagedError, open_recording, pack_begin, pack_section, read_head
 from perfmon.recording.writer import RecordingWriter
 
 LINES = b"".join(b"%08x line of a log\n" % (number * 2654435761 % 2**32) for number in range(40_000))
@@ -119,7 +118,7 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "result"),
     [
         (b"", "not a recording: expected what `perfmon record` writes, not an empty file"),
         (b"2026-08-21 a log\n", "not a recording: expected .* not a different file type"),
@@ -129,10 +128,10 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
         (pack_begin() + pack_section(1, []), "damaged recording"),
     ],
 )
-def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, told: str) -> None:
+def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, result: str) -> None:
     path = tmp_path / "run.pmrec"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=result):
         open_recording(path)
     with pytest.raises(InputError, match="cannot be read"):
         open_recording(tmp_path / "gone.pmrec")

@@ -10,7 +10,7 @@ import pytest
 from perfmon.reports.anonymize import Redactor, map_texts, texts
 
 
-def told(*lines: str, logs: tuple[str, ...] = ()) -> list[str]:
+def result_of(*lines: str, logs: tuple[str, ...] = ()) -> list[str]:
     """The lines of one report, masked."""
     redactor = Redactor()
     for log in logs:
@@ -37,7 +37,7 @@ def told(*lines: str, logs: tuple[str, ...] = ()) -> list[str]:
     ],
 )
 def test_names_are_masked(text: str) -> None:
-    [masked] = told(text)
+    [masked] = result_of(text)
     for name in ("jdoe", "acme", "a100", "10.0.0", "fe80", "db8", "pw@", "home"):
         assert name not in masked, masked
 
@@ -54,11 +54,13 @@ def test_names_are_masked(text: str) -> None:
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:
-    assert told(text) == [text]
+    assert result_of(text) == [text]
 
 
 def test_a_name_has_the_same_mask_everywhere_even_before_it_was_known() -> None:
-    lines = told("a100-0 died", "jdoe slept", "host=a100-0 ip=10.0.0.5", "/home/jdoe/x", "10.0.0.5 again, 10.0.0.6 too")
+    lines = result_of(
+        "a100-0 died", "jdoe slept", "host=a100-0 ip=10.0.0.5", "/home/jdoe/x", "10.0.0.5 again, 10.0.0.6 too"
+    )
     assert lines[0].split()[0] == lines[2].split()[0].removeprefix("host=")
     assert lines[1].startswith("user-")
     assert lines[2].endswith("ip=ip-1")
@@ -66,13 +68,13 @@ def test_a_name_has_the_same_mask_everywhere_even_before_it_was_known() -> None:
 
 
 def test_a_service_that_is_called_like_a_thing_is_masked_in_its_place_only() -> None:
-    url, words = told("http://inference:8000/update_weights", "no inference log")
+    url, words = result_of("http://inference:8000/update_weights", "no inference log")
     assert "inference" not in url
     assert words == "no inference log"
 
 
 def test_logs_have_the_masks_of_paths_by_name_and_by_base_name() -> None:
-    lines = told(
+    lines = result_of(
         "runs/7/trainer.log: cut",
         "trainer.log stopped",
         "my-trainer.log stays",
@@ -83,14 +85,14 @@ def test_logs_have_the_masks_of_paths_by_name_and_by_base_name() -> None:
 
 def test_this_machine_and_user_are_known() -> None:
     host, user = socket.gethostname(), getpass.getuser()
-    masked = told(f"({host}) ({user})")[0]
+    masked = result_of(f"({host}) ({user})")[0]
     assert host not in masked or len(host) < 3
     assert user not in masked or len(user) < 3 or user in ("root", "user", "ubuntu", "nobody")
 
 
 def test_a_long_line_is_no_burden() -> None:
     for part in ("a.", "a/", "1:", "a@", "://", "host=", "a-"):
-        assert len(told(part * 100_000)[0]) < 40_000
+        assert len(result_of(part * 100_000)[0]) < 40_000
 
 
 def test_values_of_any_shape_are_changed() -> None:

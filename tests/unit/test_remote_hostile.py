@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perfmon.core.model import Block, Notice
+from perfmon.sources.remote.copies import file_name
 from perfmon.sources.remote.discovery import describe, discover
-from perfmon.sources.remote.fetch import file_name
 from perfmon.sources.remote.files import Files
 from perfmon.sources.remote.follow import HostLogs
 from perfmon.sources.remote.host import ClockProbe

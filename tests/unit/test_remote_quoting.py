@@ -84,7 +84,7 @@ def test_what_is_here_is_no_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(parse_remote("me@box:~y"), RemoteSpec)
 
 
-def said(word: str, folder: Path, shell: str) -> bytes:
+def message_of(word: str, folder: Path, shell: str) -> bytes:
     """What a shell makes of a word."""
     script = f"printf '%s|' {word}".encode("utf-8", "surrogateescape")
     return subprocess.run([*shell.split(), "-c", script], cwd=folder, capture_output=True, check=True).stdout
@@ -93,8 +93,8 @@ def said(word: str, folder: Path, shell: str) -> bytes:
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_one_word_and_no_command(tmp_path: Path, name: str, shell: str) -> None:
-    assert said(quoted(name), tmp_path, shell) == name.encode("utf-8", "surrogateescape") + b"|"
-    said(pattern(f"{name}/*{name}?"), tmp_path, shell)
+    assert message_of(quoted(name), tmp_path, shell) == name.encode("utf-8", "surrogateescape") + b"|"
+    message_of(pattern(f"{name}/*{name}?"), tmp_path, shell)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,8 +103,8 @@ def test_patterns_expand_beside_hostile_names(tmp_path: Path, name: str) -> None
     for at in range(3):
         (tmp_path / f"{name}{at}.log").write_text("")
     expected = f"./{name}0.log|./{name}1.log|".encode()
-    assert said(pattern(f"./{name}[01].log"), tmp_path, "sh") == expected
-    assert said(pattern(f"./{name[0]}*[!2].lo?"), tmp_path, "sh") == expected
+    assert message_of(pattern(f"./{name}[01].log"), tmp_path, "sh") == expected
+    assert message_of(pattern(f"./{name[0]}*[!2].lo?"), tmp_path, "sh") == expected
 
 
 def test_patterns_through_all_folders() -> None:

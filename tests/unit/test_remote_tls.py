@@ -27,7 +27,7 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
     return made
 
 
-async def asked(url: str) -> Reading:
+async def reply_of(url: str) -> Reading:
     """The one reading of a page."""
     (poller,) = make_pollers(LocalMachine(), PollRequest("prometheus", f"{url}#jobs"))
     (reading,) = await poller.poll()
@@ -46,7 +46,7 @@ async def refusal(url: str) -> str:
 async def test_a_page_of_one_that_is_trusted_is_read(authority: Authority) -> None:
     async with endpoint(authority.server("127.0.0.1")) as server:
         server.serve(PAGE)
-        reading = await asked(server.url)
+        reading = await reply_of(server.url)
     assert (reading.name, reading.values) == (f"127.0.0.1:{server.port}/jobs", {"value": 7})
 
 
@@ -71,8 +71,8 @@ async def test_one_that_nobody_vouches_for_is_not(authority: Authority, monkeypa
     monkeypatch.delenv("SSL_CERT_FILE")
     async with endpoint(authority.server("127.0.0.1")) as server:
         server.serve(PAGE)
-        said = await refusal(server.url)
-    assert said == (
+        message = await refusal(server.url)
+    assert message == (
         f"prometheus {server.url}: its certificate is not trusted: unable to get local issuer certificate"
         " (set SSL_CERT_FILE to trust it)"
     )
@@ -83,8 +83,8 @@ async def test_one_for_another_host_or_of_another_time_is_not(authority: Authori
     async with endpoint(authority.server("gpu-1.example")) as server:
         assert "its certificate is not trusted: IP address mismatch" in await refusal(server.url)
     async with endpoint(authority.server("127.0.0.1", days=-1)) as server:
-        said = await refusal(server.url)
-    assert said.endswith("its certificate is not trusted: certificate has expired")
+        message = await refusal(server.url)
+    assert message.endswith("its certificate is not trusted: certificate has expired")
 
 
 async def test_where_its_authorities_are_said_to_be_they_must_be(
@@ -92,8 +92,8 @@ async def test_where_its_authorities_are_said_to_be_they_must_be(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     async with endpoint(authority.server("127.0.0.1")) as server:
-        said = await refusal(server.url)
-    assert said.endswith(f"SSL_CERT_FILE does not exist: {tmp_path}/none.pem")
+        message = await refusal(server.url)
+    assert message.endswith(f"SSL_CERT_FILE does not exist: {tmp_path}/none.pem")
 
 
 async def test_authorities_that_cannot_be_read_are_told(

@@ -47,7 +47,7 @@ MISSED = {
 COMPARE = 'type = "compare"\nmetric = "kv_usage"\nabove = 90\n'
 
 
-def _said(folder: Path, toml: str) -> str:
+def _message_of(folder: Path, toml: str) -> str:
     path = folder / "mine.toml"
     path.write_text(f"{HEAD}{ON_KV}[[condition]]\n{toml}")
     with pytest.raises(DataFileError) as caught:
@@ -61,16 +61,16 @@ def _said(folder: Path, toml: str) -> str:
 @pytest.mark.parametrize(("kind", "now"), KINDS_THEN.items())
 def test_a_kind(tmp_path: Path, kind: str, now: str) -> None:
     assert kind not in KINDS
-    assert _said(tmp_path, f'type = "{kind}"\n') == f'type: "{kind}" is now {now}'
+    assert _message_of(tmp_path, f'type = "{kind}"\n') == f'type: "{kind}" is now {now}'
 
 
 @pytest.mark.parametrize(("what", "now"), MISSED.items())
 def test_what_was_missed(tmp_path: Path, what: str, now: str) -> None:
-    assert _said(tmp_path, f'type = "missed"\nwhat = "{what}"\n') == f'type: "missed" is now {now}'
+    assert _message_of(tmp_path, f'type = "missed"\nwhat = "{what}"\n') == f'type: "missed" is now {now}'
 
 
 def test_the_one_kind_whose_name_stayed(tmp_path: Path) -> None:
-    assert _said(tmp_path, 'type = "peers"\nmetric = "running"\n').startswith(
+    assert _message_of(tmp_path, 'type = "peers"\nmetric = "running"\n').startswith(
         'what: missing, expected what = "busiest"'
     )
 
@@ -88,21 +88,21 @@ def test_the_one_kind_whose_name_stayed(tmp_path: Path) -> None:
 )
 def test_a_flag(tmp_path: Path, flag: str, now: str) -> None:
     name = flag.partition(" ")[0]
-    assert _said(tmp_path, f"{COMPARE}{flag}\n") == f"{name}: no longer a key, expected {now} in place of {flag}"
+    assert _message_of(tmp_path, f"{COMPARE}{flag}\n") == f"{name}: no longer a key, expected {now} in place of {flag}"
 
 
 def test_inside_of_others(tmp_path: Path) -> None:
     compare = ", ".join(COMPARE.splitlines())
     toml = f'type = "any"\nof = [\n{{ {compare} }},\n{{ type = "tells", names = "a" }},\n]\n'
-    assert _said(tmp_path, toml) == 'of[1].type: "tells" is now "has"'
+    assert _message_of(tmp_path, toml) == 'of[1].type: "tells" is now "has"'
 
 
 @pytest.mark.parametrize(
-    ("toml", "said"),
+    ("toml", "message"),
     [
         ('role = "optional"\n', "role: expected one of required, supporting, gate"),
         ('if_missing = "skip"\n', "if_missing: expected one of fail, pass"),
     ],
 )
-def test_what_a_role_may_be(tmp_path: Path, toml: str, said: str) -> None:
-    assert _said(tmp_path, COMPARE + toml) == said
+def test_what_a_role_may_be(tmp_path: Path, toml: str, message: str) -> None:
+    assert _message_of(tmp_path, COMPARE + toml) == message

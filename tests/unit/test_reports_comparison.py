@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from perfmon.comparison.comparing import compare
 from perfmon.comparison.model import Comparison, Run, load_criteria
 from perfmon.reports import comparison as reports
-from perfmon.reports.json_report import comparison_document as document
+from perfmon.reports.comparison import document
 from perfmon.rules.bands import load_bands
 
 HOSTILE = [snapshots.HOSTILE, "</td>(x)", "`a|b`", "x" * 100_000]

@@ -82,10 +82,10 @@ def test_the_document_has_numbers_as_numbers() -> None:
 
 
 def test_redacted_it_names_no_host_device_or_path() -> None:
-    told = page(observed(), redact=True) + json.dumps(document(cleaned(observed(), None, True)[0]))
-    assert not [name for name in ("a100-0", "a100-1", "GPU-0", "scratch", "/ckpt") if name in told]
-    assert "device-1" in told
-    assert "host-" in told
+    result = page(observed(), redact=True) + json.dumps(document(cleaned(observed(), None, True)[0]))
+    assert not [name for name in ("a100-0", "a100-1", "GPU-0", "scratch", "/ckpt") if name in result]
+    assert "device-1" in result
+    assert "host-" in result
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "a|b\n| c |", "`x`"])
@@ -97,10 +97,10 @@ def test_hostile_words_break_no_table(text: str) -> None:
         )
         for one in base.seen
     )
-    told = page(replace(base, seen=evil))
-    inside = [line for line in told[told.index("## Hosts") : told.index("## Sources")].splitlines() if line]
+    result = page(replace(base, seen=evil))
+    inside = [line for line in result[result.index("## Hosts") : result.index("## Sources")].splitlines() if line]
     tables = [line for line in inside if not line.startswith("## ")]
     assert all(line.startswith("|") and line.endswith("|") for line in tables)
-    assert "<script>" not in told
-    assert "\x1b" not in told
+    assert "<script>" not in result
+    assert "\x1b" not in result
     assert "\x1b" not in json.dumps(document(replace(base, seen=evil)), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""SUMMARY.md: what it says, and that log text cannot break out of a cell, a fence or a paragraph."""
+"""Markdown: log text cannot break out of a cell, a fence or a paragraph."""
 
 from __future__ import annotations
 
@@ -7,24 +7,8 @@ import re
 import pytest
 import snapshots
 
-from perfmon.reports import markdown
+from perfmon.reports import render_page
 from perfmon.reports.layout import fenced, inline, markdown_table
-
-
-def test_the_page_has_verdict_ledger_findings_metrics_and_gaps() -> None:
-    out = markdown.render_markdown(snapshots.snapshot())
-    assert "## Verdict: Front-end queue saturation (critical)" in out
-    assert "| frontend-queue | 3m 06s | 31 % |" in out
-    assert "orchestrator.log:812  12:00:01    INFO [weights][ab01]" in out
-    assert "| &lt; 100 ms: 6.7 % | 100 ms – 1.0 s: 0 % | &gt; 1.0 s: 93 % | critical |" in out
-    assert "| 1 | ab14 |" in out
-    assert "- no trainer log: checkpoint writes were not observed" in out
-    assert "Written by perfmon 0.1.0." in out
-
-
-def test_a_healthy_and_an_empty_run_have_pages_too() -> None:
-    assert "No bottleneck found." in markdown.render_markdown(snapshots.healthy())
-    assert "No metric has data." in markdown.render_markdown(snapshots.empty())
 
 
 def _outside_fences(page: str) -> list[str]:
@@ -42,7 +26,7 @@ def _outside_fences(page: str) -> list[str]:
 
 @pytest.mark.parametrize("words", [snapshots.HOSTILE, snapshots.HUGE, "```\n## owned\n```", "- x\n- y", "==="])
 def test_log_text_is_never_markup(words: str) -> None:
-    page = markdown.render_markdown(snapshots.hostile(words))
+    page = render_page(snapshots.hostile(words), resolved=True)
     assert len(page) < 200_000
     lines = _outside_fences(page)
     assert not any("<" in line for line in lines)

@@ -24,13 +24,13 @@ def _at(second: float) -> str:
 
 
 def _run(text: str, begin_s: float, steps: Iterable[int], load_s: float = 900.0) -> list[str]:
-    told = [f"{_at(begin_s)} INFO Starting"]
+    result = [f"{_at(begin_s)} INFO Starting"]
     return [
-        *told, *(f"{_at(begin_s + load_s + 60 * at)} {text.format(step=step)}" for at, step in enumerate(steps))
+        *result, *(f"{_at(begin_s + load_s + 60 * at)} {text.format(step=step)}" for at, step in enumerate(steps))
     ]  # fmt: skip
 
 
-def _told(**logs: list[str]) -> Diagnosis:
+def _result_of(**logs: list[str]) -> Diagnosis:
     session = Session(Config())
     for name, lines in logs.items():
         session.feed(session.add_source(f"{name}.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
@@ -48,7 +48,7 @@ def test_the_time_between_two_runs_is_no_run_s(first: int) -> None:
         "orchestrator": _run(_STEP, 0, range(80)) + _run(_STEP, again, range(first, 60)),
         "trainer": _run(_TRAINED, 0, range(80)) + _run(_TRAINED, again, range(first, 60)),
     }
-    snapshot = _told(**logs)
+    snapshot = _result_of(**logs)
     assert not snapshot.findings
     assert snapshot.run.wall_s == pytest.approx(2 * 900 + 60 * (79 + 59 - first), abs=1.0)
     for source in snapshot.run.sources:
@@ -57,12 +57,12 @@ def test_the_time_between_two_runs_is_no_run_s(first: int) -> None:
 
 def test_a_run_that_goes_on_was_silent() -> None:
     lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, range(80, 140), load_s=10)
-    assert _stalled_s(_told(orchestrator=lines)) == pytest.approx(_HANG_S, abs=61.0)
+    assert _stalled_s(_result_of(orchestrator=lines)) == pytest.approx(_HANG_S, abs=61.0)
 
 
 def test_a_run_that_goes_on_from_its_last_checkpoint_was_down() -> None:
     lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, range(75, 140), load_s=10)
-    snapshot = _told(orchestrator=lines)
+    snapshot = _result_of(orchestrator=lines)
     assert snapshot.run.runs == 2
     down = sum(entry.lost_s for entry in snapshot.ledger if entry.cause == "downtime")
     assert down == pytest.approx(_HANG_S, abs=61.0)
@@ -72,14 +72,14 @@ def test_steps_of_epochs_begin_anew_within_a_run() -> None:
     """A hang between two epochs of six."""
     lines = _run(_STEP, 0, [*range(30)] * 3)
     lines += _run(_STEP, 900 + 60 * 90 + _HANG_S, [*range(30)] * 3, load_s=10)
-    assert _stalled_s(_told(trainer=lines)) == pytest.approx(_HANG_S, abs=61.0)
+    assert _stalled_s(_result_of(trainer=lines)) == pytest.approx(_HANG_S, abs=61.0)
 
 
 def test_a_run_of_which_one_part_was_started_again_was_silent() -> None:
     again = 900 + 60 * 80 + _HANG_S
     orchestrator = _run(_STEP, 0, range(80)) + _run(_STEP, again, range(60), load_s=10)
     trainer = _run(_TRAINED, 0, range(80)) + _run(_TRAINED, again, range(80, 140), load_s=10)
-    assert _stalled_s(_told(orchestrator=orchestrator, trainer=trainer)) == pytest.approx(_HANG_S, abs=61.0)
+    assert _stalled_s(_result_of(orchestrator=orchestrator, trainer=trainer)) == pytest.approx(_HANG_S, abs=61.0)
 
 
 _BEGUN = [
@@ -96,7 +96,7 @@ def _run_again(*last: str) -> Diagnosis:
     """A run of 80 steps, its last lines, a silence, and another run."""
     end = 900 + 60 * 79
     lines = _run(_STEP, 0, range(80)) + [f"{_at(end + 1 + at)} {text}" for at, text in enumerate(last)]
-    return _told(orchestrator=lines + _run(_STEP, end + len(last) + _HANG_S, range(60)))
+    return _result_of(orchestrator=lines + _run(_STEP, end + len(last) + _HANG_S, range(60)))
 
 
 @pytest.mark.parametrize("begun", _BEGUN)
@@ -127,8 +127,8 @@ def test_a_run_that_crashed_lost_nothing_afterwards(crash: str) -> None:
     end = 900 + 60 * 79
     lines = [*_run(_STEP, 0, range(80)), f"{_at(end + 1)} {_BEGUN[1]}", *crash.split("\n")]
     again = _run(_STEP, end + _HANG_S, range(60))
-    assert not _stalled_s(_told(orchestrator=[*lines, *again]))
-    assert _stalled_s(_told(orchestrator=[*crash.split("\n"), *lines[: -crash.count("\n") - 1], *again])) > 0
+    assert not _stalled_s(_result_of(orchestrator=[*lines, *again]))
+    assert _stalled_s(_result_of(orchestrator=[*crash.split("\n"), *lines[: -crash.count("\n") - 1], *again])) > 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_share_of_errors_is_no_failure() -> None:
         "orchestrator": [*_run(_STEP, 0, range(80)), f"{_at(end)} {step}", *_run(_STEP, end + _HANG_S, range(60))],
         "trainer": trainer + _run(_TRAINED, end + _HANG_S, range(60)),
     }
-    assert _stalled_s(_told(**logs)) == pytest.approx(_HANG_S, abs=61.0)
+    assert _stalled_s(_result_of(**logs)) == pytest.approx(_HANG_S, abs=61.0)
 
 
 def test_what_ended_again_is_not_open() -> None:

@@ -25,11 +25,11 @@ def _clock(second: float) -> str:
 
 
 def _orchestrator(steps: Iterable[int], last: Sequence[str] = (), first: int = 0) -> list[str]:
-    told = [
+    result = [
         f"2026-08-21 {_clock(at)} [rollout] trunc_pct=2.0 current_step={step} ckpt_step={step} staleness=0"
         for step, at in enumerate(steps, first)
     ]
-    return [*told, *last]
+    return [*result, *last]
 
 
 def _trainer(steps: Iterable[int]) -> list[str]:

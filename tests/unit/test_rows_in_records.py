@@ -26,7 +26,7 @@ def _read(line: str) -> list[object]:
 
 @pytest.mark.parametrize("line", PRINTED)
 def test_in_a_record(line: str) -> None:
-    told = _read(line)
-    assert told
-    assert _read(json.dumps({"log": f"{line}\n", "stream": "stdout", "time": "2026-11-20T09:04:02.5Z"})) == told
-    assert _read(json.dumps({"timestamp": "2026-11-20T09:04:02Z", "level": "INFO", "message": line})) == told
+    result = _read(line)
+    assert result
+    assert _read(json.dumps({"log": f"{line}\n", "stream": "stdout", "time": "2026-11-20T09:04:02.5Z"})) == result
+    assert _read(json.dumps({"timestamp": "2026-11-20T09:04:02Z", "level": "INFO", "message": line})) == result

@@ -94,7 +94,7 @@ def test_an_example_that_does_not_fire_fails(no_settings: Path, capsys: Output) 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[queue_ms]\ngood = 1\ncritical = 2\n", "queue_ms: expected [band.queue_ms]"),
         (
@@ -107,12 +107,12 @@ def test_an_example_that_does_not_fire_fails(no_settings: Path, capsys: Output) 
         ('title = "x"\nkinds = 1\n', "kinds: unknown key, expected one of advice"),
     ],
 )
-def test_a_file_is_checked_as_what_it_looks_like(text: str, said: str, tmp_path: Path, capsys: Output) -> None:
+def test_a_file_is_checked_as_what_it_looks_like(text: str, message: str, tmp_path: Path, capsys: Output) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
     assert main(["rules", "check", str(file)]) == ExitCode.FOUND
     out = capsys.readouterr().out
-    assert out.startswith(f"{file}: {said}")
+    assert out.startswith(f"{file}: {message}")
     assert out.count("\n") == 1
 
 
@@ -122,18 +122,18 @@ def test_a_file_that_is_not_there_is_wrong_usage(capsys: Output) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('id = "checkpoint-stall"', 'id = "a stall"', "id: expected a word of letters, digits, - and _"),
         ('title = "Checkpoint stall"', 'title = "stall\\u001b[2J"', "title: expected a line of text"),
     ],
 )
 def test_names_that_cannot_be_used_everywhere_are_refused(
-    old: str, new: str, said: str, tmp_path: Path, capsys: Output
+    old: str, new: str, message: str, tmp_path: Path, capsys: Output
 ) -> None:
     copy = broken_copy(tmp_path, old, new)
     assert main(["rules", "check", str(copy)]) == ExitCode.FOUND
-    assert capsys.readouterr().out == f"{copy}: {said}\n"
+    assert capsys.readouterr().out == f"{copy}: {message}\n"
 
 
 def test_an_analysis_says_what_a_signature_of_ones_own_asks_for_in_vain(tmp_path: Path, capsys: Output) -> None:
@@ -142,5 +142,5 @@ def test_an_analysis_says_what_a_signature_of_ones_own_asks_for_in_vain(tmp_path
     copy = broken_copy(mine, 'metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n')
     log.write_text("[ckpt] write.done step=42 write_ms=823.4\n")
     assert main(["analyze", str(log), "--signatures", str(mine)]) == ExitCode.DONE
-    told = f"perfmon: {copy}: on[1].metric: wait_mss: no format reads it, did you mean wait_ms?\n"
-    assert capsys.readouterr().err == told
+    outcome = f"perfmon: {copy}: on[1].metric: wait_mss: no format reads it, did you mean wait_ms?\n"
+    assert capsys.readouterr().err == outcome

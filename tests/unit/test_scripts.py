@@ -22,7 +22,7 @@ _CHAINED = "\n\nDuring handling of the above exception, another exception occurr
 _RUNPY = '  File "<frozen runpy>", line 198, in _run_module_as_main\n  File "<frozen runpy>", line 88, in _run_code\n'
 
 
-def _told(*texts: str) -> Diagnosis:
+def _result_of(*texts: str) -> Diagnosis:
     return diagnose_texts({"stderr.txt": "\n".join(texts)})
 
 
@@ -36,7 +36,7 @@ def _told(*texts: str) -> Diagnosis:
     ],
 )
 def test_the_last_script_s_death_is_told(texts: list[str], runs: int, last: str) -> None:
-    snapshot = _told(*texts)
+    snapshot = _result_of(*texts)
     assert snapshot.run.runs == runs
     assert snapshot.verdict is not None
     assert last in snapshot.verdict.sentence
@@ -55,4 +55,4 @@ def test_the_last_script_s_death_is_told(texts: list[str], runs: int, last: str)
     ids=["chained", "ranks of one script", "its launcher", "a peer that was lost", "named ranks"],
 )
 def test_what_belongs_together_is_one_run(text: str) -> None:
-    assert _told(text).run.runs == 1
+    assert _result_of(text).run.runs == 1

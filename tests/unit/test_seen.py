@@ -23,18 +23,18 @@ def of_host(pid: int = 48123, cpu_pct: float = 212.0, uptime_s: float = 602.0) -
     return Reading(Area.PROCESS, str(pid), values, {"role": "inference", "command": "vllm serve Qwen/Qwen3-8B"})
 
 
-def heard(*told: tuple[float, Reading]) -> tuple[Seen, ...]:
+def received(*result: tuple[float, Reading]) -> tuple[Seen, ...]:
     """What is known after these; the two pollers have logs of their own."""
     machines = LatestReadings()
-    for at, reading in told:
+    for at, reading in result:
         now = datetime.fromtimestamp(BEGIN + at, UTC)
         machines.hear(polled_block([reading], "a100-0", now, 0, 1), 1 if "gpu" in reading.words else 2)
     return machines.seen(Area.PROCESS)
 
 
 def test_memory_on_the_gpu_and_use_of_the_processor_are_both_known_whoever_spoke_last() -> None:
-    for told in (((0.0, of_gpu()), (0.3, of_host())), ((0.0, of_host()), (0.3, of_gpu()))):
-        (seen,) = heard(*told)
+    for result in (((0.0, of_gpu()), (0.3, of_host())), ((0.0, of_host()), (0.3, of_gpu()))):
+        (seen,) = received(*result)
         values, words = seen.reading.values, seen.reading.words
         assert (values["gpu_mem_mb"], values["gpu_util_pct"]) == (71_000, 93)
         assert (values["cpu_pct"], values["rss_mb"]) == (212, 9200)
@@ -43,7 +43,7 @@ def test_memory_on_the_gpu_and_use_of_the_processor_are_both_known_whoever_spoke
 
 
 def test_each_value_has_its_own_course_and_the_pace_is_that_of_the_quicker_poller() -> None:
-    (seen,) = heard(
+    (seen,) = received(
         (0.0, of_gpu(mem_mb=70_000)), (1.0, of_host(cpu_pct=90)), (5.0, of_gpu()), (10.0, of_gpu()), (11.0, of_host())
     )
     assert seen.history["gpu_mem_mb"] == (70_000, 71_000, 71_000)
@@ -52,16 +52,16 @@ def test_each_value_has_its_own_course_and_the_pace_is_that_of_the_quicker_polle
 
 
 def test_one_that_has_left_the_gpu_is_shown_there_for_a_minute_at_most() -> None:
-    told = [(0.0, of_gpu()), *((float(at), of_host(uptime_s=602.0 + at)) for at in range(1, 90, 10))]
-    (soon,) = heard(*told[:6])
-    (later,) = heard(*told)
+    result = [(0.0, of_gpu()), *((float(at), of_host(uptime_s=602.0 + at)) for at in range(1, 90, 10))]
+    (soon,) = received(*result[:6])
+    (later,) = received(*result)
     assert "gpu_mem_mb" in soon.reading.values
     assert "gpu_mem_mb" not in later.reading.values
     assert "gpu" not in later.reading.words
 
 
 def test_another_process_with_its_number_has_nothing_of_it() -> None:
-    (seen,) = heard((0.0, of_gpu()), (1.0, of_host()), (11.0, of_host(cpu_pct=7.0, uptime_s=3.0)))
+    (seen,) = received((0.0, of_gpu()), (1.0, of_host()), (11.0, of_host(cpu_pct=7.0, uptime_s=3.0)))
     assert "gpu_mem_mb" not in seen.reading.values
     assert seen.history["cpu_pct"] == (7.0,)
 

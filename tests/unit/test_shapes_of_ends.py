@@ -10,9 +10,9 @@ from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 
-def _told(*lines: str, beside: tuple[str, ...] = ()) -> Diagnosis:
+def _result_of(*lines: str, companion: tuple[str, ...] = ()) -> Diagnosis:
     session = Session(Config())
-    for name, text in (("run.log", lines), ("run.err", beside)):
+    for name, text in (("run.log", lines), ("run.err", companion)):
         if text:
             session.feed(session.add_source(name), Block("\n".join([*text, ""]).encode(), 0, 1))
     return session.snapshot()
@@ -31,8 +31,8 @@ _TRACEBACK = (
 
 
 def test_a_server_that_answers_after_an_earlier_start_failed_has_not_failed() -> None:
-    asked = [f'INFO:     10.0.0.7:{50_000 + at} - "POST /policy/infer HTTP/1.1" 200 OK' for at in range(20)]
-    snapshot = _told(*_TRACEBACK, "INFO:     Started server process [71]", *asked)
+    requests = [f'INFO:     10.0.0.7:{50_000 + at} - "POST /policy/infer HTTP/1.1" 200 OK' for at in range(20)]
+    snapshot = _result_of(*_TRACEBACK, "INFO:     Started server process [71]", *requests)
     assert snapshot.run.state is Progress.RUNNING
     assert not _found(snapshot)
 
@@ -50,7 +50,7 @@ def test_a_server_that_was_idle_and_is_stopped_has_ended() -> None:
         '    raise KeyboardInterrupt("engine terminated")',
         "KeyboardInterrupt: engine terminated",
     )
-    snapshot = _told(*(engine.replace("18:58", f"18:{at}") for at in range(10, 58, 8)), *stopped)
+    snapshot = _result_of(*(engine.replace("18:58", f"18:{at}") for at in range(10, 58, 8)), *stopped)
     assert snapshot.run.state is Progress.FINISHED
     assert not _found(snapshot)
 
@@ -74,7 +74,7 @@ def test_a_script_that_fails_at_its_third_model_has_failed() -> None:
         "    trainer.train()",
         "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x768 and 512x2)",
     ]
-    snapshot = _told(*_trained("first"), *_trained("second"), *_trained("third")[:3], *failed)
+    snapshot = _result_of(*_trained("first"), *_trained("second"), *_trained("third")[:3], *failed)
     assert snapshot.run.state is Progress.FAILED
     assert "run-failed" in _found(snapshot)
 
@@ -87,12 +87,12 @@ def test_what_a_shutdown_prints_behind_the_end_is_no_failure() -> None:
         "    self.report()",
         "RuntimeError: cannot schedule new futures after shutdown",
     ]
-    assert _told(*_trained("only")[:-1], *noise).run.state is Progress.FINISHED
+    assert _result_of(*_trained("only")[:-1], *noise).run.state is Progress.FINISHED
 
 
 def test_a_last_evaluation_and_a_bar_drawn_once_more_do_not_go_on() -> None:
-    assert _told(*_trained("only")).run.state is Progress.FINISHED
-    assert _told(*_trained("first"), *_trained("second")[:3]).run.state is Progress.RUNNING
+    assert _result_of(*_trained("only")).run.state is Progress.FINISHED
+    assert _result_of(*_trained("first"), *_trained("second")[:3]).run.state is Progress.RUNNING
 
 
 def _epoch(label: str, minutes: int) -> str:
@@ -102,19 +102,19 @@ def _epoch(label: str, minutes: int) -> str:
 
 @pytest.mark.parametrize("first", [[], ["2026-03-02 08:00:00 INFO reads its data"]], ids=["no clock", "one clock"])
 def test_bars_that_follow_one_another_add_up(first: list[str]) -> None:
-    snapshot = _told(*first, *(_epoch("Training", 10) for _ in range(4)))
+    snapshot = _result_of(*first, *(_epoch("Training", 10) for _ in range(4)))
     assert snapshot.run.wall_s == pytest.approx(40 * 60, rel=0.05)
 
 
 def test_full_bars_of_epochs_follow_one_another() -> None:
     """As files hold them that kept the last frame of each."""
     bars = [f"Epoch {at}/9: 100%|██████████| 50/50 [02:00<00:00,  2.40s/it, loss=0.{90 - at}]" for at in range(1, 8)]
-    assert _told(*bars).run.wall_s == pytest.approx(7 * 120)
+    assert _result_of(*bars).run.wall_s == pytest.approx(7 * 120)
 
 
 def test_full_bars_of_ranks_ran_at_the_same_time() -> None:
     bars = [f"[rank{at}]: Epoch 1/9: 100%|██████████| 50/50 [02:00<00:00,  2.40s/it]" for at in range(8)]
-    assert _told(*bars).run.wall_s == pytest.approx(120)
+    assert _result_of(*bars).run.wall_s == pytest.approx(120)
 
 
 def test_epochs_without_clocks_add_up_behind_the_words_of_a_library() -> None:
@@ -128,17 +128,17 @@ def test_epochs_without_clocks_add_up_behind_the_words_of_a_library() -> None:
     ]
     first = "2026-03-02 08:00:00.027607: I tensorflow/core/platform/cpu_feature_guard.cc:182] This binary is optimized."
     for lines in (epochs, [first, *epochs]):
-        assert _told(*lines).run.wall_s == pytest.approx(6 * 70)
+        assert _result_of(*lines).run.wall_s == pytest.approx(6 * 70)
 
 
 def test_samples_that_a_loop_trains_on_are_progress() -> None:
-    told = "2026-03-02 08:00:{at:02d} Train Epoch: 1 [{n}/60000 ({at}%)]\tLoss: 0.{loss}"
-    lines = [told.format(at=at, n=640 * at, loss=90 - at) for at in range(30)]
-    assert _told(*lines).run.state is Progress.RUNNING
+    result = "2026-03-02 08:00:{at:02d} Train Epoch: 1 [{n}/60000 ({at}%)]\tLoss: 0.{loss}"
+    lines = [result.format(at=at, n=640 * at, loss=90 - at) for at in range(30)]
+    assert _result_of(*lines).run.state is Progress.RUNNING
 
 
 def test_a_rank_that_lost_its_peer_has_failed_whoever_did_it() -> None:
-    snapshot = _told(
+    snapshot = _result_of(
         "[rank0]: Traceback (most recent call last):",
         '[rank0]:   File "/srv/own/train.py", line 210, in <module>',
         "[rank0]:     dist.broadcast(weights, 0)",
@@ -151,7 +151,7 @@ def test_a_rank_that_lost_its_peer_has_failed_whoever_did_it() -> None:
 def test_an_error_file_without_clocks_ends_when_the_output_does() -> None:
     """As a scheduler keeps two files of a job."""
     steps = [f"2026-03-02 08:{at:02d}:00 INFO step {at}/500 loss: 1.{90 - at}" for at in range(30)]
-    snapshot = _told(*steps, beside=_TRACEBACK)
+    snapshot = _result_of(*steps, companion=_TRACEBACK)
     assert snapshot.run.state is Progress.FAILED
     assert [row for row in snapshot.ledger if row.cause == "downtime"] == []
     assert snapshot.run.goal is not None

@@ -133,9 +133,9 @@ def test_the_locale_says_which_characters(environment: dict[str, str], glyphs: G
 
 
 def test_the_depth_of_a_console() -> None:
-    said = ["truecolor", "256", "standard", "windows", None]
+    message = ["truecolor", "256", "standard", "windows", None]
     expected = [ColorDepth.TRUECOLOR, ColorDepth.EIGHT_BIT, ColorDepth.SIXTEEN, ColorDepth.SIXTEEN, ColorDepth.NONE]
-    assert [depth_of(system) for system in said] == expected
+    assert [depth_of(system) for system in message] == expected
     assert depth_of("truecolor", no_color=True) is ColorDepth.NONE
 
 

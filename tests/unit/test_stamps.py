@@ -201,8 +201,8 @@ def test_what_was_read_before_does_not_tell_the_half_of_a_day() -> None:
     ],
 )
 def test_a_field_with_a_time_is_read_as_text_or_as_number(value: object, stamp: tuple[int, float] | None) -> None:
-    told = any_stamp(value)
-    assert (told is None) == (stamp is None)
-    if told is not None and stamp is not None:
-        assert told[0] == stamp[0]
-        assert told[1] == pytest.approx(stamp[1], abs=1e-5)
+    result = any_stamp(value)
+    assert (result is None) == (stamp is None)
+    if result is not None and stamp is not None:
+        assert result[0] == stamp[0]
+        assert result[1] == pytest.approx(stamp[1], abs=1e-5)

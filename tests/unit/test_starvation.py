@@ -61,9 +61,13 @@ def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
     finding = found(diagnosis)["network-slow"]
     assert finding.hypotheses[0].signature == "network-slow"
     assert standings(finding)["producer-slow"] == "refuted"
-    first, second = finding.hypotheses[:2]
-    assert any("socket_network_share" in value for value in first.supporting)
-    assert any("socket_network_share" in value for value in second.contradicting)
+    named = {one.signature: one for one in finding.hypotheses}
+    assert any("socket_network_share" in value for value in named["network-slow"].supporting)
+    assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
+    assert "whole_pageable_share" in named["pageable-transfer"].unseen
+    assert [one.standing for one in finding.hypotheses] == sorted(
+        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted").index
+    )
     assert found(diagnosis)["data-starved"].hypotheses == finding.hypotheses
     assert found(diagnosis)["data-starved"].explained_by == "network-slow"
 

@@ -166,9 +166,11 @@ print(read_state(specs) is not None)
 
 def test_what_is_written_in_part_takes_no_place(runtime: Path) -> None:
     del runtime
-    told = subprocess.run([sys.executable, "-c", STUMP], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "cannot be written" in told[0]
-    assert told[1] == "True"
+    result = subprocess.run(
+        [sys.executable, "-c", STUMP], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert "cannot be written" in result[0]
+    assert result[1] == "True"
 
 
 def test_a_state_of_a_process_that_is_gone_is_no_news(runtime: Path) -> None:

@@ -48,8 +48,8 @@ def test_the_line_of_a_running_monitor(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["status", "--format", "tmux", "--fail-on", "warning"]) == ExitCode.FOUND
     assert capsys.readouterr().out.startswith("#[fg=red]✗ FRONTEND-QUEUE")
     assert main(["status", "logs", "--format", "json"]) == ExitCode.DONE
-    told = json.loads(capsys.readouterr().out)
-    assert (told["from"], told["severity"], told["lost_share"]) == ("monitor", "critical", 0.31)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["from"], result["severity"], result["lost_share"]) == ("monitor", "critical", 0.31)
 
 
 @pytest.mark.parametrize("form", ["plain", "tmux"])
@@ -101,8 +101,8 @@ def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFi
     for name in ("one", "two"):
         StateFile([name]).write(pictures.picture())
     assert main(["status"]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert f"2 monitors are running; give the path of one: {os.path.abspath('one')}; " in said
+    message = capsys.readouterr().err
+    assert f"2 monitors are running; give the path of one: {os.path.abspath('one')}; " in message
 
 
 def test_only_the_end_of_a_long_log_is_read(
@@ -119,8 +119,8 @@ def test_only_the_end_of_a_long_log_is_read(
 def test_what_has_no_end_that_could_be_read_alone_is_counted(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (logs / "old.log.gz").write_bytes(gzip.compress(b"step 1\n"))
     assert main(["status", str(logs)]) == ExitCode.DONE
-    said = "read the logs instead, skipped 1 compressed or recorded (perfmon snapshot reads them)\n"
-    assert capsys.readouterr().err.endswith(said)
+    message = "read the logs instead, skipped 1 compressed or recorded (perfmon snapshot reads them)\n"
+    assert capsys.readouterr().err.endswith(message)
 
 
 def test_what_cannot_be_looked_at_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

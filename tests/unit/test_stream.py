@@ -31,11 +31,11 @@ def test_every_line_comes_once_however_much_is_read(
         assert not replaced
         blocks += [item for item in opened.cutter.feed(data) if isinstance(item, Block)]
     opened.close()
-    told = b"".join(block.data for block in blocks)
-    assert told == TEXT[: TEXT.rfind(b"\n") + 1]
+    result = b"".join(block.data for block in blocks)
+    assert result == TEXT[: TEXT.rfind(b"\n") + 1]
     for block in blocks:
-        assert told[block.offset :].startswith(block.data)
-        assert block.line == told.count(b"\n", 0, block.offset) + 1
+        assert result[block.offset :].startswith(block.data)
+        assert block.line == result.count(b"\n", 0, block.offset) + 1
 
 
 def test_what_comes_while_it_is_read_is_left_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

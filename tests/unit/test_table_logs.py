@@ -28,11 +28,11 @@ def scanned(text: str) -> ScanResult:
 
 
 def steps(found: ScanResult) -> list[int]:
-    return [told[2] for record in found.records for told in record[5] if told[0] == STEP]
+    return [result[2] for record in found.records for result in record[5] if result[0] == STEP]
 
 
 def samples(found: ScanResult, metric: str) -> list[float]:
-    return [told[2] for record in found.records for told in record[5] if told[:2] == (SAMPLE, metric)]
+    return [result[2] for record in found.records for result in record[5] if result[:2] == (SAMPLE, metric)]
 
 
 def test_rows_are_steps_with_their_lines() -> None:
@@ -57,13 +57,13 @@ def test_ranges_know_the_columns_that_the_file_begins_with(tmp_path: Path, monke
     monkeypatch.setattr(parallel, "LEAST", 1)
     monkeypatch.setattr(parallel, "RANGE", 300)
     monkeypatch.setattr(parallel, "_READ", 200)
-    told = examine(Options((str(tmp_path / "metrics.csv"),), jobs=2))[0]
-    assert _told(told) == _told(examine(Options((str(tmp_path / "metrics.csv"),), jobs=1))[0])
-    assert told.run.goal is not None
-    assert told.run.goal.done == LAST
+    result = examine(Options((str(tmp_path / "metrics.csv"),), jobs=2))[0]
+    assert _result_of(result) == _result_of(examine(Options((str(tmp_path / "metrics.csv"),), jobs=1))[0])
+    assert result.run.goal is not None
+    assert result.run.goal.done == LAST
 
 
-def _told(snapshot: Diagnosis) -> object:
+def _result_of(snapshot: Diagnosis) -> object:
     return snapshot.metrics, snapshot.run, snapshot.findings
 
 

@@ -65,8 +65,8 @@ def test_the_line_of_the_slowest_rank_is_the_proof() -> None:
 def test_rows_of_other_timers_and_of_other_writers_are_left_out() -> None:
     lines = _log().decode().splitlines()
     at = lines.index("  batch-generator:") + 2
-    told = "\n".join([*lines[:at], "something else prints here", *lines[at:]]).encode() + b"\n"
-    assert _values(_read(told), "data_wait_s") == [0.001, 0.251, 0.252, 0.253]
+    result = "\n".join([*lines[:at], "something else prints here", *lines[at:]]).encode() + b"\n"
+    assert _values(_read(result), "data_wait_s") == [0.001, 0.251, 0.252, 0.253]
     alone = b"     rank  0: 12.50\n     rank  1: 13.50\n"
     assert _read(alone).metrics == {}
 
@@ -76,8 +76,8 @@ def test_cuts_change_nothing() -> None:
     whole = _read(data)
     for seed in range(20):
         rng = random.Random(seed)
-        told = _read(data, rng.sample(range(1, len(data)), rng.randint(1, 30)))
-        assert {name: stats.series for name, stats in told.metrics.items()} == {
+        result = _read(data, rng.sample(range(1, len(data)), rng.randint(1, 30)))
+        assert {name: stats.series for name, stats in result.metrics.items()} == {
             name: stats.series for name, stats in whole.metrics.items()
         }
-        assert [finding.sentence for finding in told.findings] == [finding.sentence for finding in whole.findings]
+        assert [finding.sentence for finding in result.findings] == [finding.sentence for finding in whole.findings]

@@ -9,7 +9,7 @@ from credentials import CREDENTIALS, MEASUREMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.core.text import evidence_text, plain, without_secrets
+from perfmon.core import evidence_text, plain, without_secrets
 
 DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 HOSTILE = st.text(

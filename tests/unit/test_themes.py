@@ -166,11 +166,11 @@ def test_what_is_asked_for_comes_before_what_was_picked_and_what_is_configured()
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("message", "name"),
     [("15;0", "midnight"), ("0;15", "daylight"), ("0;default;15", "daylight"), ("12;8", "midnight"), ("", "midnight")],
 )
-def test_else_the_terminal_says_whether_it_is_light(said: str, name: str) -> None:
-    assert choose_theme(THEMES, environment={"COLORFGBG": said}) == name
+def test_else_the_terminal_says_whether_it_is_light(message: str, name: str) -> None:
+    assert choose_theme(THEMES, environment={"COLORFGBG": message}) == name
 
 
 def test_a_theme_that_is_asked_for_must_be_there() -> None:

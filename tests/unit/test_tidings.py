@@ -28,7 +28,7 @@ def opened(clock: Hand | None = None, **config: object) -> Notifications:
 
 def events(tidings: Notifications, *alerts: object) -> list[tuple[int, str]]:
     """Number and event of what is told of a picture with these alerts."""
-    return [(told.number, told.event) for told in tidings.take(picture(*alerts))]  # type: ignore[arg-type]
+    return [(result.number, result.event) for result in tidings.take(picture(*alerts))]  # type: ignore[arg-type]
 
 
 def test_an_alert_is_told_once_when_it_fires_and_once_when_it_resolved() -> None:

@@ -21,7 +21,7 @@ def _steps(count: int, total: int = 2000, begin: datetime = _BEGIN) -> list[str]
     ]
 
 
-def _told(*lines: str) -> Diagnosis:
+def _result_of(*lines: str) -> Diagnosis:
     return diagnose_texts({"train.log": "\n".join(lines)})
 
 
@@ -43,7 +43,7 @@ _LIMITS = [
 
 @pytest.mark.parametrize("limit", _LIMITS)
 def test_a_run_that_needs_longer_is_told_so(limit: str) -> None:
-    snapshot = _told(f"{_BEGIN} INFO starting", limit, *_steps(18))
+    snapshot = _result_of(f"{_BEGIN} INFO starting", limit, *_steps(18))
     assert snapshot.run.limit_left_s == pytest.approx(3 * 3600, abs=60)
     assert "it needs 5h 03m, and has 3h 00m (180 of 2,000 done)" in _sentence(snapshot)
     assert snapshot.verdict is not None
@@ -52,7 +52,7 @@ def test_a_run_that_needs_longer_is_told_so(limit: str) -> None:
 
 @pytest.mark.parametrize("limit", _LIMITS)
 def test_one_that_has_time_enough_is_not(limit: str) -> None:
-    assert not _sentence(_told(f"{_BEGIN} INFO starting", limit, *_steps(18, 1000)))
+    assert not _sentence(_result_of(f"{_BEGIN} INFO starting", limit, *_steps(18, 1000)))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_one_that_has_time_enough_is_not(limit: str) -> None:
     ids=["too early to tell", "nearly enough", "no limit", "it is done", "no limit of the job"],
 )
 def test_nothing_is_claimed_without_proof(lines: Sequence[str]) -> None:
-    assert not _sentence(_told(f"{_BEGIN} INFO starting", *lines))
+    assert not _sentence(_result_of(f"{_BEGIN} INFO starting", *lines))
 
 
 def test_each_run_of_a_file_has_its_own_limit() -> None:
@@ -75,9 +75,9 @@ def test_each_run_of_a_file_has_its_own_limit() -> None:
     first = [f"{_BEGIN} INFO starting", "#SBATCH --time=00:40:00", "SLURM_JOB_ID=61001", *_steps(18)]
     killed = "slurmstepd: error: *** JOB 61001 ON node7 CANCELLED AT 2026-03-02T10:40:00 DUE TO TIME LIMIT ***"
     second = [f"{later} INFO starting", "SLURM_JOB_ID=61002", *_steps(18, begin=later)]
-    assert _told(*first, killed, *second).run.limit_left_s is None
+    assert _result_of(*first, killed, *second).run.limit_left_s is None
 
 
 def test_a_bar_without_any_clock_has_its_own() -> None:
     frames = [f"{at / 20:3.0f}%|#   | {at}/2000 [{at // 6:02d}:{at % 6}0<?, 10.00s/it]" for at in range(10, 190, 10)]
-    assert "and has 20m" in _sentence(_told("#SBATCH --time=00:50:00", *frames))
+    assert "and has 20m" in _sentence(_result_of("#SBATCH --time=00:50:00", *frames))

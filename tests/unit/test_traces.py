@@ -111,12 +111,12 @@ def test_the_first_date_dates_what_was_told_before_it() -> None:
 def test_of_updates_that_there_is_no_room_for_only_their_ids_are_known() -> None:
     def legs(number: int, *wanted: str) -> list[str]:
         trace, sent = f"{number:08x}", 1000.0 + 10 * number
-        told = {
+        result = {
             "send": f"client.send url=http://10.0.0.5:8000 path=/m/step_{number} t={sent}",
             "recv": f"server.recv path=/update_weights t={sent + 1}",
             "done": "client.done wall_ms=2000.0 rpc_ms=900.0 queue_ms=1100.0",
         }
-        return [f"[weights][{trace}] {told[leg]}" for leg in wanted]
+        return [f"[weights][{trace}] {result[leg]}" for leg in wanted]
 
     def alive() -> int:
         return sum(isinstance(one, Update) and len(one.key) == 8 for one in gc.get_objects())

@@ -33,7 +33,7 @@ def _starts(count: int, apart_s: float = 60.0, word: str = "") -> list[str]:
     return [*lines, _banner(count * apart_s)]
 
 
-def _told(lines: list[str]) -> Diagnosis:
+def _result_of(lines: list[str]) -> Diagnosis:
     return diagnose_texts({"server.log": "\n".join(lines)})
 
 
@@ -43,7 +43,7 @@ def _failure(snapshot: Diagnosis) -> str:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 60])
 def test_the_failure_stands_while_the_start_is_tried_once_more(count: int) -> None:
-    snapshot = _told(_starts(count))
+    snapshot = _result_of(_starts(count))
     assert snapshot.run.state is Progress.STARTING
     assert "No available memory" in _failure(snapshot)
     assert "restarted since, and not ready yet" in _failure(snapshot)
@@ -51,7 +51,7 @@ def test_the_failure_stands_while_the_start_is_tried_once_more(count: int) -> No
 
 
 def test_a_last_try_that_failed_tells_how_many_there_were() -> None:
-    snapshot = _told([*_starts(2), _DEATH])
+    snapshot = _result_of([*_starts(2), _DEATH])
     assert snapshot.run.state is Progress.FAILED
     assert "3 starts in a row failed" in _failure(snapshot)
     assert "anew" not in _failure(snapshot)
@@ -63,19 +63,19 @@ def test_a_last_try_that_failed_tells_how_many_there_were() -> None:
     ids=["ready", "at work"],
 )
 def test_it_is_over_once_the_server_is_ready_or_work_goes_on(behind: str) -> None:
-    assert not _failure(_told([*_starts(2), behind]))
+    assert not _failure(_result_of([*_starts(2), behind]))
 
 
 def test_the_time_between_tries_is_downtime() -> None:
-    ledger = {entry.cause: entry.lost_s for entry in _told(_starts(3)).ledger}
+    ledger = {entry.cause: entry.lost_s for entry in _result_of(_starts(3)).ledger}
     assert ledger["downtime"] == pytest.approx(3 * 51.0, abs=1.0)
 
 
 def test_who_starts_it_an_hour_later_starts_another_run() -> None:
-    assert not _failure(_told(_starts(1, apart_s=3600.0)))
+    assert not _failure(_result_of(_starts(1, apart_s=3600.0)))
 
 
 def test_a_failure_that_the_start_survives_is_none() -> None:
     """An optional part is missing, and the banner of another part comes behind that."""
     other = "[2026-03-02 10:00:20] server_args=ServerArgs(model_path='m', host='0.0.0.0', port=30000)"
-    assert not _failure(_told([_banner(0), _DEATH, other]))
+    assert not _failure(_result_of([_banner(0), _DEATH, other]))

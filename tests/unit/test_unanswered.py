@@ -21,13 +21,13 @@ _ON = "2026-08-21 10:01:30 INFO Engine 000: idle\n"
 _DONE = "2026-08-21 10:00:50 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
 
 
-def _notes(client: str, server: str, said: str = "never finished") -> list[str]:
+def _notes(client: str, server: str, message: str = "never finished") -> list[str]:
     snapshot = diagnose_texts({"client.log": client, "server.log": server})
-    return [note for source in snapshot.run.sources for note in source.notes if said in note]
+    return [note for source in snapshot.run.sources for note in source.notes if message in note]
 
 
 @pytest.mark.parametrize(
-    ("client", "server", "said"),
+    ("client", "server", "message"),
     [
         (_CLIENT, _SERVER, ["ends 0 ms later", "no server log mentions it"]),
         (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server log mentions it"]),
@@ -35,10 +35,10 @@ def _notes(client: str, server: str, said: str = "never finished") -> list[str]:
         (_CLIENT, _SERVER + _RECEIVED + _ON, ["the last server line about it is in server.log, line 4"]),
     ],
 )
-def test_one_that_was_left_open_is_told(client: str, server: str, said: list[str]) -> None:
+def test_one_that_was_left_open_is_told(client: str, server: str, message: list[str]) -> None:
     (note,) = _notes(client, server)
     assert note.startswith("line 3: weight update bbb was sent and never finished")
-    assert all(part in note for part in said), note
+    assert all(part in note for part in message), note
 
 
 def test_one_that_others_followed_lost_its_line() -> None:
@@ -90,13 +90,13 @@ _FAILED = "2026-08-21 10:00:31 INFO [weights][bbb] client.done wall_ms=1000.0 er
 _OPEN_RPC = "line 5: the RPC of weight update bbb never ended: the log ends without its rpc.done"
 
 
-def _said(**logs: str) -> list[str]:
+def _message_of(**logs: str) -> list[str]:
     snapshot = diagnose_texts({f"{name}.log": text for name, text in logs.items()})
     return [note for source in snapshot.run.sources for note in source.notes if "ended" in note or "without" in note]
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
+    ("log", "result"),
     [
         (
             _WAIT + _ON,
@@ -116,12 +116,12 @@ def _said(**logs: str) -> list[str]:
         ),
     ],
 )
-def test_what_a_killed_process_began_is_told(log: str, told: str) -> None:
-    assert _said(one=log) == [told]
+def test_what_a_killed_process_began_is_told(log: str, result: str) -> None:
+    assert _message_of(one=log) == [result]
 
 
 def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
-    client, server = _said(client=_CLIENT + _FAILED, server=_RPC)
+    client, server = _message_of(client=_CLIENT + _FAILED, server=_RPC)
     assert client.startswith("1 of 2 weight updates ended without RPC details (first in line 4, bbb;")
     assert server == _OPEN_RPC
 
@@ -137,7 +137,7 @@ def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
     ],
 )
 def test_what_ended_or_was_ended_is_not(log: str) -> None:
-    assert _said(one=log) == []
+    assert _message_of(one=log) == []
 
 
 def test_updates_that_failed_are_told_though_they_are_in_no_figure() -> None:
@@ -147,7 +147,7 @@ def test_updates_that_failed_are_told_though_they_are_in_no_figure() -> None:
         for at in (11, 12)
     )
     whole = _CLIENT[: _CLIENT.index("2026-08-21 10:00:30")]
-    assert _said(client=whole + failed, server=_SERVER) == [
+    assert _message_of(client=whole + failed, server=_SERVER) == [
         "2 of 3 weight updates ended without RPC details (first in line 4, f11; they took 30.0 s at the "
         "median): failed, or answered without rpc_ms; their waiting time is not counted"
     ]
@@ -155,4 +155,4 @@ def test_updates_that_failed_are_told_though_they_are_in_no_figure() -> None:
 
 def test_what_the_server_tells_of_the_rpc_is_told() -> None:
     answered = _CLIENT.replace(" rpc_ms=990 queue_ms=10", "").partition("2026-08-21 10:00:30")[0]
-    assert _said(client=answered, server=_SERVER) == []
+    assert _message_of(client=answered, server=_SERVER) == []

@@ -41,8 +41,10 @@ def _notes(spec: str) -> list[str]:
 
 
 def test_in_a_folder() -> None:
-    said = "logs: an archive in it (of/old.zip) is not read with the folder: name those that contain logs of this run"
-    assert _notes("logs") == [said]
+    message = (
+        "logs: an archive in it (of/old.zip) is not read with the folder: name those that contain logs of this run"
+    )
+    assert _notes("logs") == [message]
     assert len(examine(Options(("logs",)))[0].run.sources) == 1
 
 
@@ -59,8 +61,11 @@ def test_many_are_counted() -> None:
 
 def test_where_there_is_nothing_else() -> None:
     _packed("run.zip", "logs/of/old.zip")
-    for spec, said in [("run.zip", "no logs in this archive; an archive in it"), ("logs/of", "no logs below this dir")]:
-        with pytest.raises(InputError, match=said):
+    for spec, message in [
+        ("run.zip", "no logs in this archive; an archive in it"),
+        ("logs/of", "no logs below this dir"),
+    ]:
+        with pytest.raises(InputError, match=message):
             discover([spec])
     with pytest.raises(InputError, match=r"old\.zip"):
         discover(["logs/of"])
@@ -70,15 +75,15 @@ def test_where_there_is_nothing_else() -> None:
 async def test_in_a_folder_that_is_watched(late: bool) -> None:
     if late:
         shutil.move("logs/of/old.zip", "old.zip")
-    said: list[str] = []
+    message: list[str] = []
     async with asyncio.timeout(20):
         async for _, item in follow(["logs"], poll_s=0.02):
             if isinstance(item, Notice):
-                said.append(item.text)
+                message.append(item.text)
                 break
             if late:
                 shutil.move("old.zip", "logs/of/old.zip")
-    assert said[0].startswith("logs: an archive in it (of/old.zip) is not read")
+    assert message[0].startswith("logs: an archive in it (of/old.zip) is not read")
 
 
 def test_the_folder_is_no_log_of_the_run_that_is_watched() -> None:

@@ -108,7 +108,7 @@ class PaneActions(BaseApp):
         self.arrange()
 
     def jump_to_line(self, source: str, line: int, text: str = "") -> None:
-        """Show a line of a log where it stands; `text` tells it from others that had its number before a rotation."""
+        """Show a line of a log; `text` distinguishes it from others that had its number before a rotation."""
         self.show_log()
         self.log_pane.jump(source, line, evidence_text(text))
 

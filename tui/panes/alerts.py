@@ -81,7 +81,7 @@ class AlertPane(Listing):
         return [*shown, *[()] * (free - 1 - len(shown))] if shown else ()
 
     def count(self) -> int:
-        """One line says that there is nothing."""
+        """One line shows that there is nothing."""
         return max(1, len(self._alerts))
 
     def line(self, at: int, width: int, ground: str) -> Row:

@@ -20,7 +20,7 @@ from ..widgets.pane import Pane
 
 # --- Title of the log pane: the visible part of the logs ---
 
-_KEYS = ("/ find", "& only", "f log", "v level", "r trace", "e error", "m mark", "O pager")
+_KEYS = ("/ find", "& only", "f log", "v level", "r update", "e error", "m mark", "O pager")
 _TAKEN = 18
 """Cells of a title that have other uses in any case."""
 
@@ -45,7 +45,7 @@ def title_text(view: LogView, query: Query | None, note: str, *, piece: bool) ->
     if wanted.level:
         parts.append(f"{wanted.level.name.lower()} and worse")
     if wanted.trace:
-        parts.append(f"trace {plain(wanted.trace, 30)}")
+        parts.append(f"update {plain(wanted.trace, 30)}")
     parts += [f"with {plain(text, 40)}" for text in wanted.texts]
     if query is not None:
         parts.append(f"find {plain(query.query, 40)}")

@@ -1,4 +1,4 @@
-"""The pane of what is observed: GPUs, hosts and queues as they are now, and whether each log speaks of the present."""
+"""The pane of what is observed: GPUs, hosts and queues as they are now, and the freshness of each log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..widgets.pane import Listing, Request
 class SourcesPane(Listing):
     """Hosts, GPUs, queues and logs, one per row: an overview, or one kind.
 
-    Opening a log asks for the doctor; opening another thing shows all that was polled of it.
+    Opening a log requests the doctor; opening another thing shows all that was polled of it.
     """
 
     def __init__(self, skin: ThemeStyles) -> None:
@@ -105,14 +105,14 @@ class SourcesPane(Listing):
         return (self.title_row(3, title, self.summary(width), keys, width),)
 
     def summary(self, width: int = 1000) -> str:
-        """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what does not speak of the present is named."""
+        """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what is stale is named."""
         counts = Counter(source.freshness for source in self._sources)
         logs = [f"{len(self._sources)} {'log' if len(self._sources) == 1 else 'logs'}"]
         logs += [f"{counts[kind]} {kind.value}" for kind in Freshness if kind is not Freshness.FRESH and counts[kind]]
         return summary_of(self._look, self.view, logs, width)
 
     def count(self) -> int:
-        """One line says that there is nothing."""
+        """One line shows that there is nothing."""
         return max(1, len(self._lines))
 
     def line(self, at: int, width: int, ground: str) -> Row:

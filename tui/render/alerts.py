@@ -64,7 +64,7 @@ def state_style(alert: Alert) -> str:
 
 
 def age_s(alert: Alert, now: float) -> float:
-    """Seconds that it has held this time, as far as its logs tell; of what is over, since it ended."""
+    """Seconds that it has held this time, as far as its logs show; of what is over, since it ended."""
     if alert.state is AlertState.RESOLVED:
         return max(0.0, now - alert.changed)
     return max(0.0, alert.held_until(now) - alert.since)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from perfmon.core import format_share
+from perfmon.core import format_seconds, format_share
 from perfmon.textgraphics import bar, compact, compact_bytes, fit, limits, spark
 from perfmon.viewmodel import AlertState, CollectiveNow, CollectivesState, LinkNow, MonitorState, RankNow
 
@@ -50,7 +50,7 @@ def title_note(state: CollectivesState, width: int) -> str:
     parts = [f"{state.coverage:.0%} of operations complete", f"{compact(state.lines_per_s)} lines/s"]
     parts = [f"{state.files} ranks · {state.hosts} hosts", *parts]
     if state.age_s is not None and state.age_s >= 5.0:
-        parts.insert(0, f"no records for {state.age_s:.0f} s")
+        parts.insert(0, f"no records for {format_seconds(round(state.age_s))}")
     parts += [f"{state.dropped:,} dropped by the plugin"] if state.dropped else []
     parts += [f"{state.evicted:,} closed early"] if state.evicted else []
     parts += [f"{state.skipped:,} lines skipped"] if state.skipped else []
@@ -79,7 +79,7 @@ def _collective(one: CollectiveNow, skin: ThemeStyles, width: int) -> Words:
 
 
 def _others(state: CollectivesState, named: set[str], skin: ThemeStyles, width: int) -> list[Words]:
-    """What a finding names first; then missing ranks, and the others in the order of waiting and of their ratio."""
+    """Those that a finding names first; then missing ranks, and the others by waiting and ratio."""
     rows = [_link(link, skin, width, "critical") for link in state.links if link.label in named]
     rows += [_rank(rank, skin, width, "critical") for rank in state.ranks if rank.label in named]
     for one in state.missing:

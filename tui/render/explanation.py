@@ -59,7 +59,7 @@ def _fit(parts: Sequence[Part], room: int) -> list[Part]:
 
 
 def _distinct(parts: Sequence[Part]) -> list[Part]:
-    """Two conditions may ask of one value."""
+    """Two conditions may be about one value."""
     return [part for at, part in enumerate(parts) if part not in parts[:at]]
 
 
@@ -87,7 +87,7 @@ def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[li
 
 
 def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
-    """The value that a condition met, marked by where it stands in its band, and the limit that says so."""
+    """The value that a condition met, marked by where it stands in its band, and the limit that decides it."""
     muted, text = skin.style("muted"), skin.style("text")
     value = _met(condition)
     if condition.held is None:
@@ -105,7 +105,7 @@ def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis,
 
 
 def _is_proven(value: str, finding: Finding) -> bool:
-    """Some condition holds by it: where it fails another one, only what that asks for is news."""
+    """Some condition holds by it: where it fails another one, only what that requires is new."""
     return any(_met(other) == value for other in finding.conditions if other.held)
 
 

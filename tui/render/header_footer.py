@@ -21,7 +21,7 @@ _RUN_STYLES = {
     Progress.FAILED: "critical",
     Progress.FINISHED: "good",
 }
-"""States of the run that say more than that the monitor is live."""
+"""States of the run that mean more than that the monitor is live."""
 
 
 @dataclass(frozen=True, slots=True)

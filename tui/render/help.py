@@ -69,6 +69,17 @@ def _actions(pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: i
     return [_block(title, actions, remapped, skin, width) for title, actions in groups.items()]
 
 
+def action_lines(actions: Sequence[Action], remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> list[Words]:
+    """Keys of these actions by group, in as many columns as there is room for."""
+    columns = max(1, min(3, (width + _GAP) // (_COLUMN + _GAP)))
+    room = (width - 1 - _GAP * (columns - 1)) // columns
+    groups: dict[str, list[Action]] = {}
+    for action in actions:
+        groups.setdefault(action.group, []).append(action)
+    blocks = [_block(title, held, remapped, skin, room) for title, held in groups.items()]
+    return _side_by_side(_shared_out(blocks, columns), room)
+
+
 def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> Block:
     lines = [rule(title, skin, width)]
     for action in actions:

@@ -261,7 +261,7 @@ def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: T
 
 
 def shown_unit(unit: str) -> str:
-    """Units that the metric's name says already take no room."""
+    """Units that the metric's name contains already take no room."""
     return "" if unit == "steps" else unit
 
 

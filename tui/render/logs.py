@@ -1,4 +1,4 @@
-"""A log line as a row: when, which log, how grave, what it says."""
+"""A log line as a row: time, log, level, text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Columns:
 
 
 def short_names(names: Mapping[int, str]) -> dict[int, str]:
-    """As little of the logs' names as tells them apart: file names without their ends, or the folder that differs."""
+    """As little of the logs' names as distinguishes them: file names without their ends, or the folder that differs."""
     parts = {index: PurePath(name.replace(":", "/")).parts or (name,) for index, name in names.items()}
     # How many of those that end alike have a part at a depth: there may be thousands.
     alike = Counter((own[-1], depth, part) for own in parts.values() for depth, part in enumerate(reversed(own)))

@@ -39,7 +39,7 @@ def row_cells(row: Iterable[Run]) -> int:
 
 
 def sanitize_row(row: Iterable[Run]) -> Row:
-    """The row without anything that a terminal obeys, whoever made it."""
+    """The row without anything that a terminal interprets."""
     row = tuple(row)
     if "".join([text for text, _ in row]).isprintable():
         return row
@@ -187,7 +187,7 @@ def rule(title: str, skin: ThemeStyles, width: int, note: str = "") -> Words:
 
 
 def ending(text: str, width: int, skin: ThemeStyles) -> str:
-    """The end of `text` in exactly `width` cells: what tells places and files apart stands there."""
+    """The end of `text` in exactly `width` cells: it distinguishes places and files."""
     text = plain(text, _LONGEST)
     if cells(text) > width:
         text = text[-max(1, width) :]

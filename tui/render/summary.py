@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.style import Style
@@ -26,6 +27,7 @@ _NOTHING = {
     RunState.REPLAY: "loading",
     RunState.PAUSED: "paused at the start: space plays",
 }
+_BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
@@ -94,7 +96,7 @@ def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles
 
 
 def _called(source: SourceStatus, picture: MonitorState) -> str:
-    """A log without the folder that all lie in: the end of a path is what tells it from others."""
+    """A log without the folder that all lie in: the end of a path distinguishes it."""
     folder = common_folder([other.name for other in picture.sources])
     return plain(source.name.removeprefix(folder), 40)
 
@@ -130,7 +132,8 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     if any(alert.since > alert.began for alert in alerts):
         return f", since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f", ongoing {short_duration(max(0.0, until - began))}"
+    known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
+    return f", {known} {short_duration(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Diagnosis) -> str:
@@ -143,10 +146,14 @@ def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
 
 
 def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
-    """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one."""
+    """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one.
+
+    Of a hang that is the rank which is behind: the reason is long, and in the alert.
+    """
     sentence = plain(verdict.sentence, 2000)
+    behind = _BEHIND.search(sentence)
     figures = sentence.partition(": ")[2] or sentence
-    figures = figures.rsplit(" lost. ", 1)[0].rpartition(";")[0] or figures
+    figures = behind[0] if behind else figures.rsplit(" lost. ", 1)[0].rpartition(";")[0] or figures
     return [(f"  {figures}", skin.style("text"))] if cells(figures) + 2 <= room else []
 
 

@@ -67,7 +67,7 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
 def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
     sections: list[tuple[str, str, list[Entry]]] = [
-        ("LEGS", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
+        ("PHASES", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
         ("LINES", _count(found), _lines(bar, found, picture, skin, width)),
         ("CLOCKS", "", [*map(Entry, _clocks(picture, skin, width))]),
         ("AT THE SAME TIME", "", [*map(Entry, _concurrent(bar, picture, skin, width))]),
@@ -180,7 +180,7 @@ def _without_head(text: str, key: str) -> str:
 
 
 def in_order(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines by time, and where clocks tell only seconds as the legs of an update follow each other."""
+    """The lines by time, and where clocks have only seconds as the legs of an update follow each other."""
     ranked: list[tuple[float, int, int, Line]] = []
     time, leg = float("-inf"), 0
     for at, line in enumerate(lines):

@@ -32,7 +32,7 @@ class ChartPage(Overlay):
         super().__init__(skin, id="chart")
         self.metric = metric
         self.cursor: float | None = None
-        """The moment that is read off, in seconds on the run's axis; it stays while time goes on."""
+        """The moment that is read off, in seconds on the run's axis; it stays while time passes."""
         self._picture = picture
 
     def show(self, picture: MonitorState) -> None:

@@ -249,7 +249,7 @@ class TracePage(Page):
         """Identity, duration and level of the update."""
         skin = self.skin
         words = (
-            (f" trace {skin.glyph('next')} {name_of(self.bar)} ", "title"),
+            (f" weight update {skin.glyph('next')} {name_of(self.bar)} ", "title"),
             *summary(self.bar, self._picture.time_base, skin),
         )
         right = ((f"{self.note} " if self.note else self._place(), "muted"),)

@@ -9,9 +9,4 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .splash import curtain
 
-__getattr__ = lazy_face(
-    __name__,
-    {
-        "splash": "curtain",
-    },
-)
+__getattr__ = lazy_face(__name__)

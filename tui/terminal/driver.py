@@ -70,7 +70,7 @@ class SturdyDriver(LinuxDriver):
             return b""
 
     def _hung_up(self) -> None:
-        """Nobody will press a key any more."""
+        """No key will be pressed any more."""
         gone = getattr(self._app, "terminal_gone", None)
         if gone is not None:
             self._loop.call_soon_threadsafe(gone)
@@ -105,7 +105,7 @@ class TypedAhead(App[int]):
         await super().on_event(event)
 
     def _was_meant_for_below(self, event: Key) -> bool:
-        """It comes back from a screen over which another one was opened meanwhile."""
+        """It comes back from a screen over which another one has been opened."""
         sent_to = next((screen() for sent, screen in self._sent if sent is event), self.screen)
         return event.is_forwarded and sent_to is not self.screen and sent_to in self.screen_stack
 
@@ -143,8 +143,8 @@ class TypedAhead(App[int]):
 class Timely(MessagePump):
     """Textual drops a single timer that is late when its task begins, as if another one came after it.
 
-    Whoever waits for it then waits for ever: so Textual's own App for a new size of the terminal, after which no size
-    is taken note of any more.
+    A caller that waits for it then waits for ever: so Textual's own App for a new size of the terminal, after which
+    no size is taken note of any more.
     """
 
     def set_timer(

@@ -15,15 +15,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.app import App
 
 from perfmon.logbuffer import Filter, LogBuffer, Place, View
-
-if TYPE_CHECKING:
-    from perfmon.monitor import Monitor
-
 
 # --- Opens a log at a line in another program: $PAGER, or lnav. No shell sees any of it ---
 
@@ -86,7 +82,7 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
 
 
 def shown_elsewhere(opened: Opened) -> str:
-    """Run it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
+    """Run it until the user leaves it, and remove what was made for it; what went wrong in one line, or ""."""
     try:
         with _interrupts_for_others():
             subprocess.run(opened.argv, check=False)
@@ -127,8 +123,6 @@ def terminal_is_gone() -> bool:
 class Leaving(App[int]):
     """An app that gives the terminal back, whatever ends it."""
 
-    monitor: Monitor
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.fault: Exception | None = None
@@ -152,12 +146,15 @@ class Leaving(App[int]):
         """Exit: the terminal hung up without a signal."""
         self._leave(128 + signal.SIGHUP)
 
+    def stop_work(self) -> None:
+        """Stop what runs apart from the screen, before the process ends."""
+
     def _end(self, code: int) -> None:
-        self.monitor.stop()
+        self.stop_work()
         os._exit(code)
 
     def _handle_exception(self, error: Exception) -> None:
-        """A fault of perfmon ends it; whoever runs the app tells of it in a line, once the terminal is as it was."""
+        """A fault of perfmon ends it; the caller reports it in a line, once the terminal is as it was."""
         self.fault = self.fault or error
         super()._handle_exception(error)
 

@@ -76,7 +76,7 @@ def _together(word: str, text: str) -> tuple[float, range] | None:
 
 
 def _scattered(word: str, text: str) -> tuple[float, list[int]] | None:
-    """The letters one after the other: worth more where they begin words, less the further apart they are."""
+    """The letters in their order: worth more where they begin words, less the further apart they are."""
     places: list[int] = []
     at = -1
     for char in word:
@@ -94,7 +94,7 @@ def _scattered(word: str, text: str) -> tuple[float, list[int]] | None:
 _MOST = 300
 _KIND = 9
 _NONE = Match(0.0, frozenset())
-_WORTH = {"alert": 12.0, "metric": 8.0, "trace": 6.0, "log": 5.0, "run": 4.0, "do": 2.0, "theme": 1.0, "layout": 1.0}
+_WORTH = {"alert": 12.0, "metric": 8.0, "update": 6.0, "log": 5.0, "run": 4.0, "do": 2.0, "theme": 1.0, "layout": 1.0}
 _OVER = (AlertState.RESOLVED, AlertState.SILENCED, AlertState.INHIBITED)
 
 
@@ -103,7 +103,7 @@ class Choice:
     """A row of the palette."""
 
     kind: str
-    """`alert`, `metric`, `trace`, `log`, `theme`, `layout`, `run` or `do`."""
+    """`alert`, `metric`, `update`, `log`, `theme`, `layout`, `run` or `do`."""
     text: str
     """Searched text, safe to show."""
     note: str
@@ -159,7 +159,8 @@ def _traces(picture: MonitorState) -> Iterator[Choice]:
             for name in ("queue", "rpc")
             if f"{name}_ms" in bar.values
         ]
-        yield Choice("trace", plain(bar.key, 120), "  ".join(parts), f"trace {quoted(bar.key)}", LEVEL_NAMES[bar.level])
+        command, style = f"update {quoted(bar.key)}", LEVEL_NAMES[bar.level]
+        yield Choice("update", plain(bar.key, 120), "  ".join(parts), command, style)
 
 
 def _named(kind: str, name: str, command: str, note: str = "") -> Choice:

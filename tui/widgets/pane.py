@@ -24,8 +24,8 @@ from ..theme import ThemeStyles
 class Pane(Timely, Widget):
     """Rows of text.
 
-    A pane says in `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells that
-    differ. Nothing in a row is markup.
+    A pane returns from `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells
+    that differ. Nothing in a row is markup.
     """
 
     DEFAULT_CSS = "Pane { width: 1fr; }"
@@ -34,6 +34,8 @@ class Pane(Timely, Widget):
         super().__init__(id=id)
         self.skin = skin
         self._drawn: list[Row] = []
+        self._strips: list[Strip] = []
+        """Those rows as Textual draws them: it asks for lines around those that change, too."""
         self._drawn_for = (0, 0)
         self._note = ""
 
@@ -44,7 +46,7 @@ class Pane(Timely, Widget):
     def apply_theme(self, skin: ThemeStyles) -> None:
         """Draw everything in another theme."""
         self.skin = skin
-        self._drawn = []
+        self._drawn, self._strips = [], []
         self.redraw()
 
     def set_note(self, text: str) -> None:
@@ -62,7 +64,9 @@ class Pane(Timely, Widget):
             self._draw_all()
             self.refresh()
             return
+        known = dict(zip(self._drawn, self._strips, strict=True))
         old, self._drawn = self._drawn, self._fitted(width, height)
+        self._strips = [known.get(row) or _strip(row, width) for row in self._drawn]
         spans = [changed(before, after, width) for before, after in zip(old, self._drawn, strict=True)]
         parts = [Region(span[0], y, span[1] - span[0], 1) for y, span in enumerate(spans) if span is not None]
         if parts:
@@ -80,10 +84,7 @@ class Pane(Timely, Widget):
 
     def render_line(self, y: int) -> Strip:
         """A line of what was drawn last."""
-        width = self.size.width
-        if y >= len(self._drawn):
-            return Strip.blank(width, self.skin.style("text"))
-        return Strip([Segment(text, style) for text, style in self._drawn[y]], width)
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width, self.skin.style("text"))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a part: rows carry all their styles, so there is nothing to add to them."""
@@ -104,14 +105,15 @@ class Pane(Timely, Widget):
     def _draw_all(self) -> None:
         self._drawn_for = (self.size.width, self.size.height)
         self._drawn = self._fitted(*self._drawn_for)
+        self._strips = [_strip(row, self._drawn_for[0]) for row in self._drawn]
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """The title says who has the keys."""
+        """The title shows the focus."""
         super().watch_has_focus(has_focus)
         self.redraw()
 
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
-        """The rule above a pane: its number, its name, what it says of itself, and its keys."""
+        """The rule above a pane: its number, its name, its summary, and its keys."""
         skin, focused = self.skin, self.has_focus
         frame = skin.style("frame-focus" if focused else "frame")
         line = skin.glyph("horizontal")
@@ -123,6 +125,10 @@ class Pane(Timely, Widget):
         ]
         tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]
         return between(head, tail, width, (line, frame))
+
+
+def _strip(row: Row, width: int) -> Strip:
+    return Strip([Segment(text, style) for text, style in row], width)
 
 
 class Request(Message):
@@ -141,7 +147,7 @@ _WHEEL = 3
 class Listing(Pane, can_focus=True):
     """Fixed rows above, and below them those lines that there is room for.
 
-    The cursor stops only at lines that somebody can act on; where there is none in sight, keys scroll.
+    The cursor stops only at lines that keys can act on; where there is none in sight, keys scroll.
     """
 
     DEFAULT_CSS = "Listing { height: 1fr; }"
@@ -267,7 +273,7 @@ class Listing(Pane, can_focus=True):
         self.redraw()
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Likewise."""
+        """Scroll; the cursor stays where it is."""
         event.stop()
         self.top = max(0, self.top - _WHEEL)
         self.redraw()

@@ -30,10 +30,10 @@ _VIOLATIONS = {
     "vr_thermal": "hw-thermal",
     "hbm_thermal": "hw-thermal",
 }
-"""MI300 and later tell what they hold back for; `throttle_status` of others is known to cry wolf (Navi 31)."""
+"""MI300 and later report what they hold back for; `throttle_status` of others is known to cry wolf (Navi 31)."""
 _ACTIVE = "ACTIVE"
 _ANSWERS = (_ACTIVE, "NOT ACTIVE")
-"""Cards that cannot tell say `N/A`."""
+"""Cards that do not know it print `N/A`."""
 _POWERS = ("socket_power", "current_socket_power", "average_socket_power")
 _ROCM: Mapping[str, tuple[re.Pattern[str], float]] = {
     "util_pct": (re.compile(r"GPU use \(%\)", re.IGNORECASE), 1.0),
@@ -122,7 +122,7 @@ def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
 
 
 def _gpus(text: str) -> list[Mapping[str, Any]]:
-    """The entries of a list, or of `gpu_data` (ROCm 7); those that say which GPU they are about."""
+    """The entries of a list, or of `gpu_data` (ROCm 7); those that name their GPU."""
     document = _loaded(text)
     entries = document.get("gpu_data") if isinstance(document, dict) else document
     if not isinstance(entries, list):

@@ -163,7 +163,7 @@ HOLDS_BACK = frozenset({"power-brake", "hw-thermal", "sw-thermal", "hw-slowdown"
 
 
 def reasons(mask: int) -> tuple[str, ...]:
-    """The words of a mask; `hw-slowdown` only where no other bit says what the hardware slows down for."""
+    """The words of a mask; `hw-slowdown` only where no other bit states what the hardware slows down for."""
     found = [word for bit, word in _WORDS if mask & bit]
     if _PRECISE.intersection(found):
         found = [word for word in found if word != "hw-slowdown"]
@@ -187,7 +187,7 @@ def read_mask(text: str) -> int | None:
 def gpu_reading(
     index: str, figures: Mapping[str, float | None], words: Mapping[str, str], mask: int | None = None
 ) -> Reading:
-    """Return the reading of a GPU: without the figures that are None, with what a mask of the driver says."""
+    """Return the reading of a GPU: without the figures that are None, with the reasons in a mask of the driver."""
     values = {name: float(value) for name, value in figures.items() if value is not None}
     state = "ok" if values else "unsupported"
     why = () if mask is None else reasons(mask)

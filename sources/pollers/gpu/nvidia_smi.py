@@ -27,7 +27,7 @@ _MASK, _MODEL, _MIG, _INDEX, _UUID = "mask", "model", "mig", "index", "uuid"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field of `--query-gpu`, and what it tells."""
+    """A field of `--query-gpu`, and the value in it."""
 
     field: str
     name: str
@@ -56,10 +56,8 @@ COLUMNS = (
 )
 """The name comes last: it alone is free text."""
 APPS = ("gpu_uuid", "pid", "used_gpu_memory", "process_name")
-_DMON = {
-    "sm": "util_pct", "mem": "mem_util_pct", "fb": "mem_used_mb", "pwr": "power_w", "gtemp": "temp_c", "temp": "temp_c",
-    "pclk": "sm_mhz", "mclk": "mem_mhz", "rxpci": "pcie_rx_mb_s", "txpci": "pcie_tx_mb_s",
-}  # fmt: skip
+_LINKS = {"rxpci": "pcie_rx_mb_s", "txpci": "pcie_tx_mb_s"}
+"""Columns of `dmon -s t`."""
 
 
 def without(columns: Sequence[Column], refused: str) -> list[Column]:
@@ -113,14 +111,10 @@ def table(lines: Iterable[str]) -> Iterator[dict[str, str]]:
             yield dict(zip(names, [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])], strict=True))
 
 
-def dmon_reading(row: Mapping[str, str]) -> Reading:
-    """The GPU that a row of `dmon` is about."""
-    return gpu_reading(row["gpu"], {name: _number(row[key]) for key, name in _DMON.items() if key in row}, {})
-
-
 def links_of(row: Mapping[str, str]) -> Mapping[str, float]:
     """PCIe throughput of a row of `dmon -s t`; empty for a row of another table."""
-    return {name: value for name, value in dmon_reading(row).values.items() if name.startswith("pcie_")}
+    found = {name: _number(row[key]) for key, name in _LINKS.items() if key in row}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def pmon_use(row: Mapping[str, str]) -> GpuProcess | None:
@@ -150,11 +144,9 @@ _SAID = 120
 class Stream:
     """The newest rows of all GPUs."""
 
-    def __init__(
-        self, machine: Machine, tool: str, command: str, read: Callable[[str], Reading | None], gpus: int
-    ) -> None:
+    def __init__(self, machine: Machine, command: str, read: Callable[[str], Reading | None], gpus: int) -> None:
         """`gpus` is how many rows make up a round; `read` gives None for lines that are no rows."""
-        self._machine, self._tool, self._command, self._read, self._gpus = machine, tool, command, read, gpus
+        self._machine, self._command, self._read, self._gpus = machine, command, read, gpus
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._rows: dict[str, Reading] = {}
@@ -184,7 +176,7 @@ class Stream:
         wait_s = 1.0
         while True:
             self._rows, self._last_line, rounds = {}, "", 0
-            why = f"{self._tool} ended"
+            why = "nvidia-smi ended"
             try:
                 async with aclosing(self._machine.lines(self._command)) as lines:  # type: ignore[type-var]
                     async for line in lines:
@@ -281,30 +273,13 @@ class NvidiaSmiBackend:
             rows = [row for line in output.text.splitlines() if (row := gpu_row(line, columns)) is not None]
             if rows:
                 command = f"{PATHS}exec {self._buffered}nvidia-smi --query-gpu={fields} {_FORM} -lms 1000 2>&1"
-                return Stream(self._machine, "nvidia-smi", command, partial(gpu_row, columns=columns), len(rows))
+                return Stream(self._machine, command, partial(gpu_row, columns=columns), len(rows))
             refused = REFUSED.search(output.text)
             if refused is None or refused[1] == columns[0].field:
-                return await self._table(output.text)
+                line = next(filter(None, map(str.strip, output.text.splitlines())), "nothing")
+                raise NotAvailableError(f"nvidia-smi: {plain(without_secrets(line), 120)}")
             columns = without(columns, refused[1])
         raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
-
-    async def _table(self, output: str) -> Stream:
-        """`dmon`, for a driver that answers no query; NotAvailableError where that says nothing either."""
-        table_output = await self._runner.run(f"{PATHS}nvidia-smi dmon -c 1 -s pucm 2>&1", timeout_s=_START_S)
-        rows = list(table(table_output.text.splitlines()))
-        if not rows:
-            line = plain(without_secrets(next(filter(None, map(str.strip, output.splitlines())), "nothing")), 120)
-            raise NotAvailableError(f"nvidia-smi: {line}")
-        header: list[str] = []
-
-        def read(line: str) -> Reading | None:
-            if line.startswith("#"):
-                header[:] = [line] if "gpu" in line.split()[:2] else header
-                return None
-            return next(map(dmon_reading, table([*header, line])), None)
-
-        command = f"{PATHS}exec {self._buffered}nvidia-smi dmon -s pucm -d 1 2>&1"
-        return Stream(self._machine, "nvidia-smi dmon", command, read, len(rows))
 
     # --- putting it together ------------------------------------------------------------------------------------
     def _complete(self, reading: Reading) -> Reading:

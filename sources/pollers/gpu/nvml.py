@@ -43,7 +43,7 @@ class LinkThroughput:
         self._before: dict[str, tuple[float, int]] = {}
 
     def read(self, device: Device) -> Mapping[str, float | None]:
-        """By name of the value; None for what the driver does not tell. Blocks for some ms."""
+        """By name of the value; None for what the driver does not report. Blocks for some ms."""
         counted = self._counted(device)
         if "pcie_rx_mb_s" not in self._before:
             # It takes a sample of 20 ms for each: only where there is no counter.
@@ -235,7 +235,7 @@ class Worker(Generic[T]):
     async def run(self, job: Callable[[], T]) -> T:
         """Return the result of `job`, or raise its error.
 
-        When the caller is cancelled the job goes on, and the next caller gets its result: there is never a second
+        When the caller is cancelled the job continues, and the next caller gets its result: there is never a second
         call while one hangs.
         """
         if self._pending is None:

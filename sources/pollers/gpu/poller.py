@@ -93,7 +93,7 @@ class Tools:
 
     names: tuple[Tool, ...]
     mine: VisibleDevices | None
-    """By the environment of a login there, which is seldom that of the run."""
+    """By the environment of a login there, which is rarely that of the run."""
     buffered: str
     """Prefix of a command that makes it print line by line; "" where there is no such thing."""
 

@@ -46,7 +46,7 @@ class IoCounts:
     read_sectors: float
     written_sectors: float
     busy_ms: float | None
-    """None where nobody counts it."""
+    """None where it is not counted."""
 
 
 class DiskPoller(ScriptPoller):
@@ -172,7 +172,7 @@ def mounted_counts(mountstats: str) -> dict[str, IoCounts]:
 
 
 def forecast(left: Sequence[tuple[float, float]]) -> float | None:
-    """Seconds until nothing is left, if it goes on as it did over all of (seconds, left); None where it need not."""
+    """Seconds until nothing is left, if it continues as over all of (seconds, left); None where it need not."""
     if len(left) < 3 or left[-1][0] - left[0][0] < _SPAN_S:
         return None
     mean_at, mean = (sum(pair[of] for pair in left) / len(left) for of in (0, 1))

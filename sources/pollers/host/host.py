@@ -57,7 +57,7 @@ class NicCounts:
 
 @dataclass(slots=True)
 class HostFacts:
-    """All of one round; what the machine does not tell is missing."""
+    """All of one round; what the machine does not report is missing."""
 
     cpus: dict[str, CpuTimes] = field(default_factory=dict)
     """`cpu` is all of them together."""

@@ -1,4 +1,4 @@
-"""Depth of named queues of a Ray cluster, ten times a second, by a little driver on the host: for who asks for it."""
+"""Depth of named queues of a Ray cluster, ten times a second, by a little driver on the host: on request only."""
 
 from __future__ import annotations
 

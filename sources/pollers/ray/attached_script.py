@@ -2,7 +2,7 @@
 
 It is fed to `python -` and joins as a driver, which adds a row to the cluster's list of jobs and nothing else. The
 request is a JSON object in PERFMON_QUEUES: address, namespace, names, every_s. It prints one JSON object a sample, and
-ends when nobody reads them any more. A queue that does not answer within a second is null, with the reason: that it is
+ends when they are no longer read. A queue that does not answer within a second is null, with the reason: that it is
 busy is a finding, too.
 """
 
@@ -21,7 +21,7 @@ LOOK_EVERY_S = 5.0
 
 
 def emit(message: Any) -> None:
-    """Print one line; ends when nobody reads it."""
+    """Print one line; ends when it is not read."""
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
@@ -35,7 +35,7 @@ def is_part(actor: str, name: str) -> bool:
 
 
 def find(ray: Any, request: Any) -> Any:
-    """Queue name → its actors' methods that tell how many are in; None for an actor that has none of them."""
+    """Queue name → its actors' methods that return how many are in; None for an actor that has none of them."""
     found: Any = {}
     for actor in ray.util.list_named_actors(all_namespaces=True):
         names = [name for name in request["names"] if is_part(actor["name"], name)]
@@ -58,7 +58,7 @@ def depth(ray: Any, methods: Any) -> Any:
 
 
 def main() -> None:
-    """Until nobody reads."""
+    """Until the output is closed."""
     request = json.loads(os.environ["PERFMON_QUEUES"])
     ray = importlib.import_module("ray")
     ray.init(address=request["address"], namespace=request["namespace"], log_to_driver=False, configure_logging=False)

@@ -17,8 +17,7 @@ from perfmon.core import UsageError, plain
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
 from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
-from ..metrics_endpoint import Endpoint, off_loop
-from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
+from ..metrics_page import Counters, Endpoint, Increase, Sample, Samples, off_loop, read_samples
 from ..reading import Area, Reading
 
 # --- What Ray's metrics say of its queues, of Ray Data and of the object store ---
@@ -123,7 +122,7 @@ def _blocks(samples: Sequence[Sample]) -> Sums:
 
 
 def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading:
-    """The share of its reader's time that went into waiting, but for the first batch, which says nothing."""
+    """The share of its reader's time that went into waiting, but for the first batch, which means nothing."""
     by = {key: grown.by.get((name, key)) for key in _DATA.values()}
     values = dict(blocks)
     if by["blocked_s"] is not None and by["user_s"] is not None:
@@ -184,7 +183,7 @@ _PROCESS = (
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray that runs on a machine, as its process there tells."""
+    """A Ray that runs on a machine, as its process there shows."""
 
     python: str = ""
     folder: str = USUAL

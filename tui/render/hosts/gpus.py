@@ -69,7 +69,7 @@ def _bar(look: RenderContext, seen: Seen, cells: int) -> str:
 
 
 def _bar_style(look: RenderContext, seen: Seen) -> str:
-    """One of the run that idles half of the time stands out; a single second says nothing."""
+    """One of the run that idles half of the time stands out; a single second means nothing."""
     lately = seen.history.get("util_pct", ())[-_LATELY:]
     stats = look.metrics.get("gpu_busy")
     limit = _IDLE_PCT if stats is None else stats.critical

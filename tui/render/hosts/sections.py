@@ -125,7 +125,7 @@ def _presses(look: RenderContext, thing: Thing) -> bool:
 
 def poller_sections(look: RenderContext, *, all_of_them: bool = True) -> list[Section]:
     """Pollers: all, or those without a response (missing devices are no problem)."""
-    section = _polled(look, "POLLS", poller_columns, Area.POLLER)
+    section = _polled(look, "POLLERS", poller_columns, Area.POLLER)
     things = [thing for thing in section.things if all_of_them or _troubled(look, thing[1])]
     return _some(replace(section, things=things))
 
@@ -175,7 +175,7 @@ def summary_of(look: RenderContext | None, view: str, logs: Sequence[str], width
         return " · ".join(logs) if view in ("auto", "sources") else ""
     if view == "sources":
         pollers = sum(1 for _ in look.around.of_area(Area.POLLER))
-        parts = [*logs, *([counted(pollers, "poll")] if pollers else [])]
+        parts = [*logs, *([counted(pollers, "poller")] if pollers else [])]
     else:
         parts = [*_machines(look), *(logs if view == "auto" else ())]
     while len(parts) > 1 and len(" · ".join(parts)) > max(8, width - 22 - len(keys_of(True, width))):
@@ -308,4 +308,4 @@ def polls_text(picture: MonitorState) -> str:
     count = sum(
         seen.reading.area is Area.POLLER and seen.reading.words.get("state") != "absent" for seen in picture.seen
     )
-    return counted(count, "poll") if count else ""
+    return counted(count, "poller") if count else ""

@@ -35,9 +35,9 @@ T = TypeVar("T")
 _MATTERS = 2
 """Columns of this rank and below are worth shortening a name for."""
 _TELLS_WHY = 0.5
-"""The rank of a column that says what is critical: without it a mark has no reason."""
+"""The rank of a column that shows what is critical: without it a mark has no reason."""
 _MOST_CHECKED = 64
-"""Of more things than that nobody asks each how it is, to choose columns."""
+"""Of more things than that not each is checked to choose columns."""
 Cell = tuple[str, str]
 """(text, name of a style)"""
 
@@ -62,7 +62,7 @@ class Column(Generic[T]):
 
 
 def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> list[Column[T]]:
-    """Those that have something to say and room for it, a blank between them, as wide as they are to be."""
+    """Those that have a value and room for it, a blank between them, as wide as they are to be."""
     kept = [column for column in columns if any(column.draw(thing, column.cells)[0] for thing in things)]
     if _cells(kept) > width:
         kept = [_kept_longer(column, things[:_MOST_CHECKED]) for column in kept]
@@ -77,7 +77,7 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
 
 
 def _kept_longer(column: Column[T], things: Sequence[T]) -> Column[T]:
-    """The same; where it tells of something critical it goes after those that do not."""
+    """The same; where it shows something critical it goes after those that do not."""
     if column.rank <= _TELLS_WHY or all(column.draw(thing, column.cells)[1] != "critical" for thing in things):
         return column
     return replace(column, rank=_TELLS_WHY)
@@ -155,7 +155,7 @@ class RenderContext:
 
     # --- cells ----------------------------------------------------------------------------------------------------
     def mark(self, thing: Thing) -> Cell:
-        """The sign of the worst that it says; `?` where nobody knows any more."""
+        """The sign of its worst value; `?` where that is stale."""
         seen = thing[1]
         if self.around.stale(seen):
             return f" {self.skin.glyph('stale')}", "stale"
@@ -218,7 +218,7 @@ class RenderContext:
         return lambda thing: self.name(thing, name(thing[1]))
 
     def dim(self, words: Words, thing: Thing) -> Words:
-        """Make the row of a stale thing faint, except the words that say so."""
+        """Make the row of a stale thing faint, except the words that state it."""
         if not self.around.stale(thing[1]):
             return words
         return tuple((text, style if style == "stale" else "faint") for text, style in words)

@@ -1,0 +1,204 @@
+"""`perfmon watch` and `perfmon ssh`: the live monitor of runs here and on other machines."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from perfmon.core import ExitCode, InputError, UsageError, plain, without_secrets
+
+from ._options import add_baseline_argument, add_data_arguments, add_sources_argument, read_config, warn
+from ._remote import (
+    Wanted,
+    add_host_arguments,
+    add_polls_argument,
+    add_reach_arguments,
+    connect,
+    feed_of,
+    requested_pollers,
+    sort_specs,
+    wanted,
+)
+from ._screen import (
+    add_hang_source_arguments,
+    add_screen_arguments,
+    hang_sources,
+    need_terminal,
+    open_screen,
+    own_keyboard,
+)
+
+if TYPE_CHECKING:
+    from perfmon.monitor import Feed
+    from perfmon.sources.pollers import PollRequest
+    from perfmon.sources.remote import Fleet
+
+    from ._remote import Wanted
+
+
+class Watch:
+    """The command `watch`."""
+
+    DESCRIPTION = """\
+Open the live monitor: read the existing log history, then follow the logs. It shows where the time goes, with the log
+lines as evidence. The run needs no changes, and nothing is written unless requested.
+
+A SOURCE is a file, a folder (including logs that appear later), a quoted glob, or - for a pipe; for a remote host,
+ssh://user@host/path or user@host:/path. GPUs and the host are polled by default. Other sources: gpu, host, net:PORT,
+vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...', nccl=DIR (logs of NCCL Inspector, also
+nccl=user@host:/DIR).
+`perfmon SOURCE...` does the same."""
+    EXAMPLE = "perfmon watch outputs/run/logs"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        add_sources_argument(parser, "logs and other sources to watch")
+        add_screen_arguments(parser)
+        parser.add_argument(
+            "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
+        )
+        parser.add_argument(
+            "--polling", action="store_true", help="check the files every 0.25 s instead of using inotify"
+        )
+        add_polls_argument(parser)
+        add_baseline_argument(parser)
+        add_hang_source_arguments(parser)
+        add_reach_arguments(parser)
+        add_data_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        config = read_config(args)
+        wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
+        pollers = requested_pollers(wanted, args.no_polls)
+        hang = hang_sources(args)
+        title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
+        own_keyboard(args.spec)
+        fleet = _connected(args, wanted) if wanted.remote else None
+
+        def feed() -> Feed:
+            # Nothing of it is loaded before the first frame is on the screen.
+            return feed_of(
+                fleet, wanted.local, history=not args.no_history, polling=args.polling or None, pollers=pollers,
+                inspector=wanted.collectives,
+            )  # fmt: skip
+
+        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang)
+
+
+def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
+    from perfmon.sources.pollers import DEFAULT
+
+    need_terminal()
+    pollers = () if args.no_polls else DEFAULT
+    return connect(args, wanted.remote, history=0 if args.no_history else args.history, pollers=pollers)
+
+
+class Ssh:
+    """The command `ssh`."""
+
+    DESCRIPTION = """\
+Open the live monitor on runs on remote hosts. Nothing is installed there and nothing is left behind: a POSIX shell and
+coreutils, or BusyBox, are enough. ~/.ssh/config, the agent, keys and known_hosts are used as by ssh; passwords and
+passphrases are requested before the screen opens. Lost connections are re-established, and each log resumes where it
+stopped.
+
+Without --log, perfmon discovers running processes and their logs; --dry-run only lists what it found.
+Exit code 3: no host could be reached."""
+    EXAMPLE = "perfmon ssh ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/**/logs/latest/*.log'"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        add_host_arguments(parser)
+        parser.add_argument(
+            "--check",
+            metavar="URL",
+            action="append",
+            default=[],
+            help="from the host, request http://HOST:PORT/PATH or connect to tcp://HOST:PORT every 5 s",
+        )
+        parser.add_argument(
+            "--poll",
+            metavar="SOURCE",
+            action="append",
+            default=[],
+            help="also poll this on every host: gpu, host, net:PORT, vllm=URL, prometheus=URL, slurm, "
+            "command:'...' ...",
+        )
+        add_polls_argument(parser)
+        parser.add_argument(
+            "--dry-run", action="store_true", help="list the processes and logs found, with reasons, and exit"
+        )
+        add_reach_arguments(parser)
+        add_screen_arguments(parser)
+        add_data_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from perfmon.sources import parse_url
+        from perfmon.sources.remote import FOUND_S
+
+        config = read_config(args)
+        specs = wanted(args.host, args.log)
+        checks, pollers = [parse_url(url) for url in args.check], _pollers(args)
+        if not args.dry_run:
+            need_terminal()
+        fleet = connect(args, specs, history=args.history, checks=checks, pollers=pollers)
+        try:
+            if args.dry_run or not args.log:
+                where, grace_s = (sys.stdout, _PATIENCE_S) if args.dry_run else (sys.stderr, FOUND_S)
+                logs = _print_found(fleet, where, polling=not args.no_polls, grace_s=grace_s)
+                if not (logs or args.poll or args.check):
+                    raise InputError("no run and no logs found: name the logs with --log")
+        except BaseException:
+            fleet.close()
+            raise
+        if args.dry_run:
+            fleet.close()
+            return ExitCode.DONE
+        names = tuple(host.address.shown for host in fleet.hosts)
+
+        def feed() -> Feed:
+            return feed_of(fleet, [])
+
+        return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
+
+
+_PATIENCE_S = 10.0
+"""So long a dry run waits for hosts that are slower than the first."""
+
+
+def _pollers(args: argparse.Namespace) -> list[PollRequest]:
+    """Pollers of all hosts. Raises UsageError."""
+    from perfmon.sources.pollers import DEFAULT, FORMS, parse_request
+
+    if args.no_polls and args.poll:
+        raise UsageError("--no-polls conflicts with --poll: remove one of them")
+    pollers = [] if args.no_polls else [*DEFAULT]
+    for spec in args.poll:
+        one = parse_request(spec)
+        if one is None:
+            raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
+        pollers.append(one)
+    return pollers
+
+
+def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) -> bool:
+    """Print what was found on the hosts that answer, and poll their metrics; true if there are, or may be, logs.
+
+    Raises ConnectError when no host answers.
+    """
+    from perfmon.sources.remote import describe, requests_for
+
+    any_logs = False
+    for one in fleet.discover(grace_s):
+        if one.what is None:
+            warn(f"{one.problem}")
+            any_logs = True
+            continue
+        print("\n".join(describe(one.host, one.what)), file=where, flush=True)
+        any_logs = any_logs or bool(one.what.logs)
+        if polling:
+            fleet.add_pollers(one.host, requests_for(one.what))
+    return any_logs

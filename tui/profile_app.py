@@ -1,0 +1,363 @@
+"""The screen of `perfmon profile --tui`: a timeline of GPUs, the findings, and the long gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partialmethod
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Resize
+from textual.filter import LineFilter
+
+from perfmon.core import InputError, counted, format_share
+from perfmon.profile import Gap, Profile
+
+from .actions import ACTIONS, Action, by_key, chosen, keys_of, spelled
+from .app_base import AppOptions
+from .panes.profile import FindingsPane, GapsPane, TimelinePane
+from .render.header_footer import key_row
+from .render.help import action_lines
+from .render.profile import LANES, GpuTrack
+from .render.rows import Entry, Row, Words, panel_row
+from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
+from .terminal.suspend import Leaving
+from .theme import ThemeStyles, depth_of
+from .widgets.overlays import Page, PageScreen
+from .widgets.pane import Listing, Pane, Request
+
+_PANES = {"board": "timeline", "alerts": "findings", "sources": "gaps"}
+"""By the ids that the table of actions has for them."""
+_KNOWN = frozenset((
+    "help", "snapshot", "theme", "suspend", "quit", "next_pane", "previous_pane", "pane_board", "pane_alerts",
+    "pane_sources", "zoom", "back", "cursor_left", "cursor_right", "cursor_left_far", "cursor_right_far", "zoom_in",
+    "zoom_out", "zoom_reset", "previous_alert", "next_alert", "up", "down", "page_up", "page_down", "top", "bottom",
+    "open",
+))  # fmt: skip
+_WORDS = {
+    "pane_alerts": ("findings", "Show or hide the findings."),
+    "pane_sources": ("gaps", "Show or hide the long gaps."),
+    "previous_alert": ("previous gap", "Go to the previous long gap."),
+    "next_alert": ("next gap", "Go to the next long gap."),
+    "zoom_reset": ("whole", "Show the whole trace."),
+    "snapshot": ("snapshot", "Save the report as a Markdown page."),
+    "quit": ("quit", "Quit."),
+    "open": ("open", "Show the gap in the timeline; show or hide the lanes of a GPU."),
+}
+_FOOTER = ("help", "open", "zoom_in", "zoom_out", "next_alert", "zoom", "snapshot", "next_pane", "quit")
+
+
+def profile_actions() -> list[Action]:
+    """The actions that this screen has, with its own words."""
+    found = []
+    for action in ACTIONS:
+        if action.id in _KNOWN and not action.panes:
+            title, about = _WORDS.get(action.id, (action.title, action.help))
+            found.append(Action(action.id, action.keys, title, about, action.group, rank=action.rank))
+    return found
+
+
+class _Bar(Pane):
+    """The first or the last row of the screen."""
+
+    can_focus = False
+    content: Row = ()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """One."""
+        return [self.content]
+
+
+class _Help(Page):
+    """The keys of this screen."""
+
+    def __init__(self, skin: ThemeStyles, opening: AppOptions) -> None:
+        super().__init__(skin, id="help")
+        self._opening = opening
+
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """The title."""
+        left: Words = ((" help ", "title"), ("every key", "muted"))
+        return (panel_row(left, ((" ? esc q close ", "footer-key"),), width, self.skin),)
+
+    def layout_entries(self, width: int) -> Sequence[Entry]:
+        """Keys by group, and what the lanes mean."""
+        lines = action_lines(profile_actions(), self._opening.keys, self.skin, width)
+        lines += [(("", "text"),), ((" Lanes: the height of a column is the share of its time", "title"),)]
+        lines += [((f"   {self.skin.spark} ", style), (name, "text")) for name, style in LANES]
+        return [Entry(words) for words in lines]
+
+    do_help = do_quit = Page.do_back
+
+
+class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
+    """The screen over an evaluated profile."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; background: $background; }
+    #lower { width: 1fr; height: 1fr; }
+    """
+
+    def __init__(self, found: Profile, opening: AppOptions) -> None:
+        super().__init__(driver_class=SturdyDriver)
+        self.found, self.opening = found, opening
+        depth = depth_of(self.console.color_system, self.no_color)
+        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
+        for theme in opening.themes.values():
+            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
+        self.theme = self.theme_name = opening.theme
+        self.hidden: set[str] = set()
+        self.zoomed: str | None = None
+        self._message = ""
+        known = {action.id: action for action in profile_actions()}
+        self._keys = {
+            key: [known[action.id] for action in actions if action.id in known and not action.panes]
+            for key, actions in by_key(opening.keys).items()
+        }
+        for key, actions in self._keys.items():
+            if actions:
+                self._bindings.bind(key, f"key({key!r})", show=False)
+        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
+
+    def compose(self) -> ComposeResult:
+        """Header, timeline, findings and gaps, footer."""
+        self.header, self.footer = _Bar(self.skin, id="header"), _Bar(self.skin, id="footer")
+        self.board = TimelinePane(self.skin, self.found)
+        self.findings = FindingsPane(self.skin, self.found)
+        self.gaps = GapsPane(self.skin, self.found, self.board.tracks)
+        yield self.header
+        yield self.board
+        with Horizontal(id="lower"):
+            yield self.findings
+            yield self.gaps
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """Lay out; the timeline has the keys."""
+        self.header.styles.height = self.footer.styles.height = 1
+        self.arrange(*self.size)
+        self.board.focus()
+        self.exit_on_signals()
+
+    def on_resize(self, event: Resize) -> None:
+        """Another size, another layout."""
+        self.arrange(*event.size)
+
+    # --- layout -------------------------------------------------------------------------------------------------------
+    def arrange(self, width: int, height: int) -> None:
+        """Give every pane its rows; where there is little room only the focused one has some."""
+        panes = {"board": self.board, "alerts": self.findings, "sources": self.gaps}
+        alone = self.zoomed or (self._focused_name() if height < 14 else None)
+        shown = {name: name not in self.hidden if alone is None else name == alone for name in panes}
+        for name, pane in panes.items():
+            pane.display = shown[name]
+        lower = self.query_one("#lower")
+        lower.display = shown["alerts"] or shown["sources"]
+        room = height - 2
+        wanted = self.board.count() + 3
+        if shown["board"] and lower.display:
+            self.board.styles.height = max(6, min(wanted, room - 8, room * 2 // 3))
+        else:
+            self.board.styles.height = "1fr"
+        self.findings.styles.width = self.gaps.styles.width = "1fr"
+        narrow = width < 100
+        lower.styles.layout = "vertical" if narrow else "horizontal"
+        if narrow and shown["alerts"] and shown["sources"]:
+            self.findings.styles.height, self.gaps.styles.height = "3fr", "2fr"
+        self._show_bars(width)
+
+    def _focused_name(self) -> str:
+        name = self.screen_stack[0].focused.id if self.screen_stack and self.screen_stack[0].focused else None
+        return name if name in _PANES else "board"
+
+    def on_descendant_focus(self) -> None:
+        """A small screen shows the pane that has the keys."""
+        self.arrange(*self.size)
+
+    def _show_bars(self, width: int) -> None:
+        span = sum(use.span for use in self.found.gpus)
+        idle = sum(use.idle for use in self.found.gpus) / span if span else 0.0
+        left: Words = (
+            (" profile ", "title"),
+            (f"{self.opening.title}  ", "text"),
+            (f"{counted(len(self.found.gpus), 'GPU')}, idle {format_share(idle)}  ", "muted"),
+        )
+        verdict: Words = ((self._message, "accent"),)
+        if not self._message and self.found.findings:
+            finding = self.found.findings[0]
+            verdict = ((f"{finding.title} ", finding.severity.value if finding.lost_s else "muted"),)
+        self.header.content = panel_row(left, verdict, width, self.skin)
+        by_id = {action.id: action for action in profile_actions()}
+        keys = [(spelled(keys_of(by_id[name], self.opening.keys)[0]), by_id[name].title) for name in _FOOTER]
+        self.footer.content = key_row(keys, (), width, self.skin)
+        self.header.redraw()
+        self.footer.redraw()
+
+    def show_message(self, text: str) -> None:
+        """Show a text in the header until the next key."""
+        self._message = text
+        self._show_bars(self.size.width)
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+    def action_focus_next(self) -> None:
+        """Do what tab means."""
+        self.action_key("tab")
+
+    def action_focus_previous(self) -> None:
+        """Do what shift+tab means."""
+        self.action_key("shift+tab")
+
+    def action_key(self, key: str) -> None:
+        """Do what a key means: of what is open or focused, else of the app."""
+        action = chosen(self._keys.get(key, ()), "")
+        if action is None:
+            return
+        if self._message:
+            self.show_message("")
+        do = f"do_{action.id}"
+        covered = len(self.screen_stack) > 1
+        target = self.focused if hasattr(self.focused, do) else None if covered else self
+        if target is not None and hasattr(target, do):
+            getattr(target, do)()
+
+    def action_do(self, name: str) -> None:
+        """Do an action of the app by its id."""
+        getattr(self, f"do_{name}")()
+
+    def do_quit(self) -> None:
+        """Leave."""
+        self.exit(0)
+
+    def do_help(self) -> None:
+        """Open the help."""
+        self.push_screen(PageScreen(_Help(self.skin, self.opening)))
+
+    def do_snapshot(self) -> None:
+        """Save the report in this folder."""
+        from perfmon.reports import profile_markdown, save
+
+        made = datetime.now().astimezone()
+        try:
+            self.show_message(f"written: {save(profile_markdown(self.found), Path(), made)}")
+        except InputError as error:
+            self.show_message(str(error))
+
+    def do_suspend(self) -> None:
+        """Give the terminal to the shell."""
+        self.action_suspend_process()
+
+    def do_theme(self) -> None:
+        """Switch to the next theme."""
+        names = sorted(self.opening.themes)
+        self.theme_name = names[(names.index(self.theme_name) + 1) % len(names)]
+        self.skin = ThemeStyles(self.opening.themes[self.theme_name], self.skin.depth, self.opening.glyphs)
+        self.theme = self.theme_name
+        for pane in self.screen_stack[0].query(Pane):
+            pane.apply_theme(self.skin)
+        self.arrange(*self.size)
+
+    # --- panes --------------------------------------------------------------------------------------------------------
+    def _turn(self, by: int) -> None:
+        panes: list[Listing] = [self.board, self.findings, self.gaps]
+        small = self.size.height < 14 or self.zoomed is not None
+        order = panes if small else [pane for pane in panes if pane.display]
+        at = next((at for at, pane in enumerate(order) if pane.id == self._focused_name()), 0)
+        to = order[(at + by) % len(order)]
+        if self.zoomed:
+            self.zoomed = to.id
+        to.display = True
+        to.focus()
+        self.arrange(*self.size)
+
+    do_next_pane = partialmethod(_turn, 1)
+    do_previous_pane = partialmethod(_turn, -1)
+
+    def _toggle(self, name: str) -> None:
+        pane = {"board": self.board, "alerts": self.findings, "sources": self.gaps}[name]
+        if self.zoomed or self.size.height < 14:
+            self.zoomed = None if self.zoomed == name else name
+        elif {*_PANES} - self.hidden == {name}:
+            self.show_message("the last pane cannot be closed")
+        else:
+            self.hidden ^= {name}
+        if name not in self.hidden:
+            pane.display = True
+            pane.focus()
+        elif self._focused_name() == name:
+            self._turn(1)
+        self.arrange(*self.size)
+
+    do_pane_board = partialmethod(_toggle, "board")
+    do_pane_alerts = partialmethod(_toggle, "alerts")
+    do_pane_sources = partialmethod(_toggle, "sources")
+
+    def do_zoom(self) -> None:
+        """Give the focused pane all the room, or all panes theirs again."""
+        self.zoomed = None if self.zoomed else self._focused_name()
+        self.arrange(*self.size)
+
+    def do_back(self) -> None:
+        """Take back one thing: what is maximised, the cursor, the zoom."""
+        if self.zoomed:
+            self.do_zoom()
+        elif self.board.port.cursor is not None:
+            self.board.port.cursor = None
+            self.board.redraw()
+        else:
+            self.do_zoom_reset()
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+    def _step(self, columns: int) -> None:
+        self.board.port.move(columns, self.board.columns)
+        self.board.redraw()
+
+    do_cursor_left = partialmethod(_step, -1)
+    do_cursor_right = partialmethod(_step, 1)
+    do_cursor_left_far = partialmethod(_step, -10)
+    do_cursor_right_far = partialmethod(_step, 10)
+
+    def _zoom_time(self, factor: float) -> None:
+        self.board.port.zoom(factor)
+        self.board.redraw()
+
+    do_zoom_in = partialmethod(_zoom_time, 0.5)
+    do_zoom_out = partialmethod(_zoom_time, 2.0)
+
+    def do_zoom_reset(self) -> None:
+        """Show the whole trace."""
+        self._zoom_time(self.board.port.whole / self.board.port.span)
+
+    def _jump(self, onward: bool) -> None:
+        track, at = self.board.track, self.board.port.cursor
+        starts = sorted(track.start + gap.start for gap in track.use.gaps)
+        fitting = [one for one in starts if at is None or (one > at if onward else one < at)]
+        if not fitting:
+            self.show_message(f"no {'later' if onward else 'earlier'} long gap of this GPU")
+            return
+        start = fitting[0] if onward or at is None else fitting[-1]
+        gap = next(gap for gap in track.use.gaps if track.start + gap.start == start)
+        self._show_gap(track, gap)
+
+    do_next_alert = partialmethod(_jump, True)
+    do_previous_alert = partialmethod(_jump, False)
+
+    def on_request(self, message: Request) -> None:
+        """Show the gap that was chosen."""
+        if message.action == "gap" and isinstance(message.about, tuple):
+            track, gap = message.about
+            self._show_gap(track, gap)
+            self.board.display = True
+            self.board.focus()
+
+    def _show_gap(self, track: GpuTrack, gap: Gap) -> None:
+        self.board.cursor = next(at for at, (one, lane) in enumerate(self.board.lines()) if one is track and not lane)
+        self.board.port.show(track.start + gap.start, track.start + gap.end)
+        self.board.reveal()
+        self.board.redraw()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Colours and characters that a terminal does not have are left out everywhere."""
+        return filters_for(self.skin, super().get_line_filters())
