@@ -84,7 +84,7 @@ async def a_starved_queue_is_a_finding_a_full_one_is_none(head: ray_head.Head) -
         with head.queue(f"lab-{starved}", producers=producers, pause_s=pause_s, consumers=consumers):
             found: set[str] = set()
             async with asyncio.timeout(120):
-                for line in range(1, 60):
+                for line in range(1, 120):  # it is judged from 45 s on
                     with suppress(PollError):  # not yet
                         block = polled_block(await poller.poll(), "head", datetime.now(), 0, line)
                         session.feed(state, block)
