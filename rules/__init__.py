@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .activity import is_past_clock, parallel_counters, steps_covered
+    from .activity import is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
     from .death import CAUSE_WORDS
     from .describe import explain

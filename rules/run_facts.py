@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from perfmon.core import Progress, Window, length, union, without
 from perfmon.store import SourceState
 
-from .activity import Activity, activity_of, rhythm_at, startup_of
+from .activity import Activity, activity_of, at_once, rhythm_at, startup_of
 from .death import Death
 from .duplicate_engines import find_duplicate_engines
 from .finished import death_of_run, failed_start, finished_at, log_finished_at
@@ -225,6 +225,8 @@ class View(RunView):
     """The beginnings of later runs in the same logs, by their steps."""
     activity = _Fact(activity_of)
     """The progress that the logs report."""
+    at_once = _Fact(at_once)
+    """The step counters that advance at once, of each log in which several do."""
     way = _Fact(way_of)
     """Progress of the run towards its last step."""
     limit = _Fact(limit_of)
