@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .death import CAUSE_WORDS
     from .describe import explain
     from .engine import find
-    from .lifecycle import Found, Hypothesis, Occurrence, share_critical
+    from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
