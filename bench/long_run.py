@@ -82,6 +82,10 @@ class Simulated:
         return
         yield
 
+    def finish(self) -> tuple[()]:
+        """Every line is whole."""
+        return ()
+
     async def close(self) -> None:
         """Nothing is held."""
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .activity import is_past_clock, parallel_counters, steps_covered
+    from .activity import is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
     from .death import CAUSE_WORDS
     from .describe import explain
     from .engine import find
-    from .lifecycle import Found, Hypothesis, Occurrence, share_critical
+    from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward

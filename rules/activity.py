@@ -266,8 +266,23 @@ def steps_covered(component: str, view: RunView) -> int:
     )
 
 
+def at_once(view: RunView) -> dict[int, list[Sequence[float]]]:
+    """The step counters that advance at once, of each log in which several do."""
+    found: dict[int, list[Sequence[float]]] = {}
+    for series in view.store.steps.values():
+        by_log: dict[int, list[float]] = {}
+        for value, source in zip(series.values, series.sources, strict=True):
+            by_log.setdefault(source, []).append(value)
+        for source, steps in by_log.items():
+            counters = parallel_counters(steps)
+            if len(counters) > max(1, len(found.get(source, ()))):
+                found[source] = counters
+    return found
+
+
 def _covered(steps: Sequence[float]) -> int:
     """By the step numbers of one log, in the order in which it prints them."""
+    steps = sorted(set(steps)) if _is_near_itself(steps) else steps
     usual = _usual(pairwise(steps))
     made = min(steps[0], usual) if steps[0] >= 1 else 1.0
     for before, after in pairwise(steps):
@@ -278,9 +293,26 @@ def _covered(steps: Sequence[float]) -> int:
     return round(made)
 
 
+def _is_near_itself(steps: Sequence[float]) -> bool:
+    """True where ranks, or runs at nearly the same step, print one counter: it falls all the time, and yet it rises.
+
+    The steps of epochs fall as often, but to where they have been.
+    """
+    falls, highest, records = 0, -inf, 0
+    for before, after in pairwise(steps):
+        falls += after < before
+        highest = max(highest, before)
+        records += falls > 0 and after > highest
+    return falls >= _FEWEST_RETURNS and records >= _RECORDS * falls
+
+
+_RECORDS = 0.5
+"""Rises beyond all before for each fall."""
 _FEWEST_RETURNS, _RETURNING = 5, 0.2
 """Number and share of steps at which another counter goes on, from which on several advance at once."""
 _MOST_PARALLEL = 16
+_UNKNOWN_RISE = 0.5
+"""Surprise of a counter's second step, in usual steps: more than that of one that is expected, less than of others."""
 
 
 @dataclass(slots=True)
@@ -292,9 +324,12 @@ class _Advance:
     returns: int = 0
     """How often it went on after another one far from it."""
 
-    def continues_at(self, step: float) -> bool:
+    def surprise_at(self, step: float, unit: float) -> float:
+        """The difference of its next step from the usual one; infinite where it does not continue there."""
         rise = step - self.steps[-1]
-        return rise == 0 or 0 < rise <= _LEAP * (self.rise or 1.0)
+        if not 0 <= rise <= _LEAP * (self.rise or unit):
+            return inf
+        return abs(rise - self.rise) if self.rise else _UNKNOWN_RISE * unit
 
 
 def parallel_counters(steps: Sequence[float]) -> list[Sequence[float]]:
@@ -308,15 +343,18 @@ def parallel_counters(steps: Sequence[float]) -> list[Sequence[float]]:
         return [steps]
     recent: list[_Advance] = []
     found: list[_Advance] = []
+    unit = _usual(pairwise(sorted(set(steps))))
     for step in steps:
-        at = next((at for at, one in enumerate(recent) if one.continues_at(step)), None)
-        if at is None:
+        surprises = [one.surprise_at(step, unit) for one in recent]
+        least = min(surprises, default=inf)
+        if least == inf:
             recent.insert(0, _Advance([step]))
             found.append(recent[0])
             del recent[_MOST_PARALLEL:]
             continue
+        at = surprises.index(least)
         one = recent.pop(at)
-        one.returns += at > 0 and abs(recent[0].steps[-1] - step) > _LEAP * (one.rise or 1.0)
+        one.returns += at > 0 and abs(recent[0].steps[-1] - step) > _LEAP * (one.rise or unit)
         one.rise = step - one.steps[-1] or one.rise
         one.steps.append(step)
         recent.insert(0, one)

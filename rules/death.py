@@ -34,6 +34,7 @@ CAUSE_WORDS = {
     "startup-refused": "a refused start",
     "not-finite": "loss or gradients that became NaN or infinite",
     "network": "a lost connection",
+    "ended-in-start": "an unknown cause during startup",
     "process-died": "a crashed process",
     "crashed": "a crash in native code",
     "illegal-instruction": "an instruction that this processor does not have",

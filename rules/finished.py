@@ -7,13 +7,14 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.store import SourceState, WorkCounter
+from perfmon.core import Fields, Ref
+from perfmon.store import Failure, SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
 from .alike_starts import banner
 from .death import Death
 from .first_cause import BAR_OF_RUN_S, death_of, first_of, goes_on_elsewhere
-from .runs import Boundary, boundaries, last_run_line, run_began, under_way, work_of
+from .runs import READY, Boundary, boundaries, last_run_line, run_began, under_way, work_of
 from .silence import RUN_OVER
 from .tracks import START_KINDS
 
@@ -83,7 +84,69 @@ def _count(tries: list[Boundary], view: RunView) -> int:
 
 def death_of_run(view: RunView) -> Death | None:
     """The death of the last run in the logs."""
-    return with_tries(death_of(view), view)
+    return with_tries(death_of(view) or _ended_in_start(view), view)
+
+
+# --- A process that is gone in the middle of its start, and no line states why ---
+#
+# Python's tracker of shared resources prints what a process left when that and all that it forked have ended: killed,
+# crashed, or after an orderly end, which it says nothing about. So only a bar, or a phase, that was under way until
+# then proves that the start was not through. Trackers of helpers end, too: then others continue.
+
+GONE = "process-gone"
+"""The mark of what is printed when a process has exited, in whatever way."""
+ENDED_IN_START = "ended-in-start"
+_ECHO_LINES = 2
+"""Lines behind the mark that belong to it."""
+_UNTIL_LINES = 3
+"""Lines between what was under way and the mark: more of them may be about something else."""
+_NOTHING_CAME_S = 60.0
+"""Seconds after the mark in which another process would have continued, where somebody looks on."""
+
+
+def gone_at(state: SourceState, view: RunView) -> tuple[int, float, Ref, str] | None:
+    """The line of the mark with which the last run in a log ends, its time, place and text; None where lines follow."""
+    rows = [
+        (line, series.times[at] + view.shift(state.index), series.ref(at), series.text(at))
+        for series in view.marked(GONE)
+        for at, (line, source) in enumerate(zip(series.lines, series.sources, strict=True))
+        if source == state.index and line >= max(last_run_line(state.index, view), state.lines - _ECHO_LINES)
+    ]
+    return rows[-1] if rows else None
+
+
+def _ended_in_start(view: RunView) -> Death | None:
+    if view.fact(activity_of).first is not None or any(True for _ in view.marked(READY)):
+        return None
+    for state in view.logs:
+        gone, since = gone_at(state, view), last_run_line(state.index, view)
+        if gone is None or any(mark.line >= since for mark in view.run_marks(state.index, "end")):
+            continue
+        line, time, ref, text = gone
+        last = max(view.extent(state)[1], (state.murmured or 0.0) + view.shift(state.index), time)
+        phase = _under_way_at(state, line, view)
+        if phase and (view.present is None or view.present - last >= _NOTHING_CAME_S):
+            fields: Fields = {"message": f"{phase}, and no line states why"}
+            own = time - view.shift(state.index)
+            failure = Failure(ENDED_IN_START, "record", True, own, state.index, line, ref.offset, text, fields)
+            return Death(failure, time, known=False)
+    return None
+
+
+def _under_way_at(state: SourceState, line: int, view: RunView) -> str:
+    """The bar or phase of a start that was under way at a line; "" for none."""
+    bars = [one for one in view.counters(state.index) if one.kind in START_KINDS and one.total]
+    bar = max(bars, key=lambda one: (one.line, one.time), default=None)
+    if bar is not None and 0 <= line - bar.line <= _UNTIL_LINES:
+        total = bar.total or 0.0
+        return f"after {bar.amount:,.0f} of {total:,.0f} {bar.kind}" if bar.amount < total else ""
+    begun = [
+        (span.refs[0][0].line, span.kind)
+        for span in view.store.opened()
+        if span.kind in START_KINDS and span.source == state.index and span.refs
+    ]
+    at, kind = max(begun, default=(0, ""))
+    return f"during {kind}" if at and line - at <= _UNTIL_LINES else ""
 
 
 # --- The end of a run: it announced it, or its work is done ---

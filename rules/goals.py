@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import Fields, Ref, Window, format_seconds, median, union, without
 from perfmon.store import COUNTED, WorkCounter
 
-from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, inner_of
+from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of
 from .finished import death_of_run, over_at
 from .runs import boundaries, last_run_line, run_began
 from .tracks import START_KINDS, Item
@@ -59,7 +59,7 @@ def way_of(view: RunView) -> Way | None:
     """The progress of the run, by the counter of its steps with the highest total.
 
     One that restarted within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
-    within another.
+    within another. Where several advance at once in a log, none of them is the run's.
     """
     begun = Counter(boundary.source for boundary in view.fact(boundaries))
     counters = [
@@ -70,6 +70,7 @@ def way_of(view: RunView) -> Way | None:
         and counter.restarts <= begun[counter.source]
         and counter.kind not in START_KINDS
         and not view.store.sources[counter.source].idle_silence
+        and not (counter.kind == "step" and counter.source in view.fact(at_once))
         and id(counter) not in view.fact(inner_of)
     ]
     counted = {one.source for one in view.store.progress.counters.values() if one.kind == "epochs" and one.amount}

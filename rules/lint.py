@@ -205,6 +205,9 @@ def _unknown_signatures(signature: Signature, known: Known) -> Mistakes:
             yield f"cause[{at}].signature", f"{cause.signature}: no such signature"
         elif cause.signature == signature.id:
             yield f"cause[{at}].signature", "a signature cannot explain itself, expected another one"
+    for name in signature.outranks:
+        if name not in known.ids:
+            yield "outranks", f"{name}: no such signature"
     for at, text in enumerate(signature.confused_with):
         named = _SIGNATURE_ID.match(text)
         if named and named[1] not in known.ids:

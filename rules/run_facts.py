@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from perfmon.core import Progress, Window, length, union, without
 from perfmon.store import SourceState
 
-from .activity import Activity, activity_of, rhythm_at, startup_of
+from .activity import Activity, activity_of, at_once, rhythm_at, startup_of
 from .death import Death
 from .duplicate_engines import find_duplicate_engines
-from .finished import death_of_run, failed_start, finished_at, log_finished_at
+from .finished import GONE, death_of_run, failed_start, finished_at, gone_at, log_finished_at
 from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
 from .run_boundaries import apart, restarts_of
@@ -46,8 +46,6 @@ _QUIET_FROM_S = 600.0
 _QUIET_TIMES = 5.0
 _RANKS_WAIT, _WARNED = ("ranks-missing", "ranks-waiting"), 3
 """Marks of warnings that some ranks wait for others, and how many of them without progress prove a stall."""
-_GONE = "process-gone"
-"""The mark of what is printed when a process has exited, in whatever way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,10 @@ def _before_work(states: Sequence[SourceState], view: RunView) -> Progress:
     """The state of logs without progress: a server that is ready has started, whether requests come or not."""
     if not any(one.lines for one in states):
         return Progress.SILENT
-    ready, gone = (_last_marks(name, states, view) for name in (READY, _GONE))
+    ready, gone = (_last_marks(name, states, view) for name in (READY, GONE))
     if not ready:
-        return Progress.STARTING
+        is_gone = all(gone_at(one, view) is not None for one in states if one.lines)
+        return Progress.UNKNOWN if is_gone else Progress.STARTING
     is_gone = all(gone.get(source, 0) > line for source, line in ready.items())
     return Progress.UNKNOWN if is_gone else Progress.RUNNING
 
@@ -225,6 +224,8 @@ class View(RunView):
     """The beginnings of later runs in the same logs, by their steps."""
     activity = _Fact(activity_of)
     """The progress that the logs report."""
+    at_once = _Fact(at_once)
+    """The step counters that advance at once, of each log in which several do."""
     way = _Fact(way_of)
     """Progress of the run towards its last step."""
     limit = _Fact(limit_of)

@@ -145,6 +145,8 @@ class Signature:
     """(what is missing: a span kind or metric or `server`, message)."""
     examples: tuple[Example, ...]
     file: str
+    outranks: tuple[str, ...] = ()
+    """Signatures of which none is the verdict while this one fires at the end, whatever they cost before."""
     requires: tuple[str, ...] = ()
     """Span kinds or metrics, all of which the run must have for the signature to be judged."""
     unless: tuple[str, ...] = ()
@@ -172,6 +174,7 @@ _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
     "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
+    "outranks",
 )  # fmt: skip
 
 
@@ -312,6 +315,7 @@ def load_signature(path: Path) -> Signature:
         unseen=unseen,
         examples=_examples(table),
         file=str(path),
+        outranks=table.texts("outranks"),
         requires=table.texts("requires"),
         unless=table.texts("unless"),
         advice_for=_advice_for(table),

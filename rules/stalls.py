@@ -20,7 +20,7 @@ from perfmon.store import SourceState
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
 from .finished import over_at
 from .run_boundaries import apart, dark_run, restarts_of
-from .runs import boundaries, downtime_of, run_began
+from .runs import boundaries, downtime_of, last_run_line, run_began
 from .silence import announced_shutdown, ended_sources, is_set_forward
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ PHASE_BOUNDS_S = {
 }  # fmt: skip
 """Seconds that an announced phase may last before it counts as hung, where the run has had none of its kind."""
 _USUAL_PHASE = 3.0
+_WAITS, _WAITING_S, _LATE_WAITS = "waits-for-others", 600.0, 3.0
+"""The mark of lines that wait for other processes, the seconds of it without anything new that are a stall in a start,
+and how late the next of them may be, in times of their longest interval."""
 _UNKNOWN_LINES = 5
 """Unknown lines beyond the usual number that may be part of what a run always prints."""
 _BUSY_LINES = 20
@@ -187,19 +190,50 @@ def waiting_lines(view: RunView) -> int:
 
 
 def _hung_start(view: RunView) -> list[Stall]:
-    """A start in which nothing continues for longer than any phase of one lasts."""
+    """A start in which nothing continues for longer than any phase of one lasts; one that only prints that it waits for
+    others stands still sooner.
+    """
     logs = [state for state in view.logs if state.last is not None]
     starts = [time for track in view.fact(activity_of).tracks for time in track.times[-1:]]
-    if not logs or not starts or view.fact(over_at) is not None:
+    waits = _waits_since(view)
+    if not logs or not (starts or waits) or view.fact(over_at) is not None:
         return []
-    begin, end = max(*starts, view.fact(run_began)), view.whole[1]
-    if end - begin <= START_BOUND_S:
+    end, limit = view.whole[1], START_BOUND_S
+    begin = max([*starts, view.fact(run_began), *waits])
+    if waits:
+        limit = min(limit, max(_WAITING_S, _usual_start(view), phase_limit(view, logs, begin, end)))
+    if end - begin <= limit:
         return []
     return [
-        Stall(a, b, START_BOUND_S, 0.0, _contains(view.fact(dark_run), a, b), _last_lines(view, logs, a, b))
+        Stall(a, b, limit, 0.0, _contains(view.fact(dark_run), a, b), _last_lines(view, logs, a, b))
         for a, b in _quiet(view, logs, begin, end, True)
-        if b - a > START_BOUND_S and b >= end - 1.0
+        if b - a > limit and b >= end - 1.0
     ]
+
+
+def _waits_since(view: RunView) -> list[float]:
+    """Since when the logs repeat that they wait for others, of which none has come since; none where one stopped."""
+    found: list[float] = []
+    for state in view.logs:
+        own = []
+        for series in view.marked(_WAITS):
+            rows = zip(series.times, series.lines, series.sources, strict=True)
+            since = last_run_line(state.index, view)
+            own.append([time for time, line, of in rows if of == state.index and line >= since])
+        times = max((one for one in own if one), key=lambda one: one[-1], default=[])
+        if len(times) >= _LIVELY and view.extent(state)[1] - times[-1] - view.shift(state.index) <= _LATE_WAITS * max(
+            after - before for before, after in pairwise(times)
+        ):
+            found.append(times[0] + view.shift(state.index))
+    return found
+
+
+def _usual_start(view: RunView) -> float:
+    """Three times what the starts of earlier runs in the same logs took; 0 without any."""
+    events, begins = view.fact(activity_of).events, [one.time for one in view.fact(boundaries)]
+    first = [view.reported[0], *begins[:-1]] if begins else []
+    took = [events[at] - begin for begin in first if (at := bisect_right(events, begin)) < len(events)]
+    return _USUAL_PHASE * median(took) if took else 0.0
 
 
 def _was_phase(view: RunView, start: float, stop: float) -> bool:

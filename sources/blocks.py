@@ -42,6 +42,10 @@ def tells_time(text: str, start: int) -> bool:
 
 MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest of a longer line is counted and skipped."""
+UNFINISHED_S = 3.0
+"""Seconds after which a line that does not grow is read without its end: more may never come."""
+_PAGE = 4096
+"""Buffers are written out in multiples of this, wherever that is in a line."""
 
 
 class LineSplitter:
@@ -56,6 +60,9 @@ class LineSplitter:
     hours. A released frame ends with a newline in place of its `\\r`, and the next block continues the same line.
 
     Without `counted`, `Block.line` is 0 and no time goes into counting newlines.
+
+    `release` puts an unfinished line out before its end: a process that died may have left it so. What comes of it
+    later is a piece of its own, of the same line; an end that comes alone is no line.
     """
 
     def __init__(
@@ -70,6 +77,8 @@ class LineSplitter:
         self._held: list[bytes] = []
         self._held_size = 0
         self._skipped = 0
+        self._released: bytes | None = None
+        """After a release what there is of the line's end: nothing, or a `\\r`."""
         self._out: list[Block | Notice] = []
 
     @property
@@ -77,8 +86,17 @@ class LineSplitter:
         """Bytes of the unfinished last line that wait for the rest of it."""
         return self._held_size
 
+    @property
+    def unfinished(self) -> bool:
+        """A line waits for its end that may be whole: no half of a JSON record, nor where a page of a buffer ends."""
+        if not self._held or (self.offset + self._held_size) % _PAGE == 0:
+            return False
+        return not self._held[0].startswith(b"{") or self._held[-1].rstrip().endswith(b"}")
+
     def feed(self, chunk: bytes) -> list[Block | Notice]:
         """The lines that end in `chunk`."""
+        if self._released is not None:
+            chunk = self._end_released(chunk)
         if self._skipped:
             chunk = self._skip(chunk)
         end = chunk.rfind(b"\n") + 1
@@ -93,6 +111,27 @@ class LineSplitter:
         if self._frames and self._held_size:
             self._release_frames()
         return self._taken()
+
+    def release(self) -> list[Block | Notice]:
+        """Return the unfinished last line, without waiting for its end any longer."""
+        if self._held:
+            data = self._joined(b"", 0)
+            self._out.append(Block(data + b"\n", self.offset, self.line))
+            self.offset += len(data)
+            self._released = b""
+        return self._taken()
+
+    def _end_released(self, chunk: bytes) -> bytes:
+        """Take the end of a line that was released, or of a frame; what of `chunk` stands after it."""
+        chunk = (self._released or b"") + chunk
+        if chunk in (b"", b"\r"):
+            self._released = chunk
+            return b""
+        self._released = None
+        end = 2 if chunk.startswith(b"\r\n") else int(chunk[:1] in (b"\r", b"\n"))
+        self.offset += end
+        self.line += self._counted and chunk[:end].endswith(b"\n")
+        return chunk[end:]
 
     def finish(self) -> list[Block | Notice]:
         """Return the unfinished last line when the stream has ended."""
@@ -262,4 +301,4 @@ def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
         yield entry.item(log) if isinstance(entry, _Run) else entry
 
 
-__all__ = ["MAX_LINE", "LineSplitter", "in_use", "newlines", "scanning", "tells_time"]
+__all__ = ["MAX_LINE", "UNFINISHED_S", "LineSplitter", "in_use", "newlines", "scanning", "tells_time"]

@@ -38,6 +38,9 @@ class _Feed:
         return
         yield
 
+    def finish(self) -> list[tuple[LogFile, Block]]:
+        return []
+
     async def close(self) -> None:
         pass
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,13 +47,14 @@ from ._remote import (
 
 if TYPE_CHECKING:
     from perfmon.core import Block, Notice
+    from perfmon.monitor import Feed
     from perfmon.recording import RecordingWriter
     from perfmon.sources import LogFile
     from perfmon.sources.remote import Fleet
 
     Item = tuple[LogFile, Block | Notice]
 
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfmon.sources.remote import HostCopy
 
@@ -91,7 +93,7 @@ recording stopped early (full disk, --max-size). The file is valid in each case.
         writer = RecordingWriter(path, args.spec, overwrite=args.force, max_bytes=args.max_size or MAX_BYTES)
         recorder = _Recorder(writer)
         try:
-            asyncio.run(recorder.record(_items(fleet, wanted, not args.no_history), args.for_s))
+            asyncio.run(recorder.record(partial(_feed, fleet, wanted, not args.no_history), args.for_s))
         except PerfmonError:
             writer.close()
             if not writer.frames:
@@ -111,12 +113,15 @@ _LAST_LOOK_S = 0.4
 _REPORTED = ("gone", "lost", "capped", "unopened")
 
 
-async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
+def _feed(fleet: Fleet | None, wanted: Wanted, history: bool) -> Feed:
+    return feed_of(fleet, wanted.local, history=history, pollers=wanted.pollers, inspector=wanted.collectives)
+
+
+async def _items(feed: Feed) -> AsyncIterator[Item]:
     """Lines of local and remote logs, and readings of pollers."""
     from perfmon.core import Block, Notice
     from perfmon.monitor import ResetMarker
 
-    feed = feed_of(fleet, wanted.local, history=history, pollers=wanted.pollers, inspector=wanted.collectives)
     try:
         async for log, item in feed.items():
             if not isinstance(item, ResetMarker):
@@ -141,14 +146,15 @@ class _Recorder:
         """Seconds since the recording began."""
         return time.monotonic() - self._began
 
-    async def record(self, items: AsyncIterator[Item], for_s: float | None) -> None:
+    async def record(self, feed_made: Callable[[], Feed], for_s: float | None) -> None:
         """Until a signal, the end of the time, of all logs, or of the room on the disk."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # of nohup
                 loop.add_signal_handler(number, self._ended.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        following = asyncio.create_task(self._follow(items))
+        feed = feed_made()
+        following = asyncio.create_task(self._follow(_items(feed)))
         ended = asyncio.create_task(self._ended.wait())
         try:
             while not following.done() and not ended.done() and not self._writer.failed:
@@ -158,6 +164,8 @@ class _Recorder:
                 await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 self._tick()
             await asyncio.wait((following,), timeout=0 if self._writer.failed else _LAST_LOOK_S)
+            for log, item in feed.finish():
+                self._write(log, item)
         finally:
             self._clear()
             ended.cancel()
@@ -172,14 +180,17 @@ class _Recorder:
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
     async def _follow(self, items: AsyncIterator[Item]) -> None:
+        async for log, item in items:
+            self._write(log, item)
+
+    def _write(self, log: LogFile, item: Block | Notice) -> None:
         from perfmon.core import Notice
 
-        async for log, item in items:
-            if isinstance(item, Notice):
-                self._report(item)
-            else:
-                self._logs.add(log.name)
-            self._writer.write(self.elapsed_s, log.name, item)
+        if isinstance(item, Notice):
+            self._report(item)
+        else:
+            self._logs.add(log.name)
+        self._writer.write(self.elapsed_s, log.name, item)
 
     def _report(self, notice: Notice) -> None:
         """Report missing data as soon as it is known."""

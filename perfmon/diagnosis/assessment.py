@@ -282,7 +282,7 @@ _FEWEST_A_PASS = 3
 
 
 def goal_of(view: View) -> Goal | None:
-    """The progress of the run."""
+    """The progress of the run; None also where several runs advance at once in its log."""
     way = view.way
     if way is None:
         return _reached(view, Counter(boundary.source for boundary in view.boundaries))
@@ -304,6 +304,8 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         source for source in view.store.progress.sources() if _starts_again(source, view) > begun.get(source, 0)
     }
     series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
+    if series is not None and len(series.values) and series.sources[-1] in view.at_once:
+        return None
     last = -1 if series is None else len(series.values) - 1
     own = last >= 0 and series is not None and series.lines[last] >= last_run_line(series.sources[last], view)
     if series is not None and own and series.sources[-1] not in partial:

@@ -30,7 +30,6 @@ from perfmon.rules import (
     View,
     metrics_of,
     overdue_s,
-    parallel_counters,
     set_forward,
     steps_covered,
     waiting_lines,
@@ -293,16 +292,14 @@ def _refused(state: SourceState, view: View) -> list[str]:
 
 def _parallel(state: SourceState, view: View) -> list[str]:
     """Note on step counters that advance at once in a log: several runs write to it."""
-    for series in view.store.steps.values():
-        steps = [value for value, source in zip(series.values, series.sources, strict=True) if source == state.index]
-        counters = parallel_counters(steps)
-        if len(counters) > 1:
-            shown = ", ".join(f"{one[0]:.0f} to {one[-1]:.0f}" for one in counters[:_SHOWN_RUNS])
-            return [
-                f"{len(counters)} step counters advance at once ({shown}): several runs or parts of one write to this "
-                "log; give each a log of its own for its pace and its end"
-            ]
-    return []
+    counters = view.at_once.get(state.index, ())
+    if not counters:
+        return []
+    shown = ", ".join(f"{one[0]:.0f} to {one[-1]:.0f}" for one in counters[:_SHOWN_RUNS])
+    return [
+        f"{len(counters)} step counters advance at once ({shown}): several runs or parts of one write to this "
+        "log; give each a log of its own for its pace and its end"
+    ]
 
 
 def _run_text(one: Boundary) -> str:
@@ -392,6 +389,9 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
     if not state and (waiting := waiting_lines(view)):
         state = f"none of the last {waiting:,} recognised lines reports progress"
     critical = f"; {state}" if state else ""
+    if view.at_once:
+        most = max(map(len, view.at_once.values()))
+        critical = f"; {most} runs or parts of one advance at once in a log: the longest is counted{critical}"
     if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"
     critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""

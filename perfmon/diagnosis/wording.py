@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import (
@@ -20,7 +20,7 @@ from perfmon.core import (
     summarise,
 )
 from perfmon.hangs import named_ranks
-from perfmon.rules import Found, Hypothesis, Item, Occurrence, View, fill, share_critical
+from perfmon.rules import FIRING, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
 
 from .result import ConditionState, EvidenceLine, Finding, HypothesisState, Moment, Verdict
@@ -326,6 +326,7 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         if hung:
             return verdict(root_of(found, max(hung, key=lambda at: found[at].last)))
     costly = _roots(found, shares)
+    costly = {at: cost for at, cost in costly.items() if not _is_outranked(at, costly, found, wall)}
     if costly and wall > 0:
         at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
         if cost >= VERDICT_SHARE * wall:
@@ -339,6 +340,15 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         if named:
             return verdict(min(named, key=lambda at: found[at].rank), with_cost=False)
     return None
+
+
+def _is_outranked(at: int, costly: Mapping[int, float], found: Sequence[Found], wall: float) -> bool:
+    """True where another root, that matters and still fires, comes before it whatever it cost."""
+    own = found[at].signature.id
+    return any(
+        own in found[other].signature.outranks and found[other].state == FIRING and cost >= VERDICT_SHARE * wall
+        for other, cost in costly.items()
+    )
 
 
 def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:

@@ -84,6 +84,9 @@ class WrappedFeed(Feed):
         if self._inner is not None:
             await self._inner.close()
 
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        return () if self._inner is None else self._inner.finish()
+
     def clock(self) -> float:
         return self._started + elapsed() if self._inner is None else self._inner.clock()
 
@@ -173,6 +176,9 @@ class RemoteFeed(WrappedFeed):
     async def close(self) -> None:
         await asyncio.to_thread(self._fleet.close)
         await super().close()
+
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        return (*self._fleet.finish(), *super().finish())
 
     @property
     def hosts(self) -> tuple[HostState, ...]:

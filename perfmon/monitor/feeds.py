@@ -44,6 +44,10 @@ class Feed(Protocol):
     async def close(self) -> None:
         """Release everything."""
 
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        """Return the last lines that have no end, before `close`: no more of them is read."""
+        return ()
+
     def clock(self) -> float:
         """Return the time of arrival in seconds: wall-clock time, or that of a replay."""
 
@@ -103,6 +107,9 @@ class FollowFeed(Feed):
 
     async def close(self) -> None:
         self._follower.close()
+
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        return list(self._follower.finish())
 
     def clock(self) -> float:
         """Seconds since 1970, as of the start: a clock that is set later does not move it."""

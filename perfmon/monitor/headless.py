@@ -212,6 +212,7 @@ class _Watch:
             except KeyboardInterrupt:
                 interrupted = True
             watched = time.monotonic() - began
+            self._monitor.finish()
             picture = self._last()
         finally:
             self._monitor.stop()

@@ -58,6 +58,9 @@ class InspectorFeed(WrappedFeed):
             await self._followed.close()
         await super().close()
 
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        return [(log, item) for log, item in super().finish() if log.compression != INSPECTOR]
+
     @property
     def collectives(self) -> CollectivesState | None:
         """The state as of the last evaluation."""

@@ -163,6 +163,10 @@ class Monitor:
         """Stop the recording."""
         self.ask(lambda watch: watch.stop_recording())
 
+    def finish(self) -> None:
+        """Read the last lines that have no end: the monitor is about to be stopped."""
+        self.ask(lambda watch: watch.finish())
+
     def ask(self, what: Callable[[Watch], object]) -> None:
         """Run `what` in the monitor's thread, before the next picture."""
         self._asked.append(what)
@@ -196,6 +200,7 @@ class Monitor:
                 await self._publish(feed, watch, reading)
             finally:
                 reading.cancel()
+                watch.finish()
                 watch.close()
                 await asyncio.wait([reading], timeout=_END_S)  # before what it reads is closed
                 await feed.close()

@@ -88,6 +88,11 @@ class Watch:
         self._bands = self.session.knowledge.bands
         self._board = TimelineBuilder(self.session.store, self.session.recent, self._bands)
 
+    def finish(self) -> None:
+        """Take in the last lines that have no end: following ends."""
+        for log, item in self._feed.finish():
+            self.take(log, item)
+
     def close(self) -> None:
         """Closes what is being recorded, and ends the search for dumps."""
         self._recorder.end()

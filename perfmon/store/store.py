@@ -272,7 +272,7 @@ class Store:
         """Move all observations of one log by `seconds` (its first date came after `t=` lines)."""
         self.moves[source] = self.moves.get(source, 0.0) + seconds
         self.move(source, seconds, lambda _time, _line: True)
-        for span in self.all_spans():
+        for span in chain(self.all_spans(), self.opened(), self.abandoned):
             if span.source == source:
                 span.start = None if span.start is None else span.start + seconds
                 span.end = None if span.end is None else span.end + seconds

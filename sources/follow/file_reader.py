@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import stat
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -13,7 +15,7 @@ from typing import BinaryIO
 
 from perfmon.core import Block, Notice
 
-from ..blocks import LineSplitter, newlines
+from ..blocks import UNFINISHED_S, LineSplitter, newlines
 from ..discovery import STDIN, LogFile
 
 # --- One file being read while it grows: where reading stands, and whether it is still the same text ---
@@ -88,6 +90,8 @@ class Stream:
         """The last read reached the end of the file."""
         self.known_size = 0
         """Bytes that the file had when it was looked at last."""
+        self.grown_at = math.inf
+        """When it was last found to have grown, by the clock of the follower."""
         self._seen = (-1, -1)
 
     def reopen(self, path: Path) -> bool:
@@ -140,6 +144,18 @@ class Stream:
         """True if the file was not written to since all of it was read."""
         state = os.fstat(self.fd)
         return (state.st_size, state.st_mtime_ns) == self._seen
+
+    def read_at(self, now: float) -> tuple[bytes, bool]:
+        """Return what `read` does; what was there before the first end was reached grew when it was last written."""
+        old = self._seen == (-1, -1)
+        data, replaced = self.read()
+        if data:
+            self.grown_at = now - (max(0.0, time.time() - self.changed_at_ns() / 1e9) if old else 0.0)
+        return data, replaced
+
+    def unfinished(self, now: float) -> bool:
+        """True if its last line has waited for its end for too long."""
+        return self.cutter.unfinished and not self.ignored and now - self.grown_at >= UNFINISHED_S
 
     def skip_history(self, keep: int = 0) -> None:
         """Advance to the last line that is there, counting the lines before it; or to the last `keep` bytes."""
@@ -206,12 +222,13 @@ class PipeTail:
     stdin_fd = 0
     """Descriptor of standard input: another one when a terminal took its place."""
 
-    def __init__(self, log: LogFile, wake: Callable[[], None]) -> None:
+    def __init__(self, log: LogFile, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.log = log
         self.ended = False
         self.more = False
-        self._wake = wake
-        self._cutter = LineSplitter(frames=True)
+        self._wake, self._clock = wake, clock
+        self._grown_at = math.inf
+        self.cutter = LineSplitter(frames=True)
         self._waiting: deque[bytes] = deque()
         self._fd = -1
         self._reading = False
@@ -219,7 +236,11 @@ class PipeTail:
 
     def look(self) -> bool:
         """True if `advance` has anything to do."""
-        return not self.ended and (self._fd < 0 or self._plain or bool(self._waiting))
+        fresh = self._fd < 0 or self._plain or bool(self._waiting)
+        return not self.ended and (fresh or self._unfinished())
+
+    def _unfinished(self) -> bool:
+        return self.cutter.unfinished and self._clock() - self._grown_at >= UNFINISHED_S
 
     async def advance(self) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
         """Yield what has arrived."""
@@ -234,10 +255,12 @@ class PipeTail:
         self.more = self._plain
         while self._waiting and not self.ended:
             data = self._waiting.popleft()
-            self.ended = not data
-            for item in self._cutter.feed(data) if data else self._cutter.finish():
+            self.ended, self._grown_at = not data, self._clock()
+            for item in self.cutter.feed(data) if data else self.cutter.finish():
                 named = replace(item, text=f"{self.log.name}: {item.text}") if isinstance(item, Notice) else item
                 yield self.log, named
+        for item in self.cutter.release() if self._unfinished() else ():
+            yield self.log, item
         if self.ended:
             self.close()
         elif not self._reading and not self._plain:

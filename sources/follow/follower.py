@@ -102,6 +102,14 @@ class Follower:
         stream = tail.stream if tail is not None else None
         return None if stream is None else stream.changed_at_ns() / 1e9
 
+    def finish(self) -> Iterator[Item]:
+        """Yield the last lines that have no end: following is about to end."""
+        for tail in self._tails.values():
+            yield from tail.finish()
+        for pipe in self._pipes:
+            if not pipe.ended:
+                yield from ((pipe.log, item) for item in pipe.cutter.finish())
+
     def close(self) -> None:
         """Release everything."""
         self._waker.close()

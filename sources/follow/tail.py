@@ -61,7 +61,9 @@ class Tail:
         self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
             return True
-        return self._doubted_until is not None or not self.stream.quiet()
+        if self._doubted_until is not None or not self.stream.quiet():
+            return True
+        return self.stream.unfinished(self._clock())
 
     def advance(self) -> Iterator[Item]:
         """Yield what is new."""
@@ -83,6 +85,13 @@ class Tail:
             yield from self._switch(self.stream)
         else:
             self._gone_at = None
+            if self.stream.unfinished(self._clock()):
+                yield from map(self._item, self.stream.cutter.release())
+
+    def finish(self) -> Iterator[Item]:
+        """Yield the unfinished last line: following ends."""
+        if self.stream is not None and not self.stream.ignored:
+            yield from map(self._item, self.stream.cutter.finish())
 
     def _open(self, state: os.stat_result | None) -> Iterator[Item]:
         """Open the file that bears the name now, unless it is read under another one."""
@@ -113,7 +122,7 @@ class Tail:
         self.more = False
         for _ in range(_TURN):
             begins = not stream.print.position
-            data, replaced = stream.read()
+            data, replaced = stream.read_at(self._clock())
             if begins and data:
                 yield from self._judge(stream, data[:HEAD])
             if not stream.ignored:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perfmon.core import plain
 
-from ..blocks import LineSplitter
+from ..blocks import UNFINISHED_S, LineSplitter
 from ..file_tree import holds_logs
 from ..follow.file_reader import EMPTY, Fingerprint, Identity
 from ..follow.rotation import age_by_name, is_part_of
@@ -286,6 +286,8 @@ class Text:
     """Time since which parts may have been missed: they are looked for as soon as something is read."""
     history: int = 0
     """Up to here it was there when it was found."""
+    grown_at: float = 0.0
+    """When something was last read of it, by the clock of its reader."""
 
     def restart(self) -> None:
         """The file holds another text."""
@@ -294,6 +296,10 @@ class Text:
     def advance(self, data: bytes) -> None:
         """These bytes were read."""
         self.print = self.print.extended(data)
+
+    def unfinished(self, now: float) -> bool:
+        """True if its last line has waited for its end for too long."""
+        return self.cutter.unfinished and not self.ignored and now - self.grown_at >= UNFINISHED_S
 
 
 class InodeOwners:

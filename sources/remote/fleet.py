@@ -268,6 +268,15 @@ class Fleet:
         """Run a coroutine in the thread of the connections."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def finish(self) -> list[Item]:
+        """Return the last lines that have no end; what comes of them later is a line of its own."""
+        ending = self.call(self._finish())
+        try:
+            return ending.result(_LAST_S)
+        except TimeoutError:
+            ending.cancel()
+            return []
+
     def close(self, patience_s: float = 2.0) -> None:
         """End all connections."""
         self._asking = False
@@ -336,6 +345,9 @@ class Fleet:
         if failure is not None:
             await host.lost(failure)
         await host.run(self._options.poll_s)
+
+    async def _finish(self) -> list[Item]:
+        return [item for host in self.hosts for tail in host.logs.tails.values() for item in tail.finish()]
 
     async def _end(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

@@ -60,7 +60,7 @@ class RemoteTail(LogReader):
         if files is not self._files or text is None or state is None or self._late or self.more:
             return False
         same = state.identity == text.identity and state.size == text.print.position
-        return same and state.stamp == text.stamp
+        return same and state.stamp == text.stamp and not text.unfinished(self._clock())
 
     async def advance(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Add what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
@@ -80,8 +80,11 @@ class RemoteTail(LogReader):
         if not same and (text.handle is None or text.handle.slot is None):
             await self._find(files, text, state)  # it is known by its name alone, and has another one by now
         now = state if same else await state_of(files, text)
+        before = text.print.position
         if now is not None:
             await self._read(files, text, now, items)
+        if text.print.position > before:
+            text.grown_at = self._clock()
         if self.more or self.text is not text:
             return
         if state is None:
@@ -90,6 +93,15 @@ class RemoteTail(LogReader):
             await self._switch(files, text, items)
         else:
             self._gone_at = None
+            if text.unfinished(self._clock()):
+                self._put(items, text.cutter.release())
+
+    def finish(self) -> list[Item]:
+        """Return the unfinished last line: following ends."""
+        items: list[Item] = []
+        if self.text is not None and not self.text.ignored:
+            self._put(items, self.text.cutter.finish())
+        return items
 
     # --- which file -----------------------------------------------------------------------------------------------
     async def _attach(self, files: Files, state: State | None, items: list[Item]) -> None:

@@ -17,7 +17,7 @@ from perfmon.monitor.worker import Watch
 from perfmon.pipeline.offline import Options, examine
 from perfmon.pipeline.session import Session
 from perfmon.reports.layout import goal_text
-from perfmon.sources.blocks import LineSplitter
+from perfmon.sources.blocks import UNFINISHED_S, LineSplitter
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import TimeRange
 
@@ -140,6 +140,8 @@ class _Feed:
             size = next(sizes)
             yield from self._blocks(self._cutter.feed(data[:size]))
             data = data[size:]
+        if self._cutter.unfinished and at_s - (self.written_s or 0.0) >= UNFINISHED_S:
+            yield from self._blocks(self._cutter.release())
 
     def rest(self) -> Iterator[Block]:
         """What stands in the last line, which has no end."""

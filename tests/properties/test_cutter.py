@@ -77,3 +77,44 @@ def test_released_frames_lose_and_repeat_nothing(stream: bytes, cuts: list[int])
     if not any(len(line) > LIMIT for line in stream.split(b"\n")):
         joined = b"".join(block.data for block in items)
         assert joined.replace(b"\r", b"\n") == stream.replace(b"\r", b"\n")
+
+
+@given(STREAMS, CUTS, st.sets(st.integers(0, 60)))
+def test_lines_released_before_their_end_lose_and_repeat_nothing(
+    stream: bytes, cuts: list[int], pauses: set[int]
+) -> None:
+    cutter = LineSplitter(1 << 10, frames=True)
+    items = []
+    for number, chunk in enumerate(chunked(stream, cuts)):
+        items += cutter.feed(chunk)
+        if number in pauses:
+            items += cutter.release()
+            assert cutter.release() == []
+    blocks = [item for item in items + cutter.finish() if isinstance(item, Block)]
+    for block, after in pairwise(blocks):
+        assert block.offset < after.offset
+        assert block.line <= after.line
+    for line, offset, number in lines_of([*blocks]):
+        body = line.removesuffix(b"\n")
+        assert stream[offset : offset + len(body)] == body
+        assert stream.count(b"\n", 0, offset) == number - 1
+    ends = re.compile(rb"\r\n|\r|\n")
+    assert ends.sub(b"", b"".join(block.data for block in blocks)) == ends.sub(b"", stream)
+
+
+@given(st.lists(st.sampled_from([b"a", b"step 7 loss=0.5", b"bc\r", b""]), max_size=8), CUTS)
+def test_a_line_whose_end_comes_late_is_the_same_line(lines: list[bytes], cuts: list[int]) -> None:
+    """However late the newline of a whole line comes, and whatever it is."""
+    stream = b"".join(line + b"\n" for line in lines)
+    cutter, items = LineSplitter(1 << 10), []
+    for line in lines:
+        for chunk in chunked(line.rstrip(b"\r"), cuts):
+            items += cutter.feed(chunk)
+        items += cutter.release()
+        for sign in line[len(line.rstrip(b"\r")) :] + b"\n":
+            items += cutter.feed(bytes([sign]))
+    assert [
+        (line.rstrip(b"\r\n"), offset, number) for line, offset, number in lines_of([*items, *cutter.finish()])
+    ] == [
+        (line.rstrip(b"\r\n"), offset, number) for line, offset, number in lines_of(LineSplitter(1 << 10).feed(stream))
+    ]

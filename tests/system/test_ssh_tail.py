@@ -76,6 +76,20 @@ async def test_lines_arrive_whole_and_once_while_they_are_written(any_sshd: Sshd
         await writer.arrived(seen)
 
 
+async def test_a_last_line_without_an_end_is_given_out_once(any_sshd: Sshd, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_bytes(b"step 1\nValueError: no more")
+    async with following(any_sshd, log) as (seen, host):
+        await until(lambda: seen.of(".log") == b"step 1\nValueError: no more\n", seen.items)
+        with log.open("ab") as file:
+            file.write(b"\nstep 2")
+        await until(lambda: all(tail.text.print.position == 33 for tail in host.logs.tails.values() if tail.text))
+        (tail,) = host.logs.tails.values()
+        seen.items += tail.finish()
+        assert tail.finish() == []
+    assert seen.of(".log") == b"step 1\nValueError: no more\nstep 2"
+
+
 async def test_rotation_by_name_many_times(any_sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     writer.write(10)

@@ -36,6 +36,9 @@ class _Flood:
             self.shown = self.monitor is not None and self.monitor.picture.lines > 0
         self.over.set()
 
+    def finish(self) -> list[tuple[LogFile, Block]]:
+        return []
+
     async def close(self) -> None:
         pass
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
@@ -101,6 +104,26 @@ def test_two_runs_that_write_to_one_log_are_reported_and_counted_apart() -> None
     notes = _notes(pairs)
     assert "2 step counters advance at once (1 to 80, 4000 to 4079)" in notes
     assert "80 steps observed" in notes
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.booleans(), min_size=60, max_size=120), st.integers(0, 5000), st.sampled_from((1, 2, 50)))
+def test_counters_that_advance_at_once_are_never_summed(turns: list[bool], lead: int, by: int) -> None:
+    """However two runs take turns; near to each other they are one counter."""
+    steps: tuple[list[float], list[float]] = ([0.0], [float(lead * by)])
+    printed = []
+    for turn in turns:
+        steps[turn].append(steps[turn][-1] + by)
+        printed.append(steps[turn][-1])
+    longest = max(len(one) - 1 for one in steps)
+    text = "\n".join(_line(20 * at, f"step {step:.0f}: loss 0.5000, lr 1e-4") for at, step in enumerate(printed))
+    snapshot = diagnose_texts({"train.log": text})
+    assert snapshot.run.runs == 1
+    often = sum(a != b for a, b in pairwise(turns)) >= 0.45 * len(turns)
+    if often and lead > 200 and 20 <= longest <= len(turns) - 20:
+        assert f"{longest * by} steps observed; 2 runs" in snapshot.summary
+    elif often and lead < 5:
+        assert int(snapshot.summary.split(" steps")[0].rpartition(" ")[2]) <= max(printed)
 
 
 def test_ranks_and_epochs_are_no_runs_at_once() -> None:

@@ -61,6 +61,7 @@ MARKS: dict[str, tuple[str, ...]] = {
     "says that a process lives, which a hung one does, too": (
         "heartbeat", "idle-queue", "raylet-chore", "resources-unavailable", "still-waiting",
     ),
+    "a start that waits for others: it is stalled where that takes too long": ("waits-for-others",),
     "a process is gone, and no line says why: the state of the run is unknown": ("process-gone",),
     "which network ranks use, and why": ("nccl-net-ib", "nccl-no-ib-device", "nccl-no-plugin"),
 }  # fmt: skip

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from perfmon.core.model import Ref, Span, Update
+import pytest
+
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Ref, Span, Update
+from perfmon.pipeline.session import Session
 from perfmon.store.store import Store
 
 
@@ -65,3 +69,17 @@ def test_lines_of_two_logs_at_one_offset_are_kept_apart() -> None:
     store.sample("wait_ms", "", 1.0, 2.0, Ref(1, 1, 0), "from the second")
     series = store.series["wait_ms", ""]
     assert [series.text(0), series.text(1)] == ["from the first", "from the second"]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_is_open_moves_with_the_first_date_of_its_log(ended: bool) -> None:
+    """An undated line begins a load, a dated one ends it: it did not take since 1970."""
+    lines = ["I model_lifecycle.cc:461] loading: ranker:1", "2026-02-26 06:49:37 INFO here"]
+    lines += ["2026-02-26 06:49:40 INFO model_lifecycle.cc:827] successfully loaded 'ranker'"] if ended else []
+    session = Session(Config())
+    state = session.add_source("triton.log")
+    session.feed(state, Block("\n".join([*lines, ""]).encode(), 0, 1))
+    store = session.store
+    (span,) = store.spans["model-load"] if ended else store.opened()
+    assert span.start == pytest.approx(state.first)
+    assert span.duration_s == (pytest.approx(0.0, abs=3.0) if ended else None)
