@@ -21,7 +21,8 @@ def _clock(second: int) -> str:
 
 
 def _polled(at: int) -> str:
-    return f"[poll] queue host=head name=gpu-{at}:8000/0 running={90 + at % 7} waiting=0 kv_usage_pct={at % 90}.2 kind=vllm"
+    values = f"running={90 + at % 7} waiting=0 kv_usage_pct={at % 90}.2"
+    return f"[poll] queue host=head name=gpu-{at}:8000/0 {values} kind=vllm"
 
 
 def _logged(at: int) -> str:
@@ -42,7 +43,9 @@ def _engines(count: int) -> dict[str, list[str]]:
 def _hosts(count: int) -> dict[str, list[str]]:
     lines = []
     for at in range(count):
-        lines.append(f"{_clock(at)}.118 [poll] host host=h{at} name=all cpu_pct=50 cpu_max_pct=90 cores=8 mem_used_mb=1")
+        lines.append(
+            f"{_clock(at)}.118 [poll] host host=h{at} name=all cpu_pct=50 cpu_max_pct=90 cores=8 mem_used_mb=1"
+        )
         lines.append(f"{_clock(at)}.118 [poll] gpu host=h{at} name=0 util_pct=50 power_w=90 temp_c=50")
     return {"poll:/host": lines}
 

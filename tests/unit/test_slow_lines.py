@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from perfmon.core import credentials
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
@@ -44,13 +45,13 @@ def _reference() -> float:
 LIMIT = _reference()
 
 
-def slow(work: Callable[[str], object], lines: Iterable[str]) -> list[tuple[float, str]]:
-    """Lines that take longer than the reference, in multiples of it; both are measured again before that counts."""
+def slow(work: Callable[[str], object], lines: Iterable[str], most: float = 1.0) -> list[tuple[float, str]]:
+    """Lines that take longer than `most` references, in multiples of one; they are measured again before that counts."""
     found = []
     for line in lines:
-        if _processor_s(lambda line=line: work(line)) > LIMIT / 2:  # type: ignore[misc]
+        if _processor_s(lambda line=line: work(line)) > most * LIMIT / 2:  # type: ignore[misc]
             again = _processor_s(lambda line=line: work(line), 5) / _reference()  # type: ignore[misc]
-            if again > 1:
+            if again > most:
                 found.append((again, line[:80]))
     return found
 
@@ -66,12 +67,12 @@ def test_every_pattern_reads_any_line_quickly(pack: Pack) -> None:
                 assert (regex.pattern, slow(regex.fullmatch, attacks(regex.pattern, (), 4096))) == (regex.pattern, [])
 
 
+@pytest.mark.slow
 def test_headers_and_prefixes_are_read_quickly() -> None:
     headers = SCANNER.headers
     regexes = [PREFIXES, timestamps.LEVEL.pattern, timestamps.NAMED.pattern, timestamps.JOURNAL.pattern]
     for pack in PACKS:
-        for header in pack.headers:
-            regexes.append(header.regex.replace("{time}", timestamps.time_regex(header.time)))
+        regexes += [head.regex.replace("{time}", timestamps.time_regex(head.time)) for head in pack.headers]
 
     def work(line: str) -> object:
         return headers.read(line), headers.at_start(line), headers.field(line), headers.message(line)
@@ -81,6 +82,7 @@ def test_headers_and_prefixes_are_read_quickly() -> None:
         assert (regex, slow(work, lines)) == (regex, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", READERS)
 def test_fields_are_read_quickly(style: str) -> None:
     read = READERS[style]  # type: ignore[index]
@@ -90,8 +92,15 @@ def test_fields_are_read_quickly(style: str) -> None:
 
 
 def test_lines_of_pollers_are_read_quickly() -> None:
-    regex = reading._LINE.pattern  # noqa: SLF001 - what it attacks
+    regex = reading._LINE.pattern
     assert slow(reading.parse_reading, attacks(regex, ["[poll] queue host=a name=b "])) == []
+
+
+@pytest.mark.slow
+def test_credentials_are_found_quickly() -> None:
+    for words, regex in (*credentials.WORD_RULES, *(((sign,), regex) for sign, regex in credentials.SHAPE_RULES)):
+        lines = attacks(regex, words[:2])
+        assert (regex, slow(credentials.credential_spans, lines, most=6.0)) == (regex, [])
 
 
 @pytest.mark.parametrize("frame", ["Train: 10%|# | 1/10 [00:01<00:09, 1.00it/s]", "1it [00:01, 1.0it/s]"])
