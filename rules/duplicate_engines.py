@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ _MEASURES = {"running": 4.0, "kv_usage": 20.0}
 _ALIKE = 0.25
 """The mean difference, as a share of the larger value, up to which two are one: they are not looked at at once."""
 _NEAR_S = 10.0
+_MOST_PAIRS, _MOST_ALIKE = 10_000, 20
 _FEWEST, _MOST = 2, 20
 """Samples that are compared; of an engine with fewer nothing is known."""
 
@@ -129,8 +131,7 @@ def _polled(group: str) -> bool:
 def _twins(logged: Sequence[_Engine], polled: Sequence[_Engine]) -> dict[Place, tuple[Place, float, float]]:
     pairs = sorted(
         (distance, _number(one.place[1]) != _number(other.place[1]), one.place, other.place, one, other)
-        for one in logged
-        for other in polled
+        for one, other in _pairs(logged, polled)
         if (distance := _distance(one, other, only=len(logged) == len(polled) == 1)) <= _ALIKE
     )
     found: dict[Place, tuple[Place, float, float]] = {}
@@ -140,6 +141,19 @@ def _twins(logged: Sequence[_Engine], polled: Sequence[_Engine]) -> dict[Place, 
             taken.add(twin)
             found[place] = (twin, other.first, other.last)
     return found
+
+
+def _pairs(logged: Sequence[_Engine], polled: Sequence[_Engine]) -> Iterator[tuple[_Engine, _Engine]]:
+    """Engines to compare: all with all, where they are so many only those with the same number."""
+    if len(logged) * len(polled) <= _MOST_PAIRS:
+        yield from product(logged, polled)
+        return
+    numbered: dict[str, list[_Engine]] = {}
+    for other in polled:
+        numbered.setdefault(_number(other.place[1]), []).append(other)
+    for one in logged:
+        alike = numbered.get(_number(one.place[1]), [])
+        yield from ((one, other) for other in alike[:_MOST_ALIKE])
 
 
 def _number(group: str) -> str:

@@ -241,24 +241,30 @@ def open_items(kind: str, view: RunView) -> list[Item]:
     ]  # fmt: skip
     gone = view.fact(ended_sources)
     items = []
+    newest, progressed = _newest(kind, opened, view), _last_progress(view)
     for span in opened:
         if span.start is None or span.source in gone or announced_shutdown(view.store.sources[span.source]):
             continue
         start, end = span.start + view.shift(span.source), view.window[1]
-        if start < end and not _followed(kind, span, opened, view):
-            values = {"duration_s": end - start, "idle_s": end - max(start, _last_progress(view))}
+        if start < end and newest.get(_way(span), -inf) <= span.start:
+            values = {"duration_s": end - start, "idle_s": end - max(start, progressed)}
             fields = span.fields | {"phase": _phase(span)}
             items.append(Item(start, end, values, fields, tuple(span.refs), "", span.key, span.source, span))
     return sorted(items, key=lambda item: (item.start, item.key))
 
 
-def _followed(kind: str, span: Span, opened: Sequence[Span], view: RunView) -> bool:
-    """Another one of its log (of updates: to its server) started later."""
-    start = span.start or 0.0
-    if isinstance(span, Update):
-        return any(route(other) == route(span) and (other.start or 0.0) > start for other in view.store.updates)
-    others = [*opened, *view.store.spans.get(kind, ())]
-    return any(other.source == span.source and (other.start or 0.0) > start for other in others)
+def _newest(kind: str, opened: Sequence[Span], view: RunView) -> Mapping[Route | int, float]:
+    """The latest start in each log, of updates on each route: what started before it there was followed."""
+    others: Iterable[Span] = view.store.updates if kind == UPDATE else (*opened, *view.store.spans.get(kind, ()))
+    newest: dict[Route | int, float] = {}
+    for other in others:
+        way = _way(other)
+        newest[way] = max(newest.get(way, -inf), other.start or 0.0)
+    return newest
+
+
+def _way(span: Span) -> Route | int:
+    return route(span) if isinstance(span, Update) else span.source
 
 
 def _last_progress(view: RunView) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -227,9 +227,20 @@ class Track:
     def column(self, group: str) -> Column:
         """Samples of a group and of none; those of all for "". Derived once: rules need it at every sample."""
         if group not in self._columns:
-            places = [at for at, (_, of) in enumerate(self.keys) if not group or of in ("", group)]
+            places: Iterable[int] = range(len(self.keys))
+            if group:
+                own, bare = self._places.get(group, []), self._places.get("", [])
+                places = sorted(own + bare) if own and bare else own or bare
             self._columns[group] = Column([self.times[at] for at in places], [self.values[at] for at in places])
         return self._columns[group]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Indexes of the samples of each group: a run of thousands of engines has as many."""
+        places: dict[str, list[int]] = {}
+        for at, (_, group) in enumerate(self.keys):
+            places.setdefault(group, []).append(at)
+        return places
 
 
 _NOTHING = Column((), ())

@@ -68,7 +68,8 @@ class Ranges:
                 cut = len(data) < stop - position or not data
                 if data:
                     scanned = self.scanner.scan(data, position, line, self.heading)
-                    blocks.append((scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems))
+                    counts = scanned.lines, scanned.size, scanned.recognised
+                    blocks.append((scanned.records, *counts, scanned.problems, scanned.slow))
                     position += len(data)
                     line += scanned.lines
                     del data, scanned  # the next block takes its place in memory, and in the cache

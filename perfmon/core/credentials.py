@@ -25,11 +25,14 @@ _NO_NUMBER = rf"(?![\d.,]+[a-z%]{{0,3}}{_END})"
 """`token: 128` counts tokens, `per token=0.2534s` is a time."""
 _NO_PATH = r"(?![~.]?/)"
 _DIGIT = r"(?=[^\s'\",;&]*\d)"
-_SIGN = r"(?:\\{0,4}['\"])?\s*[:=]>?\s*[bru]?(\\{0,4}['\"])?"
+_SIGN = r"(?:\\{0,4}['\"])?\]?\s*[:=]>?\s*[bru]?(\\{0,4}['\"])?"
 _FLAG_SIGN = r"(?:\s+|=|['\"],?\s*)(\\{0,4}['\"])?(?!-)"
 """Between a flag and its value, also in a list of arguments: `--key value`, `--key=value`, `'--key', 'value'`."""
 _SPECIAL = r"(?:pad|[eb]os|unk|sep|cls|mask|image|audio|video|stop|start|end|next|first|last|max|min|num|per|special)"
-_KEY = r"(?:api|access|auth|private|account|secret|signing|encryption|master|license|subscription|service)[_-]?key"
+_KEY = (
+    r"(?:api|access|auth|private|account|secret|signing|encryption|master|license|subscription|service|wandb|hf)"
+    r"[_-]?key"
+)
 _ACCESS = (
     r"(?:hf|hub|access|auth|api|bearer|refresh|id|session|csrf|xsrf|oauth2?|bot|app|sas|security|github|gh|gitlab|"
     r"huggingface|wandb|slack|upload|personal|deploy|user|client|admin|vault|registry|identity|jwt)[_-]?token"
@@ -45,7 +48,20 @@ def _value(least: int) -> str:
     return rf"(?(2)(?:(?!\2)[^\n]){{{least},8000}}|(?:[^\s'\",;&\\]|\\(?!['\"nrt])){{{least},8000}})"
 
 
+_APART_SIGN = r"(?:\s*(?:\.{3,}|->|\||│)\s*|\s{2,}(?=[^\s'\",;&]*\d))(['\"])?"
+"""Between a name and its value in lists of settings and in tables: `api_key ...... x`, `| api_key | x |`."""
 _PASSWORD_WORDS = ("password", "passwd", "passphrase", "passcode", "secret", "credential")
+_KEY_WORDS = (
+    "api_key",
+    "apikey",
+    "api-key",
+    "access_key",
+    "secret_key",
+    "wandb_key",
+    "hf_token",
+    "access_token",
+    "auth_token",
+)
 _QUERY = (
     r"[\w.-]{0,40}(?:signature|token|secret|password|passwd|api_?key|access_?key|credential)|sig|key|pwd|auth|passkey"
 )
@@ -91,6 +107,45 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     (("redis-cli",), r"(\s(?-i:-a)\s+['\"]?)[^\s'\"]+"),
     (("mysql-", "mysqldump-", "mysqladmin-"), r"(\s(?-i:-p)['\"]?)(?!assword)[^\s'\"]+"),
     (_QUERY_WORDS, rf"([?&](?:{_QUERY})=)[^\s'\"&#;]{{6,}}"),
+    (
+        (*_PASSWORD_WORDS, *(f"{name}{sign}" for name in ("key", "token") for sign in ("...", "->", "|")), *_KEY_WORDS),
+        rf"((?:{_KEY}|{_ACCESS}|{_LOGIN}){_APART_SIGN}){_NO_VALUE}{_NO_NUMBER}{_NO_PATH}{_value(6)}",
+    ),
+    (
+        (*_PASSWORD_WORDS, "key,", "token,", "authorization,"),
+        rf"(['\"](?:\w{{0,40}}(?:{_KEY}|{_ACCESS}|{_LOGIN})|authorization)['\"]\s*,\s*b?(['\"])(?:bearer\s+)?)"
+        rf"{_NO_VALUE}{_value(6)}",
+    ),
+    (
+        tuple(
+            f"{name}{sign}" for name in ("password", "secret", "token", "key", "pass") for sign in (",value:", "value=")
+        ),
+        r"((?:password|secret|token|key|pass)['\"]\s{0,4}(?:,\s{0,4})?['\"]?value['\"]?\s{0,4}[:=]\s{0,4}['\"])[^'\"\n]{3,}",
+    ),
+    (
+        ("token]", "key]"),
+        rf"(\[['\"]?\w{{0,40}}(?:{_KEY}|token)['\"]?\]\s*=\s*(['\"])?){_NO_VALUE}{_NO_NUMBER}{_value(6)}",
+    ),
+    (
+        ("auth:",),
+        r"(['\"]auth['\"]\s*:\s*['\"])(?=[\w+/]*[\dA-Z])[\w+/]{12,}={0,2}(?=['\"])",
+    ),
+    (("auth(", "auth=("), r"((?:auth\(|\bauth=\()\s*['\"][^'\"\n]{0,200}['\"]\s*,\s*['\"])[^'\"\n]+"),
+    (
+        ("password", "passphrase"),
+        r"(\b(?:password|passphrase)\s+['\"]?)(?=[^\s'\"]*\d)(?=[^\s'\"]*[a-z])(?![\w.]*[(/])[^\s'\",;&()]{8,}",
+    ),
+    (("passwordfor",), rf"(\bpassword\s+for\s+\S{{1,80}}:\s*){_NO_VALUE}[^\s'\"]{{6,}}"),
+    (
+        ("password>", "secret>", "token>", "key>"),
+        r"(<\w{0,40}(?:password|secret|token|(?:api|access|secret|private)_?key)>)[^<\s]{3,}(?=</)",
+    ),
+    (("<cookie",), r"(<Cookie\s+[^\s=]{1,80}=)[^\s>]{6,}"),
+    (("token<<<",), r"(token\s*<<<\s*['\"]?)[^\s'\"$]{6,}"),
+    (("|sudo-s",), r"(\becho\s+['\"]?)[^\s'\"$]+(?=['\"]?\s*\|\s*sudo\s+-S)"),
+    (("requirepass", "masterauth"), r"(\b(?:requirepass|masterauth)\s+['\"]?)[^\s'\"]{3,}"),
+    (("sshpass=",), r"(\bSSHPASS=['\"]?)[^\s'\"]+"),
+    (("azlogin",), r"(\s(?-i:-p)\s*['\"]?)[^\s'\"]+"),
     (("machine",), r"(\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+)\S+"),
 )
 """Words that a line has in lower case and without blanks and quotes; a regex, in which case does not matter."""
@@ -106,6 +161,13 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
     ),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://[^\s/:@'\"]{0,200}:)[^\s/'\"]+(?=@[\w\[.-])"),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://)[^\s/:@'\"]{16,}(?=@)"),
+    *(
+        (
+            sign,
+            rf"(\b{sign}\s*[A-Z0-9_]{{0,40}}(?:SECRET|TOKEN|PASSWORD|PASSWD|PASS|KEY)\s+['\"]?){_NO_VALUE}{_NO_NUMBER}{_NO_PATH}[^\s'\"]{{6,}}",
+        )
+        for sign in ("ENV ", "ARG ", "setenv ")
+    ),
     ("hooks.slack.com/", r"(hooks\.slack\.com/[a-z]{1,20}/)[\w/-]{16,}"),
     ("/api/webhooks/", r"(/api/webhooks/\d{1,30}/)[\w-]{16,}"),
     ("webhook.office.com/", r"(webhook\.office\.com/)[^\s'\"]{16,}"),
@@ -124,7 +186,10 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
     ("AIza", r"\b(AIza)[\w-]{16,}"),
     ("ya29.", r"\b(ya29\.)[\w-]{16,}"),
     ("GOCSPX-", r"\b(GOCSPX-)[\w-]{16,}"),
-    ("hf_", r"\b(hf_)[A-Za-z0-9]{16,}\b"),
+    ("hf_", r"\b(hf_(?:oauth_)?)[A-Za-z0-9]{16,}\b"),
+    ("ATBB", r"\b(ATBB)[A-Za-z0-9]{24,}"),
+    ("LTAI", r"\b(LTAI)[A-Za-z0-9]{12,}\b"),
+    ("Q~", r"(?<![\w.~-])()[\w.~-]{3}\dQ~[\w.~-]{31,34}"),
     ("api_org_", r"\b(api_org_)[A-Za-z0-9]{16,}"),
     ("npm_", r"\b(npm_)[A-Za-z0-9]{16,}\b"),
     ("pypi-", r"\b(pypi-)[\w-]{32,}"),

@@ -40,8 +40,9 @@ class Unfinished:
     def notes(self, source: int) -> list[str]:
         """The notes about one log."""
         passed = [update for update in self._passed if update.source == source]
+        sent = [update for update in self._sent if update.source == source]
         return [
-            *[_unanswered(update, self._view) for update in self._sent if update.source == source][-_SHOWN:],
+            *(_unanswered(update, self._view) for update in sent[-_SHOWN:]),
             *_lost_ends(passed, source, ("weight update", "weight updates", "client.done")),
             *self._of_rpcs(source),
             *self._of_undetailed(source),

@@ -171,6 +171,8 @@ class Session:
             if state.skipped <= TOLD_PROBLEMS:
                 values = ", ".join(dict.fromkeys(problems))
                 state.note(f"line {line + line_base}: {values} is implausible: ignored")
+        for line, slow in scanned.slow:
+            state.note(f"line {line + line_base}: {slow}")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def _of_table(self, pattern: int, values: Mapping[str, Any], low: float, high: float) -> list[Observation]:

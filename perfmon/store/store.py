@@ -121,6 +121,8 @@ _SAMPLE_BYTES = 8 + 8 + 4 + 8 + 8
 _SPAN_BYTES = 820
 _UPDATE_BYTES = 2600
 """As measured: with the lines that they hold."""
+MOST_NAMES = 10_000
+"""Groups (engines, ranks, GPUs, hosts) of one metric; samples of further ones are dropped."""
 _S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
 _NO_PEAK = (0, float("-inf"))
@@ -153,6 +155,8 @@ class Store:
         self.spans: dict[str, deque[Span]] = {}
         self.updates: deque[Update] = deque()
         self.dropped: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        """Number of groups of each metric and mark."""
         self.forgot: Callable[[Sequence[Update]], None] = lambda _: None
         """Called with weight updates that were dropped."""
         self.opened: Callable[[], Collection[Span]] = tuple
@@ -198,6 +202,10 @@ class Store:
             return
         series = self.series.get((metric, group))
         if series is None:
+            if self._names[metric] >= MOST_NAMES:
+                self.dropped["samples"] += 1
+                return
+            self._names[metric] += 1
             series = self.series[metric, group] = Series(metric, group)
         series.append(time, value, ref)
         self._bytes += _SAMPLE_BYTES
@@ -211,7 +219,13 @@ class Store:
 
     def mark(self, name: str, group: str, time: float, count: float, ref: Ref, text: str) -> None:
         """Add something countable."""
-        series = self.marks.setdefault((name, group), Series(name, group))
+        series = self.marks.get((name, group))
+        if series is None:
+            if self._names[name] >= MOST_NAMES:
+                self.dropped["samples"] += 1
+                return
+            self._names[name] += 1
+            series = self.marks[name, group] = Series(name, group)
         self._put(series, time, count, ref, text)
 
     def step(self, component: str, time: float, step: float, ref: Ref) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -151,12 +151,28 @@ class Trickle(Single):
         if len(before) >= _LEAST:
             each = sorted(made / per for made, per in before)
             return min(percentile(each, 0.25), sum(made for made, _ in before) / sum(per for _, per in before))
-        peers = []
-        for source, group in view.track(self.metric).streams.keys() - {(item.source, item.group)}:
-            theirs = [made / per for made, per in self._rates(source, group, view)[1]]
-            if len(theirs) >= _LEAST:
-                peers.append(median(theirs))
-        return median(peers) if peers else None
+        return self._median_of_others((item.source, item.group), view)
+
+    def _median_of_others(self, place: tuple[int, str], view: View) -> float | None:
+        """The median of the peers' medians; each is derived once: a run may have thousands of engines."""
+        medians = view.once((self, "medians"), lambda: self._medians(view))
+        ordered = view.once((self, "ordered"), lambda: sorted(medians.values()))
+        own, left = len(ordered), len(ordered)
+        if place in medians:
+            own, left = bisect_left(ordered, medians[place]), left - 1
+        if not left:
+            return None
+        low, high = ((left - 1) // 2, left // 2)
+        return (ordered[low + (low >= own)] + ordered[high + (high >= own)]) / 2
+
+    def _medians(self, view: View) -> dict[tuple[int, str], float]:
+        """What is made for each, at the median, by log and group with enough samples."""
+        medians = {}
+        for source, group in view.track(self.metric).streams:
+            each = [made / per for made, per in self._rates(source, group, view)[1]]
+            if len(each) >= _LEAST:
+                medians[source, group] = median(each)
+        return medians
 
     def _own(self, item: Item, view: View) -> float | None:
         times, pairs = self._rates(item.source, item.group, view)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from typing import Any
 
 from perfmon.core import TABLE, Observation, Stamp
 
@@ -17,6 +18,15 @@ from .timestamps import any_stamp
 
 MORE = "more"
 """Group of what a line holds behind the record that is read."""
+
+
+_MOST_TEXT = 4096
+"""Characters of a record that a regex with fields reads: what costs the square of that, at worst, takes milliseconds.
+The text of the reading styles, such as a table of all metrics of a step, is read as a whole."""
+_MOST_BEFORE = 1024
+"""Of them so many may stand before the needle."""
+_USERS_S = 0.05
+"""Processor time of one search for a pattern of the user's: ours are held to be quick by a test."""
 
 
 _BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
@@ -54,6 +64,8 @@ class CompiledPattern:
     def __init__(self, pattern: Pattern, index: int) -> None:
         self.pattern = pattern
         self.index = index
+        self.is_slow = False
+        """The regex is one of the user's and took too long on a line: it is not used any more."""
         self._reader = READERS.get(pattern.style)
         self._needles = () if any("\x1b" in needle for needle in pattern.needles) else pattern.needles
 
@@ -99,7 +111,7 @@ class CompiledPattern:
         if self.pattern.reading:
             found = _read(text)
             return None if found is None else self.of_reading(*found)
-        match = self._search.match(text) if self.pattern.anchored else self._search.search(text)
+        match = self._found(text)
         if match is None:
             return None
         reader = self._reader
@@ -112,6 +124,35 @@ class CompiledPattern:
         for name, number in groups:
             values[name] = match[number]
         return values
+
+    def _found(self, text: str) -> re.Match[str] | None:
+        """What the regex finds in a line; nothing more once it took too long."""
+        begin, end = 0, len(text)
+        if self._reader is None and end > _MOST_TEXT:
+            if not self.pattern.anchored:
+                at = min((at for needle in self._needles if (at := text.find(needle)) >= 0), default=0)
+                begin = at - _MOST_BEFORE if at > _MOST_TEXT - _MOST_BEFORE else 0
+            end = begin + _MOST_TEXT
+        if self.pattern.trusted:
+            search = self._search
+            return search.match(text, begin, end) if self.pattern.anchored else search.search(text, begin, end)
+        if self.is_slow:
+            return None
+        limited: Any = self._limited
+        try:
+            search_text = limited.match if self.pattern.anchored else limited.search
+            found: re.Match[str] | None = search_text(text, begin, end, timeout=_USERS_S)
+        except TimeoutError:
+            self.is_slow = True
+            return None
+        return found
+
+    @cached_property
+    def _limited(self) -> object:
+        """The same regex of a user's pack in the one library that stops a search in any thread."""
+        import regex  # few users have packs
+
+        return regex.compile(self.pattern.regex)
 
     @cached_property
     def needles(self) -> tuple[bytes, ...]:
@@ -133,7 +174,7 @@ class CompiledPattern:
 
     def span(self, text: str) -> tuple[int, int] | None:
         """Begin and end of what it reads of a line, None when the line is not of this kind."""
-        match = self._search.search(text)
+        match = self._found(text)
         return None if match is None else match.span()
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
@@ -197,6 +238,11 @@ def _not_a_number(emit: Emit, values: Values) -> str:
     """The field of a rule that holds no number, and what it holds."""
     name = next((name for name in (*emit.field, *emit.duration) if values.get(name) is not None), emit.name)
     return f"{name}={str(values.get(name, ''))[:40]}"
+
+
+def too_slow(name: str) -> str:
+    """The line about a pattern of the user's that is left out from now on."""
+    return f"pattern {name} takes longer than {_USERS_S * 1000:.0f} ms and is no longer used: simplify its regex"
 
 
 def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:

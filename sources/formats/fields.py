@@ -96,6 +96,8 @@ def read_pipes(body: str) -> Values:
     """`Loss -0.0021 | Reward: 0.48 | lm loss: 6.1E+00`: columns of a name and a number, colon or not."""
     values: dict[str, str] = {}
     for column in body.split("|"):
+        if not column:
+            continue
         name, colon, value = column.partition(": ")
         if not colon:
             words = column.split()
@@ -181,12 +183,14 @@ _ANNOUNCED = re.compile(r"(?i)\btraining for (?P<n>\d{1,6}) epochs\b")
 _PROGRESS = re.compile(r"(?i)\b(?:loss|acc(?:uracy)?|reward|lr)\W{1,4}\d|\d(?:it/s|s/it)")
 """A line with figures, or with few settings: those of an epoch, not of a run."""
 _LISTED = 5
+_LONGEST_SETTINGS = 20_000
 
 
 def read_settings(body: str) -> Values:
     """`settings`, where a line begins with what a script prints when it starts, and the totals of what it counts:
     `epochs`, `steps`, `iterations`, `episodes`, `timesteps`; none of which the line has two.
     """
+    body = body[:_LONGEST_SETTINGS]
     head = _SETTINGS.match(body)
     values: Values = {} if head is None else {"settings": head["settings"]}
     seen: dict[str, set[str]] = {}

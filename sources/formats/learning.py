@@ -19,7 +19,7 @@ from typing import Any
 
 from perfmon.core import SAMPLE, InputError, PerfmonError, evidence_text
 
-from .compiled import CompiledPattern, compile_patterns
+from .compiled import CompiledPattern, compile_patterns, too_slow
 from .learned_patterns import (
     CLOCK,
     LEAST_LINES,
@@ -119,6 +119,9 @@ def sample_problems(pack: Pack, packs: Sequence[Pack]) -> list[str]:
         name = compiled.pattern.name
         for sample in compiled.pattern.samples:
             gives = _observed(compiled, reader, sample.text)
+            if gives is None and compiled.is_slow:
+                problems.append(too_slow(name))
+                break
             if gives is None:
                 problems.append(f"{name}: does not recognise its sample {evidence_text(sample.text)[:80]!r}")
                 continue

@@ -165,6 +165,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         where=_where(table, "where") if "where" in table.data else {},
         anchored=table.flag("anchored"),
         frame=table.flag("frame"),
+        trusted=trusted,
     )
 
 

@@ -154,6 +154,8 @@ class Pattern:
     words as fields; such a pattern has no regex."""
     where: Mapping[str, str] = member(default_factory=dict)
     """Of these only those that have such fields, as in `Emit`."""
+    trusted: bool = member(default=False, compare=False)
+    """One of ours, whose regex a test holds to be quick on any line; that of another runs under a time limit."""
 
     @property
     def meaning(self) -> str:

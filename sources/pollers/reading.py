@@ -20,7 +20,9 @@ NEEDLE = b"[poll] "
 """Text that every line of a poller contains."""
 SCHEME = "poll:/"
 """Prefix of the names of the virtual logs of pollers."""
-_LINE = re.compile(r"\[poll\] (?P<area>[a-z]+) host=(?P<host>\S+) name=(?P<name>\S+)(?P<rest>(?: [a-z]\w*=\S+)*)\s*$")
+_LINE = re.compile(
+    r"\[poll\] (?P<area>[a-z]{1,20}) host=(?P<host>\S++) name=(?P<name>\S++)(?P<rest>(?: [a-z]\w*+=\S++)*+)\s*+$"
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _BLANK = re.compile(r"[\s=,]+")

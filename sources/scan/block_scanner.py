@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from perfmon.core import ESCAPES, LEG, SAME, Observation, Record, Stamp, says_only_that
 
-from ..formats.compiled import CompiledPattern
+from ..formats.compiled import CompiledPattern, too_slow
 from ..formats.fields import Values
 from ..formats.timestamps import any_stamp
 from .block_times import BlockTimes
@@ -19,6 +19,8 @@ from .update_templates import PhaseLine, phase_values, update_records
 
 _MOST_LINES_WITHIN = 500
 """Lines of a message in a JSON record that are read: a traceback has fewer."""
+_MOST_FRAMES = 100
+"""Frames of progress bars without anything between them that are read of one line."""
 _MAX_TEXT = 65536
 
 
@@ -34,6 +36,8 @@ class ScanResult:
     """Lines by pattern index."""
     problems: list[tuple[int, str]] = field(default_factory=list)
     """(line, field and value) for values that cannot be meant."""
+    slow: list[tuple[int, str]] = field(default_factory=list)
+    """(line, what to do) for patterns of the user's that took too long on that line."""
 
     def observe(self, compiled: CompiledPattern, values: Values, line: int) -> list[Observation]:
         """Count a line that a pattern recognises; the observations that its values give."""
@@ -181,17 +185,18 @@ class BlockScanner:
         if "\\n" in record.text and self._read_lines_within(record, candidates):
             return
         if not patterns.bar_patterns.isdisjoint(candidates):
-            text = record.text
-            spans = (patterns.patterns[index].span(text) for index in candidates if index in patterns.bar_patterns)
-            stop = next((span[1] for span in spans if span is not None), None)
-            if stop is not None and text[stop:].strip():
+            for _ in range(_MOST_FRAMES):
+                text = record.text
+                spans = (patterns.patterns[index].span(text) for index in candidates if index in patterns.bar_patterns)
+                stop = next((span[1] for span in spans if span is not None), None)
+                if stop is None or not text[stop:].strip():
+                    break
                 split = record.begin + min(len(text[:stop].encode()), record.end - record.begin - 1)
                 rest, stamp = text[stop:], patterns.headers.read(text[stop:]) or record.stamp
                 # Both have all of the needles: colours may have moved the split.
                 bar = _Text(record.line, record.begin, split, text[:stop], record.stamp, record.needles)
                 self._match_first(candidates, bar)
-                self._read(_Text(record.line, split, record.end, rest, stamp, record.needles))
-                return
+                record = _Text(record.line, split, record.end, rest, stamp, record.needles)
         self._match_first(candidates, record)
 
     def _read_lines_within(self, record: _Text, candidates: tuple[int, ...]) -> bool:
@@ -223,7 +228,10 @@ class BlockScanner:
         prefixed: dict[str, str] = {}
         if pattern.anchored:
             inner, prefixed = headers.message(text if opened is None else inner)
+        was_slow = compiled.is_slow
         values = compiled.fields(inner)
+        if compiled.is_slow and not was_slow:
+            self._result.slow.append((record.line, too_slow(pattern.name)))
         if values is None:
             return False
         if opening >= 0:

@@ -1,0 +1,131 @@
+"""No line of 64 KB stops the reader: each regex is attacked at each of its places, in processor time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from perfmon.core import credentials
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.sources.formats import fields, step_lines, timestamps
+from perfmon.sources.formats.compiled import compile_patterns
+from perfmon.sources.formats.fields import PREFIXES, READERS
+from perfmon.sources.formats.loader import load_pack, load_packs
+from perfmon.sources.formats.schema import Pack
+from perfmon.sources.pollers import reading
+from perfmon.sources.scan.scanner import Scanner
+from tests.attacks import SIZE, attacks
+
+PACKS = load_packs()
+SCANNER = Scanner(PACKS)
+_REFERENCE = re.compile("a*b"), "a" * 6500
+"""A search of 21 million steps: about 20 ms on a machine of today, and more wherever an attack takes more."""
+
+
+def _processor_s(work: Callable[[], object], times: int = 1) -> float:
+    taken = []
+    for _ in range(times):
+        begun = time.process_time()
+        work()
+        taken.append(time.process_time() - begun)
+    return min(taken)
+
+
+def _reference() -> float:
+    regex, text = _REFERENCE
+    return _processor_s(lambda: regex.search(text), 3)
+
+
+LIMIT = _reference()
+
+
+def slow(work: Callable[[str], object], lines: Iterable[str], most: float = 1.0) -> list[tuple[float, str]]:
+    """Lines that take longer than `most` references, in multiples of one; they are measured again before that counts."""
+    found = []
+    for line in lines:
+        if _processor_s(lambda line=line: work(line)) > most * LIMIT / 2:  # type: ignore[misc]
+            again = _processor_s(lambda line=line: work(line), 5) / _reference()  # type: ignore[misc]
+            if again > most:
+                found.append((again, line[:80]))
+    return found
+
+
+@pytest.mark.parametrize("pack", [pytest.param(pack, id=pack.id) for pack in PACKS])
+def test_every_pattern_reads_any_line_quickly(pack: Pack) -> None:
+    for compiled in compile_patterns([pack]):
+        pattern = compiled.pattern
+        if not pattern.reading:
+            assert (pattern.name, slow(compiled.fields, attacks(pattern.regex, pattern.needles))) == (pattern.name, [])
+        for where in (pattern.where, *(emit.where for emit in pattern.emit)):
+            for regex in map(re.compile, where.values()):
+                assert (regex.pattern, slow(regex.fullmatch, attacks(regex.pattern, (), 4096))) == (regex.pattern, [])
+
+
+@pytest.mark.slow
+def test_headers_and_prefixes_are_read_quickly() -> None:
+    headers = SCANNER.headers
+    regexes = [PREFIXES, timestamps.LEVEL.pattern, timestamps.NAMED.pattern, timestamps.JOURNAL.pattern]
+    for pack in PACKS:
+        regexes += [head.regex.replace("{time}", timestamps.time_regex(head.time)) for head in pack.headers]
+
+    def work(line: str) -> object:
+        return headers.read(line), headers.at_start(line), headers.field(line), headers.message(line)
+
+    for regex in regexes:
+        lines = [*attacks(regex), *("10:00:00 " + line for line in attacks(regex))]
+        assert (regex, slow(work, lines)) == (regex, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", READERS)
+def test_fields_are_read_quickly(style: str) -> None:
+    read = READERS[style]  # type: ignore[index]
+    own = [value for module in (fields, step_lines) for value in vars(module).values() if isinstance(value, re.Pattern)]
+    for regex in own:
+        assert (regex.pattern, slow(read, attacks(regex.pattern))) == (regex.pattern, [])
+
+
+def test_lines_of_pollers_are_read_quickly() -> None:
+    regex = reading._LINE.pattern
+    assert slow(reading.parse_reading, attacks(regex, ["[poll] queue host=a name=b "])) == []
+
+
+@pytest.mark.slow
+def test_credentials_are_found_quickly() -> None:
+    for words, regex in (*credentials.WORD_RULES, *(((sign,), regex) for sign, regex in credentials.SHAPE_RULES)):
+        lines = attacks(regex, words[:2])
+        assert (regex, slow(credentials.credential_spans, lines, most=6.0)) == (regex, [])
+
+
+@pytest.mark.parametrize("frame", ["Train: 10%|# | 1/10 [00:01<00:09, 1.00it/s]", "1it [00:01, 1.0it/s]"])
+def test_a_line_of_frames_alone_is_read_without_end(frame: str) -> None:
+    scanned = SCANNER.scan((frame * (SIZE // len(frame)) + "\n").encode())
+    assert scanned.lines == 1
+    assert 1 < len(scanned.records) < 200
+
+
+def test_a_slow_pattern_of_the_user_is_named_and_left_out(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.toml"
+    pack.write_text(
+        'schema = 1\nid = "mine"\ntitle = "Mine"\nrank = 1\n'
+        "[[pattern]]\nid = 'endless'\nneedles = ['mystep']\nregex = 'mystep (?:(?:\\w+)?(?:\\w+)?(?:\\w+)?)+ end'\n"
+        "emit = [{ mark = 'endless' }]\n"
+        "[[pattern]]\nid = 'quick'\nneedles = ['mystep']\nregex = 'mystep (?P<n>\\d+) took (?P<s>\\d+)s'\n"
+        "emit = [{ metric = 'step_s', field = 's', unit = 's' }]\n",
+        encoding="utf-8",
+    )
+    assert not load_pack(pack).patterns[0].trusted
+    session = Session(Config(format_dirs=(tmp_path,)))
+    source = session.add_source("train.log")
+    lines = [f"mystep {'a' * 4000}!", "mystep 3 took 4s", f"mystep {'a' * 4000}!", "mystep 4 took 5s"]
+    session.feed(source, Block("\n".join([*lines, ""]).encode(), 0, 1))
+    notes = [note for note in source.notes if "mine/endless" in note]
+    assert notes == ["line 1: pattern mine/endless takes longer than 50 ms and is no longer used: simplify its regex"]
+    assert session.scanner.patterns[0].pattern.name == "mine/endless"
+    assert source.patterns == {1: 2}
