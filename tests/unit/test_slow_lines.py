@@ -46,7 +46,7 @@ LIMIT = _reference()
 
 
 def slow(work: Callable[[str], object], lines: Iterable[str], most: float = 1.0) -> list[tuple[float, str]]:
-    """Lines that take longer than `most` references, in multiples of one; they are measured again before that counts."""
+    """Lines that take longer than `most` references, in multiples of one; measured again before that counts."""
     found = []
     for line in lines:
         if _processor_s(lambda line=line: work(line)) > most * LIMIT / 2:  # type: ignore[misc]
