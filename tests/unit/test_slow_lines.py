@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from attacks import SIZE, attacks
 
 from perfmon.core import credentials
 from perfmon.core.config import Config
@@ -20,7 +21,6 @@ from perfmon.sources.formats.loader import load_pack, load_packs
 from perfmon.sources.formats.schema import Pack
 from perfmon.sources.pollers import reading
 from perfmon.sources.scan.scanner import Scanner
-from tests.attacks import SIZE, attacks
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)
