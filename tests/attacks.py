@@ -84,7 +84,7 @@ def _fits(kind: Any, value: Any) -> str:
     if kind is c.IN:
         return _character(value)
     if kind in _REPEATS:
-        return _fitting(value[2]) * value[0]
+        return _fitting(value[2]) * int(value[0])
     if kind in (c.BRANCH, c.SUBPATTERN, c.ATOMIC_GROUP):
         return _fitting(_parts(kind, value)[0])
     return ""

@@ -15,7 +15,6 @@ All numbers are big-endian. A group can be read when the heads before it were: t
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 import struct
@@ -47,6 +46,13 @@ _FRAME = struct.Struct(">BdIQQI")
 _MARK = b"pmrs"
 _BLOCK, _FINAL, _NOTICE = 0, 1, 2
 _MAX_EXTRA = 1 << 20
+_LATEST_S = 253_402_300_799.0
+"""The end of the year 9999, in seconds since 1970."""
+_LONGEST_S = 1e9
+_MOST_FRAMES, _MOST_LOGS = 200_000, 20_000
+"""Frames of a group, and logs, that are read: a group of the writer has a few thousand frames at most."""
+_LARGEST = 1 << 60
+"""Lines and bytes of a log, beyond what any can have and far from where numbers overflow."""
 
 BEGIN_SIZE, HEAD_SIZE = _BEGIN.size, _HEAD.size + _CRC.size
 
@@ -124,8 +130,9 @@ def read_head(data: bytes) -> Section:
     """The head that `data`, HEAD_SIZE bytes, holds. Raises DamagedError."""
     mark, *values = _HEAD.unpack_from(data)
     section = Section(*values)
-    sound = math.isfinite(section.first_s) and math.isfinite(section.last_s) and section.first_s <= section.last_s
-    if mark != _MARK or not sound or section.extra_size > _MAX_EXTRA or section.raw_size > MAX_RAW:
+    sound = 0.0 <= section.first_s <= section.last_s <= _LONGEST_S
+    small = section.extra_size <= _MAX_EXTRA and section.raw_size <= MAX_RAW and section.frames <= _MOST_FRAMES
+    if mark != _MARK or not sound or not small:
         raise DamagedError
     return section
 
@@ -136,7 +143,7 @@ def read_extra(head: bytes, data: bytes) -> Any:
         raise DamagedError
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DamagedError from None
 
 
@@ -145,9 +152,9 @@ def read_header(schema: int, extra: Any) -> Header:
     try:
         start, specs = float(extra["start"]), tuple(plain(str(spec)) for spec in extra["specs"])
         header = Header(schema, plain(str(extra["perfmon"])), start, specs)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise DamagedError from None
-    if not math.isfinite(start):
+    if not 0.0 <= start <= _LATEST_S:
         raise DamagedError
     return header
 
@@ -163,24 +170,29 @@ def pack_frame(at_s: float, log: int, item: Block | Notice) -> tuple[bytes, byte
 
 def read_frames(data: bytes, logs: Sequence[str]) -> Iterator[Frame]:
     """The frames of a group. Raises DamagedError."""
-    position = 0
+    position = number = 0
     while position < len(data):
+        number += 1
+        if number > _MOST_FRAMES:
+            raise DamagedError
         try:
             kind, at_s, log, offset, line, size = _FRAME.unpack_from(data, position)
             begin = position + _FRAME.size
             position = begin + size
             part = data[begin:position]
-            if len(part) != size or not math.isfinite(at_s):
+            if len(part) != size or not 0.0 <= at_s <= _LONGEST_S or max(offset, line) > _LARGEST:
                 raise DamagedError
             item = _notice(part) if kind == _NOTICE else Block(part, offset, line, kind == _FINAL)
             yield Frame(at_s, logs[log], item)
-        except (struct.error, IndexError, ValueError, TypeError):
+        except (struct.error, IndexError, ValueError, TypeError, OverflowError, RecursionError):
             raise DamagedError from None
 
 
 def _notice(data: bytes) -> Notice:
     text, kind, count = json.loads(data)
     # Kinds of later versions need no action.
+    if not 0 <= int(count) <= _LARGEST:
+        raise DamagedError
     return Notice(plain(str(text), 2000), cast(NoticeKind, str(kind)), int(count))
 
 
@@ -319,7 +331,9 @@ class _Scan:
         return section, extra
 
     def _add(self, section: Section, extra: Any) -> None:
-        if not isinstance(extra, list) or section.first_s < (self.groups[-1].last_s if self.groups else 0.0):
+        if not isinstance(extra, list) or len(self.logs) + len(extra) > _MOST_LOGS:
+            raise DamagedError
+        if section.first_s < (self.groups[-1].last_s if self.groups else 0.0):
             raise DamagedError
         self.logs += [plain(str(name)) for name in extra]
         position = self.position - section.packed_size

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from perfmon.core import Block, Notice, format_bytes, plain
 
 from ..discovery import LogFile
-from ..follow.rotation import is_part_of
+from ..follow.rotation import is_part_of, names_of_logs
 from ..spec import INSPECTOR
 from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, Wanted, list_logs
 from .reader import Item, LogReader, full_fingerprint, skip_history, state_of, unread
@@ -207,6 +207,11 @@ class RemoteTail(LogReader):
         new = await self._claimed(files, self.path, items)
         if new is old:
             return
+        if new is not None and await self._goes_on(files, new, old):
+            await files.release(old.handle)
+            self._let_go(old)
+            self.text, self._gone_at, self.more = new, None, True
+            return
         if old.handle is None:
             if not await self._recover(files, old, items):
                 self._miss(old, f"replaced: {unread(old)} may be lost", items)
@@ -352,7 +357,11 @@ class HostLogs:
                 await emit([(log, Notice(f"{log.name}: a name with control characters: not followed", "lost"))])
             return
         history = self._history if inspector is None or self._history == 0 else inspector
-        self.tails[path] = RemoteTail(log, path, self._claims, ReadRequest(history, not first))
+        self.tails[path] = tail = RemoteTail(log, path, self._claims, ReadRequest(history, not first))
+        if names := names_of_logs(PurePosixPath(path).name):
+            folder = PurePosixPath(path).parent
+            paths = [f"{folder / name}" for name in names]
+            tail.logs_of = lambda: [self.tails[one] for one in paths if one in self.tails]
 
     def _is_part(self, path: str) -> bool:
         """An older part of a log that is followed is read with it, where it has to be."""

