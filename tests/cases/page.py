@@ -29,8 +29,8 @@ _NOTES = """\
 - *state*, *verdict*: `run.state` and the signature of the verdict match the expected ones. *cause*: the first cause of
   a failure; *place*: the rank, host or component proven by lines. *all*: all of these, without forbidden findings.
 - *live*: the same final state, reported in time, or no report for a run without a fault.
-- Errors found by the cases were fixed in general, so accuracy on unseen runs is lower: of the 15 cases added last, 10
-  were correct in every respect on the first attempt, and the verdict was correct in 14.
+- Errors found by the cases were fixed in general, so accuracy on unseen runs is lower: of 15 cases that were added at
+  once, before any change for them, 10 were correct in every respect, and the verdict was correct in 14.
 - A false alarm is a verdict, a significant finding or a state `failed` or `stalled` in a run without a fault.
 """
 
