@@ -14,7 +14,7 @@ DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
 _KEYS = (
     "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
-    "plausible_from",
+    "plausible_from", "judged_by",
 )  # fmt: skip
 _NO_VALUE = (inf, -inf)
 CALIBRATED, LEARNED = "calibrated from", "learned from"
@@ -38,6 +38,8 @@ class Band:
     """Spans, metrics and marks: these limits do not apply to a run with one of them."""
     plausible_from: float = 0.0
     """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
+    judged_by: tuple[str, ...] = ()
+    """Metrics that show better whether a critical value is a fault: in a run with one of them it is none by itself."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -191,5 +193,6 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
             raise table.wrong("unless", "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
         plausible = table.amount("plausible_from", 0.0)
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible)
+        judged_by = table.texts("judged_by")
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible, judged_by)
     return bands

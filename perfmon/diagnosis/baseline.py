@@ -88,7 +88,9 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
         if known is not None and (band.good, band.critical) == (known.good, known.critical):
             held_already.append(metric)
             continue
-        band = replace(band, origin=f"{origin}, n={len(track)}", unless=() if known is None else known.unless)
+        band = replace(band, origin=f"{origin}, n={len(track)}")
+        if known is not None:
+            band = replace(band, unless=known.unless, judged_by=known.judged_by)
         learned.append(Learned(band, len(track), len(groups), _quantiles(track.values), known))
     return Calibration(tuple(learned), too_few, tuple(held_already))
 
@@ -202,8 +204,9 @@ def _entry(held: Learned) -> Iterable[str]:
     yield f"critical = {band.critical:g}" + (f"  # instead of {known.critical:g}" if known is not None else "")
     if not band.higher_is_worse:
         yield "higher_is_worse = false"
-    if band.unless:
-        yield f"unless = [{', '.join(map(_quoted, band.unless))}]"
+    for key, names in (("unless", band.unless), ("judged_by", band.judged_by)):
+        if names:
+            yield f"{key} = [{', '.join(map(_quoted, names))}]"
     yield f"origin = {_quoted(band.origin)}"
     yield f"note = {_quoted(f'{figures} {unit}'.rstrip() + groups)}"
 
