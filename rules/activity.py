@@ -33,6 +33,8 @@ PHASE_KINDS = frozenset(
 LEAST_STALL_S = 30.0
 _STEPS, _PAUSES = 3.0, 2.0
 """Times the median interval, and the second-longest of the others, that a run stands still at least in a stall."""
+_MANY, _ONCE = 12, 1.5
+"""With fewer intervals than these, times the longest of them: such a pause may come with each epoch."""
 _EARLY_STALL_S, _EARLY = 300.0, 10.0
 """After three steps alone: their rhythm is hardly known, but a hang in the next one is frequent."""
 REMEMBERED = 256
@@ -154,6 +156,8 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
         ordered = sorted(intervals)
         usual = max(median(ordered), track.resolution_s)
         limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
+        if len(intervals) < _MANY:  # a pause that ended once may come with each epoch
+            limit = max(limit, _ONCE * ordered[-1])
         is_early = len(intervals) < FEW - 1
         if is_early:
             limit = max(_EARLY_STALL_S, _EARLY * ordered[-1])

@@ -191,6 +191,7 @@ def credential_spans(text: str) -> list[tuple[int, int]]:
 def may_contain_secret(text: str) -> bool:
     """Return False if no line of `text` can contain a credential: nearly always, and much cheaper than the rules."""
     words, signs = _search()
+    text = _encodable(text)
     return (
         bool(signs.find_matches_as_indexes(text))
         or bool(words.find_matches_as_indexes(_folded(text)))
@@ -224,6 +225,11 @@ def _is_key_line(line: str) -> bool:
     return len(line) in KEY_LINE_SIZES and bool(_KEY_LINE.fullmatch(line))
 
 
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which the search does not take."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _folded(text: str) -> str:
     return "".join(text.lower().split()).translate(_BLANKS_AND_QUOTES)
 
@@ -231,6 +237,7 @@ def _folded(text: str) -> str:
 def _rules_for(text: str) -> Iterable[int]:
     """Yield the numbers of the rules whose words or literals are in a line."""
     words, signs = _search()
+    text = _encodable(text)
     by_words = {_WORDS[hit[0]][1] for hit in words.find_matches_as_indexes(_folded(text), overlapping=True)}
     by_signs = {len(WORD_RULES) + hit[0] for hit in signs.find_matches_as_indexes(text, overlapping=True)}
     return by_words | by_signs

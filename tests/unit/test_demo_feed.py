@@ -96,6 +96,9 @@ UNPLAYED = {
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",
     ),
     "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
+    "it has no streaming pipeline: the lab has a real one": (
+        "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-overhead",
+    ),
     "they are found in traces of profilers": ("comm-bound", "launch-bound", "pageable-transfer", "transfer-bound"),
 }  # fmt: skip
 """Signatures without a scenario, by the reason."""

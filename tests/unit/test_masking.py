@@ -62,6 +62,10 @@ def test_the_lines_of_a_private_key_become_stars() -> None:
     assert without_secrets(body.decode().splitlines()[0]) == "***"
 
 
+def test_lone_surrogates_are_no_obstacle() -> None:
+    assert without_secrets("a\ud800b token=abc123def \udfff") == "a\ud800b token=*** \udfff"
+
+
 TEXTS = st.lists(PARTS, max_size=14).map("".join)
 
 
