@@ -76,6 +76,8 @@ class Bands:
     """LOWER or HIGHER, for metrics that have no limits but a good direction."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The user's file that defines a metric, where one does."""
+    loads: frozenset[str] = frozenset()
+    """Metrics of how loaded hosts and links are: they explain what a run does, and less of them is no better run."""
 
     def direction(self, metric: str) -> str:
         """LOWER or HIGHER: the better values of a metric; "" where neither is.
@@ -113,19 +115,19 @@ class Bands:
         if not gone:
             return self
         held = {metric: band for metric, band in self.table.items() if metric not in gone}
-        return Bands(held, {**self.better, **{metric: self.direction(metric) for metric in gone}}, self.files)
+        better = {**self.better, **{metric: self.direction(metric) for metric in gone}}
+        return replace(self, table=held, better=better)
 
     def with_async_level(self, level: float) -> Bands:
         """Bands whose relative limits are worked out for this async level."""
-        return Bands(
-            {
+        return replace(
+            self,
+            table={
                 metric: replace(band, good=band.good + level, critical=band.critical + level, relative_to="")
                 if band.relative_to == "async_level"
                 else band
                 for metric, band in self.table.items()
             },
-            self.better,
-            self.files,
         )
 
     def remarkable(self) -> Callable[[str, float], bool]:
@@ -150,19 +152,21 @@ def load_bands(files: Iterable[Path] = ()) -> Bands:
     table: dict[str, Band] = {}
     better: dict[str, str] = {}
     places: dict[str, str] = {}
+    loads: set[str] = set()
     builtin = sorted(BUILTIN.glob("*.toml"))
     for path in [*builtin, *files]:
         root = read_toml(path)
-        root.only(("schema", "origin", "band", "better"))
+        root.only(("schema", "origin", "band", "better", "loads"))
         if root.data.get("schema") != 1:
             raise root.wrong("schema", "expected 1")
         limits, sides = _bands(root, root.text("origin", str(path))), _better(root)
         table.update(limits)
+        loads.update({*limits, *sides} if root.flag("loads") else ())
         better.update(sides)
         if path not in builtin:
             places.update(dict.fromkeys(sides, f"{path}: better"))
             places.update({name: f"{path}: band.{name}" for name in limits})
-    return Bands(table, better, places)
+    return Bands(table, better, places, frozenset(loads))
 
 
 def _better(root: Table) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Calibration:
     def applied(self, bands: Bands) -> Bands:
         """`bands` with the learned limits in place."""
         learned = {held.band.metric: held.band for held in self.learned}
-        return Bands({**bands.table, **learned}, bands.better, bands.files)
+        return replace(bands, table={**bands.table, **learned})
 
 
 def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: bool = False) -> Calibration:
@@ -103,12 +103,12 @@ def uncalibrated(bands: Bands, built_in: Bands) -> Bands:
     """
     older = {metric for metric, band in bands.table.items() if band.origin.startswith(CALIBRATED)}
     table = {metric: built_in.get(metric) if metric in older else band for metric, band in bands.table.items()}
-    return Bands({metric: band for metric, band in table.items() if band is not None}, bands.better, bands.files)
+    return replace(bands, table={metric: band for metric, band in table.items() if band is not None})
 
 
 def tightest(bands: Bands) -> Bands:
     """The narrowest limits that may be learned: beyond them the lines of samples are kept, should they turn out bad."""
-    return Bands({metric: _narrow(band) for metric, band in bands.table.items()}, bands.better, bands.files)
+    return replace(bands, table={metric: _narrow(band) for metric, band in bands.table.items()})
 
 
 def _narrow(band: Band) -> Band:

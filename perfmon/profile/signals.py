@@ -114,7 +114,7 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
 
 
 def _idle_moments(found: Profile, finding: Finding) -> tuple[EvidenceLine, ...]:
-    """The longest gaps of the GPU, or of all, of a finding about idle time, with what the host did; no lines of a file."""
+    """The longest gaps of the GPU of a finding about idle time, or of all GPUs, with what the host did."""
     if finding.signature not in _ABOUT_GAPS:
         return ()
     group = finding.identity.get("group")
