@@ -14,7 +14,7 @@ DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
 _KEYS = (
     "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
-    "plausible_from",
+    "plausible_from", "judged_by",
 )  # fmt: skip
 _NO_VALUE = (inf, -inf)
 CALIBRATED, LEARNED = "calibrated from", "learned from"
@@ -38,6 +38,8 @@ class Band:
     """Spans, metrics and marks: these limits do not apply to a run with one of them."""
     plausible_from: float = 0.0
     """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
+    judged_by: tuple[str, ...] = ()
+    """Metrics that show better whether a critical value is a fault: in a run with one of them it is none by itself."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -74,6 +76,8 @@ class Bands:
     """LOWER or HIGHER, for metrics that have no limits but a good direction."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The user's file that defines a metric, where one does."""
+    loads: frozenset[str] = frozenset()
+    """Metrics of how loaded hosts and links are: they explain what a run does, and less of them is no better run."""
 
     def direction(self, metric: str) -> str:
         """LOWER or HIGHER: the better values of a metric; "" where neither is.
@@ -111,19 +115,19 @@ class Bands:
         if not gone:
             return self
         held = {metric: band for metric, band in self.table.items() if metric not in gone}
-        return Bands(held, {**self.better, **{metric: self.direction(metric) for metric in gone}}, self.files)
+        better = {**self.better, **{metric: self.direction(metric) for metric in gone}}
+        return replace(self, table=held, better=better)
 
     def with_async_level(self, level: float) -> Bands:
         """Bands whose relative limits are worked out for this async level."""
-        return Bands(
-            {
+        return replace(
+            self,
+            table={
                 metric: replace(band, good=band.good + level, critical=band.critical + level, relative_to="")
                 if band.relative_to == "async_level"
                 else band
                 for metric, band in self.table.items()
             },
-            self.better,
-            self.files,
         )
 
     def remarkable(self) -> Callable[[str, float], bool]:
@@ -148,19 +152,21 @@ def load_bands(files: Iterable[Path] = ()) -> Bands:
     table: dict[str, Band] = {}
     better: dict[str, str] = {}
     places: dict[str, str] = {}
+    loads: set[str] = set()
     builtin = sorted(BUILTIN.glob("*.toml"))
     for path in [*builtin, *files]:
         root = read_toml(path)
-        root.only(("schema", "origin", "band", "better"))
+        root.only(("schema", "origin", "band", "better", "loads"))
         if root.data.get("schema") != 1:
             raise root.wrong("schema", "expected 1")
         limits, sides = _bands(root, root.text("origin", str(path))), _better(root)
         table.update(limits)
+        loads.update({*limits, *sides} if root.flag("loads") else ())
         better.update(sides)
         if path not in builtin:
             places.update(dict.fromkeys(sides, f"{path}: better"))
             places.update({name: f"{path}: band.{name}" for name in limits})
-    return Bands(table, better, places)
+    return Bands(table, better, places, frozenset(loads))
 
 
 def _better(root: Table) -> dict[str, str]:
@@ -191,5 +197,6 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
             raise table.wrong("unless", "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
         plausible = table.amount("plausible_from", 0.0)
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible)
+        judged_by = table.texts("judged_by")
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible, judged_by)
     return bands

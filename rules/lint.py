@@ -276,15 +276,16 @@ def _percent(part: object, limits: Limits) -> Iterator[str]:
 
 
 def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each metric of users' files that no format reads, and for each odd name of an `unless`."""
+    """One line for each metric of users' files that no format reads, and each odd name of `unless` and `judged_by`."""
     for metric, place in bands.files.items():
         band = bands.get(metric)
         if not words.has_metric(metric):
             name = "" if band is not None else f"{metric}: "
             yield f"{place}: {name}no format reads it{words.near(metric)}"
-        for name in band.unless if band is not None else ():
-            if name not in words.every:
-                yield f"{place}.unless: {name}: no format reads it{words.near(name)}"
+        for key, names in (("unless", band.unless), ("judged_by", band.judged_by)) if band is not None else ():
+            for name in names:
+                if name not in words.every:
+                    yield f"{place}.{key}: {name}: no format reads it{words.near(name)}"
 
 
 def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:

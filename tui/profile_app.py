@@ -14,6 +14,7 @@ from textual.filter import LineFilter
 
 from perfmon.core import InputError, counted, format_share
 from perfmon.profile import Gap, Profile
+from perfmon.textgraphics import fit
 
 from .actions import ACTIONS, Action, by_key, chosen, keys_of, spelled
 from .app_base import AppOptions
@@ -182,7 +183,7 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         idle = sum(use.idle for use in self.found.gpus) / span if span else 0.0
         left: Words = (
             (" profile ", "title"),
-            (f"{self.opening.title}  ", "text"),
+            (f"{fit(self.opening.title, max(16, width // 3)).rstrip()}  ", "text"),
             (f"{counted(len(self.found.gpus), 'GPU')}, idle {format_share(idle)}  ", "muted"),
         )
         verdict: Words = ((self._message, "accent"),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from perfmon.core import REST, counted, format_seconds, format_share, format_value, plain
 from perfmon.diagnosis import Diagnosis
@@ -24,7 +24,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
     by_name = {change.name: change for change in metrics}
     results = tuple(criterion.judge(by_name, after.bands) for criterion in criteria)
     moved = lost_change(before.snapshot, after.snapshot)
-    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, moved, results)
+    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, moved, results, after.bands.loads)
     verdict = weighed.verdict()
     return Comparison(
         before=before.snapshot,
@@ -52,6 +52,7 @@ class _Weighed:
         lost: Sequence[LostShare],
         moved: Shift,
         criteria: Sequence[CriterionResult],
+        loads: Set[str] = frozenset(),
     ) -> None:
         self._before, self._after, self._criteria = before, after, criteria
         self._findings = findings
@@ -70,6 +71,11 @@ class _Weighed:
         self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
         self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
         self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
+        # How loaded the hosts are decides only where nothing else does.
+        of_run = [change for change in (*self._better, *self._worse) if change.name not in loads]
+        if of_run or self._gone or self._new or self._less or self._more or self._milder or self._graver:
+            self._better = [change for change in self._better if change.name not in loads]
+            self._worse = [change for change in self._worse if change.name not in loads]
         self._good = bool(self._better or self._gone or self._less or self._milder)
         self._bad = bool(self._worse or self._new or self._more or self._graver)
         shown = {1: self._bad, -1: self._good}

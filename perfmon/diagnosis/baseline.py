@@ -62,7 +62,7 @@ class Calibration:
     def applied(self, bands: Bands) -> Bands:
         """`bands` with the learned limits in place."""
         learned = {held.band.metric: held.band for held in self.learned}
-        return Bands({**bands.table, **learned}, bands.better, bands.files)
+        return replace(bands, table={**bands.table, **learned})
 
 
 def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: bool = False) -> Calibration:
@@ -88,7 +88,9 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
         if known is not None and (band.good, band.critical) == (known.good, known.critical):
             held_already.append(metric)
             continue
-        band = replace(band, origin=f"{origin}, n={len(track)}", unless=() if known is None else known.unless)
+        band = replace(band, origin=f"{origin}, n={len(track)}")
+        if known is not None:
+            band = replace(band, unless=known.unless, judged_by=known.judged_by)
         learned.append(Learned(band, len(track), len(groups), _quantiles(track.values), known))
     return Calibration(tuple(learned), too_few, tuple(held_already))
 
@@ -101,12 +103,12 @@ def uncalibrated(bands: Bands, built_in: Bands) -> Bands:
     """
     older = {metric for metric, band in bands.table.items() if band.origin.startswith(CALIBRATED)}
     table = {metric: built_in.get(metric) if metric in older else band for metric, band in bands.table.items()}
-    return Bands({metric: band for metric, band in table.items() if band is not None}, bands.better, bands.files)
+    return replace(bands, table={metric: band for metric, band in table.items() if band is not None})
 
 
 def tightest(bands: Bands) -> Bands:
     """The narrowest limits that may be learned: beyond them the lines of samples are kept, should they turn out bad."""
-    return Bands({metric: _narrow(band) for metric, band in bands.table.items()}, bands.better, bands.files)
+    return replace(bands, table={metric: _narrow(band) for metric, band in bands.table.items()})
 
 
 def _narrow(band: Band) -> Band:
@@ -202,8 +204,9 @@ def _entry(held: Learned) -> Iterable[str]:
     yield f"critical = {band.critical:g}" + (f"  # instead of {known.critical:g}" if known is not None else "")
     if not band.higher_is_worse:
         yield "higher_is_worse = false"
-    if band.unless:
-        yield f"unless = [{', '.join(map(_quoted, band.unless))}]"
+    for key, names in (("unless", band.unless), ("judged_by", band.judged_by)):
+        if names:
+            yield f"{key} = [{', '.join(map(_quoted, names))}]"
     yield f"origin = {_quoted(band.origin)}"
     yield f"note = {_quoted(f'{figures} {unit}'.rstrip() + groups)}"
 

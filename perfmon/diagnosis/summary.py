@@ -348,10 +348,11 @@ _SAME_START_S = 120.0
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
-    """Metrics that are critical much of the time, and that no signature uses: `data_share in 98 %`."""
+    """Metrics that are critical much of the time, and that nothing judges: `data_share in 98 %`."""
     often = {name: stats.band_shares.get("critical", 0.0) for name, stats in metrics.items()}
     often = {name: share for name, share in often.items() if share >= _OFTEN and not _is_polled(view.track(name), view)}
     judged = {name for signature in signatures for name in metrics_of(signature)} if often else set()
+    judged |= {name for name in often if (band := view.bands.get(name)) and view.has_any(band.judged_by)}
     return tuple(f"{name} in {format_share(share)}" for name, share in often.items() if name not in judged)
 
 

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from perfmon.core import Block, Config, Progress, plain
+from perfmon.diagnosis import EvidenceLine
 from perfmon.pipeline import Session
 
 from .job import Profile, late_ranks
@@ -31,6 +32,8 @@ _COMPARED = frozenset((
     "gpu_busy", "host_wait_share", "launch_gap_share", "loader_share", "exposed_comm_share", "comm_share", "h2d_share",
     "pageable_share", "sync_stall_share", "launch_queue", "profiled_step_ms", "range_ms", "range_gap_ms",
 ))  # fmt: skip
+_ABOUT_GAPS = ("data-starved", "launch-bound", "gpu-idle")
+_MOMENTS, _NAME = 3, 80
 _RANGES = 12
 _LENGTH_S = 600
 _UNFIT = re.compile(r'["\r\n]')
@@ -93,8 +96,8 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     scale = span / diagnosis.run.wall_s if diagnosis.run.wall_s else 0.0
     findings = tuple(
         replace(
-            one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale, evidence=(),
-            moments=(), lost=(),
+            one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
+            evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
         if one.signature in SIGNATURES and one.state != "pending"
@@ -108,6 +111,26 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     sources = tuple(replace(one, spec=name, lines=found.events, bytes=found.size) for one in diagnosis.run.sources)
     run = replace(diagnosis.run, wall_s=span, sources=sources, state=Progress.FINISHED, goal=None)
     return replace(diagnosis, findings=findings, ledger=ledger, verdict=verdict, run=run)
+
+
+def _idle_moments(found: Profile, finding: Finding) -> tuple[EvidenceLine, ...]:
+    """The longest gaps of the GPU of a finding about idle time, or of all GPUs, with what the host did."""
+    if finding.signature not in _ABOUT_GAPS:
+        return ()
+    group = finding.identity.get("group")
+    uses = [use for use in found.gpus if group in (None, label(use))]
+    longest = sorted(((gap, use) for use in uses for gap in use.gaps), key=lambda row: row[0].start - row[0].end)
+    return tuple(
+        EvidenceLine(
+            use.file, 0, f"GPU {label(use)}: idle for {_ms(gap.end - gap.start)} at {_ms(gap.start)}"
+            + "".join(f": {plain(name, _NAME)} {_ms(took)}" for name, took in gap.host[:1]),
+        )
+        for gap, use in longest[:_MOMENTS]
+    )  # fmt: skip
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.1f} ms"
 
 
 def signal_lines(found: Profile) -> list[str]:

@@ -42,7 +42,7 @@ class AtLeast(Single):
         texts = []
         for metric in (self.metric, self.at_least):
             value = self._own(item, metric)
-            texts.append(f"{metric} " + ("not told" if value is None else format_value(value, metric_unit(metric))))
+            texts.append(f"{metric} " + ("not observed" if value is None else format_value(value, metric_unit(metric))))
         return ", ".join(texts)
 
     def explain(self) -> str:
@@ -82,7 +82,7 @@ class SumAtMost(Single):
     def describe(self, item: Item, view: View) -> str:
         whole = self._at(self.at_most, item, view)
         if whole is None:
-            return f"{self.at_most} not told"
+            return f"{self.at_most} not observed"
         return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} in sequence"
 
     def explain(self) -> str:

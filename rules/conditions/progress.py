@@ -178,7 +178,7 @@ class Ceased(Explained):
         times, longest = self._activity(item, view)
         at = bisect_right(times, item.end) - 1
         if at < 0:
-            return Level.UNKNOWN, f"{self.metric} not told"
+            return Level.UNKNOWN, f"{self.metric} not observed"
         idle_s = item.end - times[at]
         level = Level.CRITICAL if idle_s >= max(self.least_s, self.factor * longest[at]) else Level.NO
         return level, f"{self.metric} 0 for {format_seconds(idle_s)}, before for at most {format_seconds(longest[at])}"

@@ -99,7 +99,7 @@ class Lasts(Single):
     def describe(self, item: Item, view: View) -> str:
         stretch = self._stretch(item, view)
         limit = self.limits.words(self.metric, metric_unit(self.metric))
-        return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
+        return f"{self.metric} not observed" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
 
     def explain(self) -> str:
         limit = self.limits.words(self.metric, metric_unit(self.metric))
@@ -165,7 +165,7 @@ class Unchanged(Single):
             column = view.track(metric).stream(item.source, item.group)
             at = column.place(item.end, item.values.get(metric, float("nan")))
             texts.append(
-                f"{metric} " + (format_value(column.values[at], metric_unit(metric)) if at >= 0 else "not told")
+                f"{metric} " + (format_value(column.values[at], metric_unit(metric)) if at >= 0 else "not observed")
             )
         return ", ".join(texts)
 

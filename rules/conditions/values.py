@@ -72,7 +72,7 @@ class _Limited(Single):
 
     def describe(self, item: Item, view: View) -> str:
         value = self.value(item, view)
-        return f"{self._name()} {'not told' if value is None else self._shown(value)}"
+        return f"{self._name()} {'not observed' if value is None else self._shown(value)}"
 
     def explain(self) -> str:
         return self.limits.words(self._name(), self._unit())
@@ -250,7 +250,7 @@ class Aggregate(_Limited):
 
     def describe(self, item: Item, view: View) -> str:
         value = self.value(item, view)
-        return f"{self.metric} not told" if value is None else f"{self._name()} {self._shown(value)}"
+        return f"{self.metric} not observed" if value is None else f"{self._name()} {self._shown(value)}"
 
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"

@@ -131,6 +131,15 @@ def test_a_bottleneck_that_is_gone_at_a_cost_is_mixed() -> None:
     assert verdict(run(before, BAD), run(after)) == "mixed"
 
 
+def test_a_host_that_has_less_to_do_makes_no_better_run() -> None:
+    """What waits loads nothing: that decides only where nothing else does."""
+    before, after = {**CALM, "psi_cpu_pct": around(60.0)}, {**QUEUED, "psi_cpu_pct": around(10.0)}
+    assert verdict(run(before), run(after, BAD)) == "regressed"
+    assert verdict(run(after, BAD), run(before)) == "fixed"
+    alone = {"psi_cpu_pct": before["psi_cpu_pct"]}, {"psi_cpu_pct": after["psi_cpu_pct"]}
+    assert verdict(run(alone[0]), run(alone[1])) == "improved"
+
+
 def test_a_criterion_that_is_not_met_is_not_fixed() -> None:
     assert verdict(run(QUEUED, BAD), run({"queue_ms": around(500.0, 15)})) == "improved"
 

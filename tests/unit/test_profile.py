@@ -39,6 +39,9 @@ def test_a_starved_gpu_waits_for_the_loader(tmp_path: Path, name: str) -> None:
     finding = next(one for one in found.findings if one.signature == "data-starved")
     assert finding.lost_share == pytest.approx(240 / 432, rel=0.02)
     assert finding.lost_s == pytest.approx(0.24, rel=0.02)
+    assert len(finding.evidence) == 3
+    assert "idle for 68.0 ms at" in finding.evidence[0].text
+    assert "DataLoader" in finding.evidence[0].text
 
 
 def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:

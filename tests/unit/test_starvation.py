@@ -201,6 +201,15 @@ def test_a_percentage_of_an_implausible_capacity_has_no_thresholds() -> None:
     assert judged(queue=queue(capacity=200, depth=150)).metrics["queue_fill"].band is not None
 
 
+def test_a_low_fill_is_a_reason_to_watch_where_no_wait_is_logged() -> None:
+    # It came near its capacity: it is no percentage of nothing.
+    lines = queue(depth=lambda n: 190 if n < 5 else 30, get_wait=5.0)
+    rows = [f"{line[:23]} INFO step: {n} loss: 2.1" for n, line in enumerate(lines)]
+    bare = [line.partition(" empty=")[0] for line in lines]
+    assert judged(queue=interleaved(bare, rows)).assessment.value == "watch"
+    assert judged(queue=interleaved(lines, rows)).assessment.value == "healthy"
+
+
 # --- a library hides what waits in the socket -------------------------------------------------------------------------
 def test_a_socket_that_is_read_into_a_librarys_buffer_does_not_acquit_the_consumer() -> None:
     """ZMQ takes a thousand messages off the socket before its sender notices: the queue's own waits decide."""
