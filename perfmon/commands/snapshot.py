@@ -40,7 +40,8 @@ and next steps, time breakdown, findings with evidence, metrics, weight updates,
 
 --svg adds a screenshot of the live monitor's overview from the same data.
 
-Ctrl+C, SIGTERM or SIGHUP while following stops early: the page is still written, with a note, and the exit code is 130."""
+Ctrl+C, SIGTERM or SIGHUP while following stops early: the page is still written, with a note, and the exit code is
+130."""
 EXAMPLE = "perfmon snapshot logs/ --for 30s --redact -o snapshot.md"
 
 
