@@ -103,7 +103,7 @@ def _strip(look: RenderContext, things: Sequence[Thing]) -> Column[Thing]:
     if not _has_strip(things):
         return look.sparks(6, 3, "depth", "queue", grow=24)
     return Column(
-        8, 3, lambda thing, n: (look.spark(thing[1], "fill_pct", n, 100.0), "queue"), grow=40,
+        8, 1.2, lambda thing, n: (look.spark(thing[1], "fill_pct", n, 100.0), "queue"), grow=40,
         strip=lambda thing, n: look.strip(thing[1], "fill_pct", "queue_fill", n),
     )  # fmt: skip
 
