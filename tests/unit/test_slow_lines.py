@@ -42,6 +42,7 @@ def _reference() -> float:
     return _processor_s(lambda: regex.search(text), 3)
 
 
+pytestmark = pytest.mark.slow  # each pattern is attacked at each of its cut points
 LIMIT = _reference()
 
 
