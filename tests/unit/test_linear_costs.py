@@ -11,6 +11,7 @@ from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
 from perfmon.store.store import MOST_NAMES
 
+pytestmark = pytest.mark.slow
 _FEW, _TIMES = 1500, 4
 _MOST = 8.0
 """Four times as much takes at most so many times as long: in proportion it is 4, by the square 16."""
