@@ -73,7 +73,7 @@ def task_of(cause: Failure, view: RunView) -> Fields:
 
 def death_of(view: RunView) -> Death | None:
     """The death of the last run in the logs; None where it continues, or ended in an orderly way."""
-    failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]
+    failures = [one for one in view.store.failures.kept if one.role != "context" and _of_last_run(one, view)]
     return first_of([one for one in failures if _is_last_word(one, view)], view)
 
 
@@ -181,7 +181,7 @@ def _ends_a_script(failure: Failure, view: RunView) -> bool:
 
     A script without `set -e` goes on, and what it calls when its work is done is no matter.
     """
-    later = [one for one in view.store.progress.failures if one.source != failure.source or one.line > failure.line]
+    later = [one for one in view.store.failures.kept if one.source != failure.source or one.line > failure.line]
     if any(str(one.fields.get("exitcode")) == _NOT_FOUND for one in later):
         return True
     state = view.store.sources[failure.source]

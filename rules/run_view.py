@@ -75,7 +75,7 @@ class RunView:
 
     def failures(self, source: int) -> list[Failure]:
         """The failures that a log reports."""
-        return [one for one in self.store.progress.failures if one.source == source]
+        return [one for one in self.store.failures.kept if one.source == source]
 
     def run_marks(self, source: int, kind: str) -> list[RunMark]:
         """The first (`begin`) or last (`end`) words of runs in a log."""

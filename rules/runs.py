@@ -197,7 +197,7 @@ def refused_launches(view: RunView) -> list[Failure]:
     """
     return [
         one
-        for one in view.store.progress.failures
+        for one in view.store.failures.kept
         if one.cause == _REFUSED and one.role == "cause" and _TAKEN.search(one.text) and _lives_on(one, view)
     ]
 

@@ -185,7 +185,7 @@ class HangWatch:
             self._forget()
         if begin is None:
             return []
-        timeouts = sum(one.count for one in store.progress.failures if one.cause == TIMEOUT)
+        timeouts = sum(one.count for one in store.failures.kept if one.cause == TIMEOUT)
         if is_new or timeouts != self._timeouts:
             self._timeouts = timeouts
             now = self._clock()

@@ -56,7 +56,7 @@ def written_since(begin: float, logs: Iterable[tuple[float, float]]) -> float | 
 
 def timeouts_of(store: Store) -> list[tuple[Fields, str]]:
     """Fields and texts of the lines about collectives that timed out."""
-    return [(one.fields, one.text) for one in store.progress.failures if one.cause == TIMEOUT]
+    return [(one.fields, one.text) for one in store.failures.kept if one.cause == TIMEOUT]
 
 
 def note_of(store: Store, found: Found) -> HangNote | None:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from .assembler import Assembler
     from .axis import extend_extent
     from .counters import Fall, Leap, ProgressTrack, WorkCounter
+    from .failures import NUMBERS, Failure, place_of
     from .latest_readings import LatestReadings, Seen, logged_queues
-    from .progress import COUNTED, NUMBERS, STEP_KINDS, Failure, RunMark, place_of
+    from .progress import COUNTED, STEP_KINDS, RunMark
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, on_own_axes
 

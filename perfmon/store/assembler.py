@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from perfmon.core import (
     BEGINS_WITH,
@@ -19,7 +18,6 @@ from perfmon.core import (
     DETAIL,
     FAILURE,
     LEG,
-    LOCAL,
     MARK,
     OPEN,
     PROGRESS,
@@ -43,7 +41,8 @@ from perfmon.sources import SourceClock
 
 from .axis import extend_extent, record_gap, shift_source
 from .counters import Paces, StepSources, Totals, of_total
-from .progress import Failure, RunMark, place_of
+from .failures import Failure, own_time
+from .progress import RunMark
 from .source_state import SourceState
 from .store import Store
 from .tables import ExpandTable, TableResult, Tables
@@ -53,7 +52,6 @@ _OPEN_LIMIT = 10_000
 _ONE_BY_ONE = ("epoch",)
 """Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
-_HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
 _OF_FAILURES = (FAILURE, DETAIL)
 _KEPT_TEXT = 1000
 """Characters of the line of a failure."""
@@ -189,8 +187,8 @@ class Assembler:
             for observation in filter(_has_elapsed, observations):  # they define the time of the line
                 self._progress(state, time, ref, observation, text)
             observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
-        if progress.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
-            progress.end_quotes(state.index)
+        if self.store.failures.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
+            self.store.failures.end_quotes(state.index)
         self._observe(state, time, ref, observations, text)
         if progress.advanced == before:
             state.live(time, ref.line, text)
@@ -385,45 +383,16 @@ class Assembler:
         _, cause, role, fatal, fields = observation
         if state.active_at is not None and time < state.active_at and state.kind is None:
             time = state.active_at  # after a bar that has the time; the line itself has no clock
-        own = self._own_time(state, time, fields)
+        own = own_time(state.kind, time, fields)
         if own > time and state.last is not None:
             state.ended_at = state.last = max(state.last, own)  # the log goes on until then
         time = own
-        self.store.progress.fail(
-            Failure(cause, role, fatal, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields)
-        )
-
-    @staticmethod
-    def _own_time(state: SourceState, time: float, fields: Fields) -> float:
-        """Time of a failure by its own line, which may be long after the last dated line of the log.
-
-        Whole half hours between the two are another zone's clock, not a delay: then it is unknown.
-        """
-        try:
-            moment = datetime.fromisoformat(str(fields["time"])) if "time" in fields and state.kind == LOCAL else None
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is not None:
-            return time
-        own = moment.replace(tzinfo=UTC).timestamp()
-        later = own - time
-        beyond = later % _HALF_HOUR_S
-        return own if 0 < later < _DAY_S and _ZONE_S < beyond < _HALF_HOUR_S - _ZONE_S else time
+        failure = Failure(cause, role, fatal, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields)
+        self.store.failures.add(failure, self.store.progress.advanced)
 
     def _detail(self, state: SourceState, _time: float, ref: Ref, observation: Observation, _text: str) -> None:
         _, cause, fields = observation
-        if cause == "frame":
-            self.store.progress.frame(state.index, place_of(fields), ref.line, fields)
-        elif cause in ("handled", "raised"):
-            self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
-        elif cause == "chained":
-            self.store.progress.chained(state.index, place_of(fields), ref.line)
-        elif cause in ("quoted", "unquoted"):
-            self.store.progress.quoted(state.index, place_of(fields), ref.line, cause == "quoted")
-        elif cause == "backtrace":
-            self.store.progress.backtrace(state.index, ref.line, fields)
-        else:
-            self.store.progress.detail(state.index, cause, ref.line, fields)
+        self.store.failures.detail(state.index, cause, ref.line, fields)
 
     def _run(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
         _, kind, fields = observation

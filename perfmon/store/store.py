@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from perfmon.core import Ref, Span, Update
 
+from .failures import FailureLog
 from .progress import ProgressLog
 from .source_state import SourceState
 
@@ -164,6 +165,7 @@ class Store:
         self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
         """Open spans of an earlier run in the same log."""
         self.progress = ProgressLog()
+        self.failures = FailureLog()
         """Progress of the run, and failures."""
         self.hang: HangNote | None = None
         """Summary of a hang from flight-recorder dumps next to the logs."""
@@ -295,6 +297,7 @@ class Store:
         """Move the samples and the progress of one log at the times and lines that `after` is true of."""
         self.shifted += 1
         self.progress.move(source, seconds, after)
+        self.failures.move(source, seconds, after)
         for series in self.all_series():
             for at, index in enumerate(series.sources):
                 if index == source and after(series.times[at], series.lines[at]):

@@ -12,7 +12,7 @@ from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
 from perfmon.sources.scan.scanner import Scanner
-from perfmon.store.progress import Failure
+from perfmon.store.failures import Failure
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)
@@ -26,7 +26,7 @@ def failures(*lines: str) -> list[Failure]:
     session = Session(Config(), SCANNER)
     data = ("\n".join(lines) + "\n").encode()
     session.feed(session.add_source("a.log"), Block(data, 0, 1))
-    return session.store.progress.failures
+    return session.store.failures.kept
 
 
 def result_of(*lines: str) -> list[tuple[str, str]]:
