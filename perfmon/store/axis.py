@@ -60,8 +60,9 @@ def record_gap(
             state.last_silence = (line, (number + line_base, text))
             _add_gap(state, before, time, *state.last_silence)
     elif kind == HEAD:
-        if not state.first_text:
-            state.first_line, state.first_text = line
+        # What `t=` alone dates gives way to a date: a block that holds both has only seen the dates.
+        if not state.first_text or (state.first_by_ticks and ticked is None):
+            (state.first_line, state.first_text), state.first_by_ticks = line, ticked is not None
         if state.tail is not None:
             if time == state.tail:  # as is a line of which the date is doubted
                 state.last_silence = (state.last_line, line)

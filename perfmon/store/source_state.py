@@ -95,6 +95,8 @@ class SourceState:
     """The text of the first dated line."""
     first_line: int = 0
     """Its number."""
+    first_by_ticks: bool = False
+    """Only its `t=` dates it."""
     last_silence: tuple[tuple[int, str], tuple[int, str]] = ((0, ""), (0, ""))
     """The lines on either side of the last one, be it that their dates were not believed yet."""
     redated: Gap | None = None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from feeding import feed
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfmon.core.config import Config
@@ -73,6 +73,15 @@ def logs(draw: st.DrawFn) -> list[str]:
     return lines
 
 
+_ROLLOUT = "2026-05-11 10:0{} - root - INFO - [rollout] trunc_pct=40.0 staleness=1\n"
+TICKED_FIRST = [
+    "[weights][u0] client.send url=http://h:8000 path=/m t=78493600.000\n",
+    *[_ROLLOUT.format("0:00,000")] * 18,
+    _ROLLOUT.format("1:30,000"),
+]
+"""What a log begins with again, behind a line that only its `t=` dates."""
+
+
 def _result_of(blocks: list[str]) -> Any:
     session = Session(Config())
     state = feed(session, "run.log", blocks)
@@ -84,6 +93,7 @@ def _result_of(blocks: list[str]) -> Any:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(lines=logs(), cuts=st.lists(st.integers(0, 30), max_size=4))
+@example(lines=TICKED_FIRST, cuts=[])
 def test_they_tell_the_same_however_a_log_is_cut(lines: list[str], cuts: list[int]) -> None:
     edges = sorted({0, len(lines), *(min(cut, len(lines)) for cut in cuts)})
     whole = _result_of(["".join(lines)])
