@@ -181,11 +181,15 @@ def finding_line(finding: Finding) -> str:
     return " · ".join(parts)
 
 
-def run_line(run: RunInfo) -> str:
-    """Summary of the input in one line."""
+_GOING_ON = (Progress.STARTING, Progress.RUNNING)
+
+
+def run_line(run: RunInfo, *, live: bool = False) -> str:
+    """Summary of the input in one line; of complete logs no end is known where the state is one that goes on."""
     count = len(run.sources)
     is_shown = run.state is not Progress.UNKNOWN and any(source.events for source in run.sources)
-    state = f"{run.state.value} · " if is_shown else ""
+    at_end = " (no end logged)" if run.state in _GOING_ON and not live else ""
+    state = f"{run.state.value}{at_end} · " if is_shown else ""
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"

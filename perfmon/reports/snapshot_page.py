@@ -115,7 +115,7 @@ def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorSta
 
 def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made: datetime | None) -> str:
     run = snapshot.run
-    parts = [run_line(run)]
+    parts = [run_line(run, live=picture is not None and picture.state is not RunState.ENDED)]
     if folder:
         parts.append(f"in {folder}")
     if run.time_base is TimeBase.WALL:

@@ -14,10 +14,12 @@ HOSTILE = (snapshots.HOSTILE, snapshots.HUGE, "日本語" * 3000, "\u0301" * 500
 
 
 def test_the_verdict_comes_first_with_its_cost_and_confidence() -> None:
-    lines = text_summary.render(snapshots.snapshot()).splitlines()
-    assert lines[2] == "CRITICAL  Front-end queue saturation"
-    assert lines[3].startswith("  14 of 15 weight updates waited 12.4 s")
-    assert lines[5] == "  3m 06s of 10m 01s lost (31 %) · 2 of 3 conditions"
+    head, verdict, *_ = text_summary.render(snapshots.snapshot()).split("\n\n")
+    assert "running (no end logged)" in head
+    lines = verdict.splitlines()
+    assert lines[0] == "CRITICAL  Front-end queue saturation"
+    assert lines[1].startswith("  14 of 15 weight updates waited 12.4 s")
+    assert lines[3] == "  3m 06s of 10m 01s lost (31 %) · 2 of 3 conditions"
 
 
 def test_ledger_metrics_evidence_and_gaps_are_shown() -> None:
@@ -34,7 +36,7 @@ def test_a_sentence_is_not_said_twice() -> None:
 
 
 def test_no_bottleneck_and_nothing_observed() -> None:
-    assert text_summary.render(snapshots.healthy()).splitlines()[2] == "No bottleneck found."
+    assert text_summary.render(snapshots.healthy()).split("\n\n")[1] == "No bottleneck found."
     assert "No bottleneck found." in text_summary.render(snapshots.empty())
 
 
