@@ -256,7 +256,7 @@ class Aggregate(_Limited):
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
         if self.stat == "time_share":
-            return f"{self.metric}: share of the time over {over}"
+            return f"share of the time in {self.metric} over {over}"
         if self.stat == "age":
             return f"time since {self.metric} was first above {self.limit:g}"
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
