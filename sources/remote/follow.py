@@ -375,13 +375,11 @@ def _short(path: str, home: str) -> str:
 
 # --- Hands items from one thread's event loop to another's, no more of them at a time than a limit ---
 
-_LIMIT = 32 << 20
-
 
 class ThreadQueue:
     """Between one loop that puts and one that takes."""
 
-    def __init__(self, limit: int = _LIMIT) -> None:
+    def __init__(self, limit: int = 32 << 20) -> None:
         self._limit = limit
         self._lock = threading.Lock()
         self._items: list[Item] = []
