@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .asked import duration, in_order, moment
+from .command_line import duration, in_order, moment
 from .conductor import Lab
 from .faults import FAULTS, HEALTHY
 from .plan import Plan

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from .asked import duration, in_order
+from .command_line import duration, in_order
 from .conductor import Lab, memory, run_together
 from .plan import Plan
 

@@ -13,10 +13,10 @@ from .channel import Batch, connect
 from .clocks import true_monotonic
 from .gpu import BusyTime
 from .journal import Journal
+from .log_lines import speak_like_ray
 from .plan import Plan
 from .process import until_stopped
 from .producer import SAMPLES
-from .words import speak_like_ray
 
 _POLL_S = 1.0
 _EVERY = 10

@@ -15,7 +15,7 @@ from pathlib import Path
 from . import throttle
 from .clocks import true_monotonic
 from .journal import Journal
-from .knobs import Knobs
+from .settings import Knobs
 
 TICK_S = 0.05
 _CHUNK_S = 1.0

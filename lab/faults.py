@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from .knobs import Knobs
+from .settings import Knobs
 
 HEALTHY = "healthy"
 

@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .asked import duration, in_order
+from .command_line import duration, in_order
 from .conductor import Lab, memory, run_together
+from .evaluation import judge
 from .faults import HEALTHY, HEALTHY_RUNS
-from .judged import judge
 from .page import RESULTS
 from .plan import Plan
 from .recorded import Recorded

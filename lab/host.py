@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from .journal import Journal
-from .knobs import MIB
+from .settings import MIB
 
 TOTAL_MIB = 640.0
 """Little: what leaks is real memory of the machine that the lab runs on."""

@@ -20,8 +20,8 @@ from perfmon import emit
 from .clocks import live_ahead, true_monotonic
 from .engine import Engine, Sequence
 from .journal import Journal
+from .log_lines import Noise, speak_like_vllm
 from .plan import Plan
-from .words import Noise, speak_like_vllm
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

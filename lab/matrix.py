@@ -15,10 +15,10 @@ from pathlib import Path
 from perfmon.core.intervals import REST
 from perfmon.rules.activity import LEAST_STALL_S
 
-from .asked import how_many, in_order
 from .cases import CASES, Case, truly_lost
+from .command_line import how_many, in_order
 from .conductor import Lab, LabError, memory, run_together
-from .judged import Judgement, judge
+from .evaluation import Judgement, judge
 from .recorded import Recorded
 
 ROOT = Path(__file__).parent.parent

@@ -23,10 +23,10 @@ from perfmon import emit
 from .clocks import true_monotonic
 from .inference import SENT
 from .journal import Journal
+from .log_lines import Noise, speak_like_prime
 from .plan import Plan
 from .rows import add_row
 from .trainer import newest
-from .words import Noise, speak_like_prime
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S = 0.05

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .clocks import true_monotonic
 from .faults import FAULTS, knobs
-from .knobs import Knobs
+from .settings import Knobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from contextlib import suppress
 from .channel import Batch, connect
 from .clocks import true_monotonic
 from .journal import Journal
-from .knobs import MIB
+from .log_lines import speak_like_ray
 from .plan import Plan
 from .process import until_stopped
+from .settings import MIB
 from .streamer import HEADER
-from .words import speak_like_ray
 
 SAMPLES = 4
 """In a batch."""

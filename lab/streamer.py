@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from .clocks import true_monotonic
 from .journal import Journal
-from .knobs import MIB
 from .network import throttle
 from .plan import Plan
 from .process import until_stopped
+from .settings import MIB
 
 HEADER = struct.Struct("!Q")
 """Bytes of the item that follows."""

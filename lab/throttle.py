@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .clocks import true_monotonic
-from .knobs import MIB
+from .settings import MIB
 
 _CHUNK = MIB // 8
 Stopped = Callable[[], bool]

@@ -17,10 +17,10 @@ from . import throttle
 from .gpu import AcceleratorError, Gpu
 from .host import leak
 from .journal import Journal
-from .knobs import MIB
+from .log_lines import Noise, speak_like_prime
 from .plan import Plan
 from .rows import add_row
-from .words import Noise, speak_like_prime
+from .settings import MIB
 
 STABLE = "STABLE"
 """A checkpoint that holds this file is whole."""

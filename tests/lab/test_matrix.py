@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from lab.cases import CASES, Case
+from lab.evaluation import judge
 from lab.faults import FAULTS
-from lab.judged import judge
 from lab.matrix import RECORDED, TOLERANCE, Row, row, told
 from lab.page import PAGE, RESULTS, line, page
 from lab.recorded import Recorded

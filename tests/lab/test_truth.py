@@ -12,8 +12,8 @@ from lab.engine import Engine, Sequence
 from lab.faults import FAULTS, knobs
 from lab.inference import exposition
 from lab.journal import Journal
-from lab.knobs import Knobs
 from lab.plan import Plan
+from lab.settings import Knobs
 from lab.truth import truth
 from perfmon.rules.signatures import load_signatures
 
