@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from terminals import wait
 
+from perfmon.core.errors import InputError
 from perfmon.core.model import Block
-from perfmon.sources.batch import read_blocks
-from perfmon.sources.discovery import discover
+from perfmon.recording.format import open_recording
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
@@ -79,13 +77,13 @@ class Recorded:
 
     def __init__(self, folder: Path, *logs: Path, limits: tuple[int, int] | None = None, **environment: str) -> None:
         self.file, self._errors = folder / "out.pmrec", folder / "errors"
-        command = [sys.executable, "-m", "perfmon", "record", *map(str, logs), "-o", str(self.file)]
+        limited = [] if limits is None else ["prlimit", "--nofile={}:{}".format(*limits)]
+        command = [*limited, sys.executable, "-m", "perfmon", "record", *map(str, logs), "-o", str(self.file)]
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 command,
                 stderr=errors,
                 env={**os.environ, **environment},
-                preexec_fn=None if limits is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
             )
 
     @property
@@ -96,23 +94,16 @@ class Recorded:
     @property
     def lines(self) -> list[str]:
         """The lines that are in the file."""
-        if not self.file.exists() or not self.file.stat().st_size:
+        try:
+            blocks = [frame.item for frame in open_recording(self.file).frames()]
+        except (InputError, FileNotFoundError):  # nothing is in it yet
             return []
-        blocks = [item for log in discover([str(self.file)]) for item in read_blocks(log)]
         return [line for item in blocks if isinstance(item, Block) for line in item.data.decode().splitlines()]
 
     def close(self) -> int:
         """Stop it; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
-
-
-def holds(recorded: Recorded, line: str) -> bool:
-    """The last line is there."""
-    try:
-        return line in recorded.lines[-1:]
-    except Exception:  # it is being written
-        return False
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
@@ -124,7 +115,7 @@ def test_a_file_system_that_fails_for_a_while_loses_and_doubles_nothing(
     log.write_text("line 0\n")
     made = Recorded(tmp_path, log, LD_PRELOAD=str(shim), SHAKY=str(log), CONTROL=str(control))
     try:
-        wait(lambda: holds(made, "line 0"), made.messages)
+        wait(lambda: made.lines == ["line 0"], made.messages)
         for at in (1, 2):
             (tmp_path / "new").write_text(f"{call} {number}\n")
             (tmp_path / "new").rename(control)
@@ -135,7 +126,7 @@ def test_a_file_system_that_fails_for_a_while_loses_and_doubles_nothing(
             control.unlink()
             with log.open("a") as file:
                 file.write(f"line {2 * at}\n")
-            wait(lambda at=at: holds(made, f"line {2 * at}"), made)  # type: ignore[misc]
+            wait(lambda at=at: f"line {2 * at}" in made.lines, made)  # type: ignore[misc]
         assert made.close() == 0
         assert made.lines == [f"line {at}" for at in range(5)]
         assert made.messages.count(os.strerror(number)) == 2
@@ -144,13 +135,13 @@ def test_a_file_system_that_fails_for_a_while_loses_and_doubles_nothing(
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> Iterator[list[Path]]:
+def many(tmp_path: Path) -> list[Path]:
     """More logs than the usual limit of open files."""
     logs = [tmp_path / "logs" / f"node{at // 50}" / f"rank{at}.log" for at in range(1200)]
     for log in logs:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("line 0\n")
-    yield logs
+    return logs
 
 
 def test_more_logs_than_the_usual_limit_of_open_files(many: list[Path], tmp_path: Path) -> None:
