@@ -29,6 +29,9 @@ def standings(finding: Finding) -> Mapping[str, str]:
     return {one.signature: one.standing for one in finding.hypotheses}
 
 
+TRACE = "needs a trace (perfmon profile)"
+
+
 # --- who is to blame --------------------------------------------------------------------------------------------------
 STARVED = queue()
 CAUSES = {
@@ -66,8 +69,9 @@ def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
     assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
     assert "whole_pageable_share" in named["pageable-transfer"].unseen
     assert [one.standing for one in finding.hypotheses] == sorted(
-        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted").index
+        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted", TRACE).index
     )
+    assert named["pageable-transfer"].standing == TRACE
     assert found(diagnosis)["data-starved"].hypotheses == finding.hypotheses
     assert found(diagnosis)["data-starved"].explained_by == "network-slow"
 
@@ -104,7 +108,7 @@ def test_the_first_batches_of_a_pipeline_are_no_fault() -> None:
 def test_without_anything_that_decides_all_hypotheses_stay_open() -> None:
     rows = [f"2026-03-02 10:{n // 15:02d}:{n % 15 * 4:02d} step={n} step_time=4.0 data_time=2.00" for n in range(40)]
     finding = found(judged(train=rows))["data-starved"]
-    assert set(standings(finding).values()) == {"open"}
+    assert set(standings(finding).values()) == {"open", TRACE}
     assert "parse_s" in {name for one in finding.hypotheses for name in one.unseen}
 
 
