@@ -7,8 +7,13 @@ from collections.abc import Mapping
 import pytest
 from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
 
+from perfmon.clocks import align
+from perfmon.core import Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
+from perfmon.pipeline import Session
 from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.viewmodel.state import Viewport
+from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 
 def judged(**logs: list[str]) -> Diagnosis:
@@ -277,3 +282,19 @@ HEALTHY = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_pipelines_give_nothing(name: str) -> None:
     assert found(judged(**HEALTHY[name])) == {}
+
+
+# --- the timeline -----------------------------------------------------------------------------------------------------
+def test_each_of_several_queues_has_its_own_lane() -> None:
+    full, empty = queue(name="received", capacity=20, depth=18), queue(name="parsed", capacity=20, depth=1)
+    for logs, names in ((full, {"queue_fill"}), ([*full, *empty], {"received queue_fill", "parsed queue_fill"})):
+        session = Session(Config())
+        session.feed(session.add_source("run.log"), Block("".join(f"{line}\n" for line in logs).encode(), 0, 1))
+        snapshot = session.snapshot()
+        run = snapshot.run
+        now = Now(Viewport(run.start, run.end, 20), run.end, align(session.store), snapshot, ())
+        board = TimelineBuilder(session.store, session.recent, session.knowledge.bands).build(now)
+        lanes = {lane.name: lane for lane in board.metrics if lane.metric == "queue_fill"}
+        assert lanes.keys() == names
+    shown = {lane.group: (lane.now, lane.critical_share) for lane in lanes.values()}
+    assert shown == {"received": (90.0, 0.0), "parsed": (5.0, 1.0)}
