@@ -15,11 +15,12 @@ Interval = tuple[int, int]
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 """Kinds of work of a GPU."""
 COLLECTIVE = re.compile(
-    r"^(?:void )?(?:nccl|rccl|msccl|hccl|hcom_|oneccl|nvshmem|(?:[\w()]+(?: [\w()]+)?::)*(?:(?:nccl|rccl)Dev|cross_device_reduce"
-    r"|(?:multimem|(?:one|two)_?shot)_?all_?(?:reduce|gather)|all_?reduce_(?:fusion|kernel)|deep_ep::.*(?:dispatch|combine)))",
+    r"^(?:void )?(?:nccl|rccl|msccl|hccl|hcom_|oneccl|nvshmem"
+    r"|(?:[\w()]+(?: [\w()]+)?::)*(?:(?:nccl|rccl)Dev|cross_device_reduce|all_?reduce_(?:fusion|kernel)"
+    r"|(?:multimem|(?:one|two)_?shot)_?all_?(?:reduce|gather)|deep_ep::.*(?:dispatch|combine)))",
     re.IGNORECASE,
 )
-"""Kernels that communicate: of libraries, of PyTorch's symmetric memory, and of engines, which wait for peers as well."""
+"""Kernels that communicate: of libraries, of PyTorch's symmetric memory, and of engines, which also wait for peers."""
 BLOCKING = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize")
 """Calls in which the host waits for a GPU."""
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
