@@ -1,4 +1,4 @@
-"""Cost of `perfmon profile` and of HolisticTraceAnalysis on the same trace, in one run: time, processor and peak memory.
+"""Cost of `perfmon profile` and of HolisticTraceAnalysis on the same trace, in one run: time, processor, peak memory.
 
 HolisticTraceAnalysis needs an environment of its own (it brings pandas): name its Python with --hta. Without it the
 floor is `json.load` of the same file. Without TRACE a trace is made, of the shape that PyTorch's profiler writes.
