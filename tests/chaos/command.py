@@ -16,11 +16,15 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="a new folder in which all files stay")
     args = parser.parse_args()
     o = played(args.seed, args.minutes, args.keep)
-    print(o.written, 'lost', +o.lost, 'doubled', +o.doubled)
-    print('done', dict(o.done)); print('inputs', dict(o.inputs), o.commands); print(o.peak_mb, o.slowest)
+    print(o.written, "lost", +o.lost, "doubled", +o.doubled)
+    print("done", dict(o.done))
+    print("inputs", dict(o.inputs), o.commands)
+    print(o.peak_mb, o.slowest)
     t = o.trouble
-    for name in ('crashes','hangs','escapes','secrets','shell'):
+    for name in ("crashes", "hangs", "escapes", "secrets", "shell"):
         from collections import Counter
-        print('==', name, len(getattr(t,name)))
-        for x, n in Counter(getattr(t,name)).most_common(12): print('   ', n, x[:700])
+
+        print("==", name, len(getattr(t, name)))
+        for x, n in Counter(getattr(t, name)).most_common(12):
+            print("   ", n, x[:700])
     return 0

@@ -47,6 +47,7 @@ class Log:
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         words = [str(word) for word in command]
         self._process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.order("go")
 
     def order(self, command: str) -> None:
         """Has the writer do something, and waits until it has."""
