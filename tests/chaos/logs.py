@@ -21,6 +21,8 @@ MARK = re.compile(rb"\b(w\d+)-(\d{7})\b")
 """What each numbered line holds once."""
 _PARTS = 4
 """So many rotated parts are kept."""
+_AGE_S = 3.0
+"""Seconds that a text exists before it is deleted, compressed or overwritten."""
 _REST_S = 1.5
 """Seconds before a log is emptied in which nothing is written."""
 
@@ -40,6 +42,7 @@ class Log:
         self._state.write_bytes(STATE.pack(0, 0))
         self.kills = self.turns = 0
         self._count = 0
+        self._turned_at = 0.0
         self._start()
 
     def _start(self) -> None:
@@ -78,9 +81,14 @@ class Log:
                 STATE.pack_into(state, 0, done + 1, ends + 1)
         self._start()
 
+    def rested(self, now: float) -> bool:
+        """The text that it has now was there long enough to be read, or stays after the next turn."""
+        return self.way in _STAYS or now - self._turned_at > _AGE_S
+
     def turn(self, chance: random.Random) -> None:
         """Does to it what is done to this log."""
         self.turns += 1
+        self._turned_at = time.monotonic()
         way = chance.choice(_ANY) if self.way == "mixed" else self.way
         _WAYS[way](self, chance)
 
@@ -203,6 +211,7 @@ _WAYS: dict[str, Callable[[Log, random.Random], None]] = {
 }  # fmt: skip
 WAYS = (*_WAYS, "mixed")
 _ANY = ("renamed", "zipped", "copied", "deleted", "moved", "edited")
+_STAYS = ("renamed", "edited", "synced")
 REMOTE_WAYS = ("renamed", "copied", "deleted")
 
 

@@ -211,7 +211,8 @@ class Chaos:
         ]  # fmt: skip
 
     def _rotate(self) -> None:
-        log = self._chance.choice([log for log in self._writers if log.way != "never"])
+        now = time.monotonic()
+        log = self._chance.choice([log for log in self._writers if log.way != "never" and log.rested(now)])
         log.turn(self._chance)
         self.outcome.done[f"way: {log.kind}"] += 1
 
