@@ -322,9 +322,9 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
 def _starts_again(source: int, view: View) -> int:
     """Number of times that the steps of a log begin again, as those of epochs do that no counter shows."""
     most = 0
-    for series in view.store.steps.values():
-        steps = [step for step, of in zip(series.values, series.sources, strict=True) if of == source]
-        begin = max(steps[0], 1.0) if steps else 0.0
+    for counter in view.counted_steps(source):
+        steps = [step for _, step in counter]
+        begin = max(steps[0], 1.0)
         most = max(most, sum(after <= begin < before for before, after in pairwise(steps)))
     return most
 

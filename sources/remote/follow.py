@@ -77,8 +77,13 @@ class RemoteTail(LogReader):
 
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
-        if not same and (text.handle is None or text.handle.slot is None):
-            await self._find(files, text, state)  # it is known by its name alone, and has another one by now
+        if text.handle is None or (not same and text.handle.slot is None):
+            found = await self._find(files, text, state)  # it is known by its name alone, and has another one by now
+            if same and not found:  # its number was given to another file
+                text.handle = await _held(files, self.path)
+                if text.handle is not None:
+                    await self._start_anew(files, text, items)
+                return
         now = state if same else await state_of(files, text)
         before = text.print.position
         if now is not None:
