@@ -1,4 +1,4 @@
-"""The three rows that answer the question at every size: what is wrong, why and what next, where time went."""
+"""The rows that answer the question at every size: what is wrong, how the run is, why and what next, where time went."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, ThemeStyles
 from .explanation import why_row
+from .progress import progress_row
 from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
@@ -38,10 +39,10 @@ _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 
 
 def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyles) -> list[Row]:
-    """The first `height` of the three rows, `width` cells each."""
+    """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
-    rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
-    return [crop(row, width, fill) for row in rows[:height]]
+    drawn = (verdict_row, progress_row, why_row, ledger_row)
+    return [crop(row(picture, width, skin), width, fill) for row in drawn[:height]]
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
