@@ -40,7 +40,7 @@ _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
 
 Part = tuple[int, list[Run]]
-"""What goes first where room is short has the lowest number."""
+"""The lowest number stays longest where room is short."""
 
 
 def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
@@ -94,7 +94,7 @@ def _age(seconds: float) -> str:
 
 
 def _goal(goal: Goal | None, width: int, skin: ThemeStyles) -> list[Part]:
-    """How far it is: `step 199 of 20,000`."""
+    """Steps done: `step 199 of 20,000`."""
     if goal is None:
         return []
     text, muted = skin.style("text"), skin.style("muted")
@@ -175,7 +175,7 @@ def direction(stats: MetricStats) -> int:
 
 
 def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
-    """What is left, what a failure would cost now, and the failures so far."""
+    """Time left, the cost of a failure now, and the failures so far."""
     run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
     parts: list[Part] = []
     moving = run.state is Progress.RUNNING and picture.stale_s is None and picture.state is not RunState.ENDED

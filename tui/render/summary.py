@@ -1,4 +1,4 @@
-"""The rows that answer the question at every size: what is wrong, how the run is, why and what next, where time went."""
+"""The summary rows at every size: what is wrong, how the run is, why and what next, where time went."""
 
 from __future__ import annotations
 
