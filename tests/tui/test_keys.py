@@ -74,7 +74,7 @@ class Hands:
     @property
     def selected(self) -> int:
         """The lane that the selection is on."""
-        return self.app.board.sight.selected
+        return self.app.board.selected
 
     @property
     def current(self) -> str:
@@ -215,7 +215,7 @@ async def _toggles(hands: Hands, key: str, title: str) -> None:
     assert title in hands.text
     await hands.press(key)
     assert title not in hands.text
-    assert screen_text(hands.app)[4].startswith("── ")
+    assert screen_text(hands.app)[5].startswith("── ")
     await hands.press(key)
     assert title in hands.text
 
@@ -310,10 +310,10 @@ async def processes(hands: Hands, key: str) -> None:
 async def zoom(hands: Hands, key: str) -> None:
     await hands.to("log")
     await hands.press(key)
-    assert "4 LOG" in screen_text(hands.app)[4]
+    assert "4 LOG" in screen_text(hands.app)[5]
     assert "TIMELINE" not in hands.text
     await hands.press("tab")
-    assert "1 TIMELINE" in screen_text(hands.app)[4]
+    assert "1 TIMELINE" in screen_text(hands.app)[5]
     await hands.press(key)
     assert "4 LOG" in hands.text
 
@@ -478,7 +478,7 @@ async def down(hands: Hands, key: str) -> None:
 @check
 async def page_up(hands: Hands, key: str) -> None:
     await hands.press("end", key)
-    assert 0 < hands.selected < hands.app.board._drawn_board.count - 5
+    assert 0 < hands.selected < len(hands.app.board._drawn_board.keys) - 5
     await hands.to("log")
     last = hands.current
     await hands.press(key)
@@ -509,7 +509,7 @@ async def top(hands: Hands, key: str) -> None:
 @check
 async def bottom(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert hands.selected == hands.app.board._drawn_board.count - 1
+    assert hands.selected == len(hands.app.board._drawn_board.keys) - 1
     await hands.to("log")
     await hands.press("home", key)
     assert hands.app.log_pane.view.follow
@@ -547,9 +547,20 @@ async def waterfall(hands: Hands, key: str) -> None:
 
 
 @check
+async def expand(hands: Hands, key: str) -> None:
+    shared = sum("queue" in line and "%" in line for line in hands.text.splitlines())
+    await hands.press(key)
+    rows = [lane for lane in hands.app.board._drawn_board.lanes if lane is not None and lane.kind == "update"]
+    assert len(rows) > 1
+    assert sum("queue" in line and "%" in line for line in hands.text.splitlines()) == shared + len(rows)
+    await hands.press(key)
+    assert all(lane is None or lane.kind != "update" for lane in hands.app.board._drawn_board.lanes)
+
+
+@check
 async def sort(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert "worst first" in hands.text
+    assert "by kind" in hands.text
     await hands.press(key)
     assert "by name" in hands.text
     await hands.press(key)
@@ -878,11 +889,11 @@ async def test_a_strip_shows_any_pane_alone() -> None:
             await hands.press(key)
             assert title in hands.text
             assert app.pane_name == {"HOSTS/GPUS": "sources"}.get(title[2:], title[2:].lower())
-            assert "10m" in screen_text(app)[2]
+            assert "10m" in screen_text(app)[3]
         await hands.press("tab")
         assert "1 TIMELINE" in hands.text
         await hands.press("escape")
-        assert hands.text.splitlines()[3:8] == strip.splitlines()[3:8]
+        assert hands.text.splitlines()[4:8] == strip.splitlines()[4:8]
 
 
 async def test_letters_are_letters_where_one_types() -> None:
@@ -939,7 +950,7 @@ async def test_a_click_on_a_key_of_the_footer_does_what_it_does() -> None:
 async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
         await pilot.click(offset=(50, row))
         await pilot.pause()
         assert app.board.lane is not None
@@ -952,7 +963,7 @@ async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
 async def test_a_double_click_opens() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
         await pilot.click(offset=(50, row), times=2)
         await hands.shows("chart ▸ queue_ms")
         await hands.press("escape", "L")
@@ -972,9 +983,9 @@ async def test_the_wheel_goes_through_what_is_under_it() -> None:
             await pilot.pause()
 
         await wheel(MouseScrollDown, "board")
-        assert app.board.sight.selected == 1
+        assert app.board.selected == 1
         await wheel(MouseScrollUp, "board")
-        assert app.board.sight.selected == 0
+        assert app.board.selected == 0
         await wheel(MouseScrollUp, "log")
         assert not app.log_pane.view.follow
         await wheel(MouseScrollDown, "log")

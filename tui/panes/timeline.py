@@ -16,7 +16,7 @@ from ..render.timeline import RenderedTimeline, TimelineView, board_title, draw_
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
 
-_ORDERS = ("usual", "worst", "name")
+_ORDERS = ("verdict", "kind", "name")
 
 
 class BoardPane(Pane, can_focus=True):
@@ -33,7 +33,7 @@ class BoardPane(Pane, can_focus=True):
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
-        self._drawn_board = RenderedTimeline([], [], 0, 0, 0)
+        self._drawn_board = RenderedTimeline([], [], [], 0, 0)
 
     @property
     def columns(self) -> int:
@@ -48,6 +48,11 @@ class BoardPane(Pane, can_focus=True):
         at = drawn.selected - drawn.top
         return shown[at] if 0 <= at < len(shown) else None
 
+    @property
+    def selected(self) -> int:
+        """Place of the selected lane among all of them."""
+        return self._drawn_board.selected
+
     def show(self, picture: MonitorState) -> None:
         """Show another picture."""
         self._picture = picture
@@ -60,7 +65,7 @@ class BoardPane(Pane, can_focus=True):
 
     def want(self, text: str) -> None:
         """Show only lanes with a text in their names."""
-        self.sight = replace(self.sight, wanted=text, selected=0, top=0)
+        self.sight = replace(self.sight, wanted=text, chosen=None, top=0)
         self.redraw()
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
@@ -72,7 +77,7 @@ class BoardPane(Pane, can_focus=True):
         sight = replace(self.sight, focused=self.has_focus)
         drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
         self._drawn_board = drawn
-        self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
+        self.sight = replace(self.sight, top=drawn.top)
         if not titles:
             return drawn.rows
         left, right = board_title(self._picture.board, self.span_s, self.sight, drawn)
@@ -80,12 +85,12 @@ class BoardPane(Pane, can_focus=True):
 
     # --- keys -------------------------------------------------------------------------------------------------
     def _select(self, at: int) -> None:
-        last = max(0, self._drawn_board.count - 1)
-        self.sight = replace(self.sight, selected=min(max(0, at), last))
+        keys = self._drawn_board.keys
+        self.sight = replace(self.sight, chosen=keys[min(max(0, at), len(keys) - 1)] if keys else None)
         self.redraw()
 
     def _select_by(self, by: int) -> None:
-        self._select(self.sight.selected + by)
+        self._select(self._drawn_board.selected + by)
 
     do_up = partialmethod(_select_by, -1)
     do_down = partialmethod(_select_by, 1)
@@ -100,10 +105,15 @@ class BoardPane(Pane, can_focus=True):
 
     def do_bottom(self) -> None:
         """Select the last lane."""
-        self._select(self._drawn_board.count)
+        self._select(len(self._drawn_board.keys))
+
+    def do_expand(self) -> None:
+        """Give each weight update a row, or all of them one."""
+        self.sight = replace(self.sight, expanded=not self.sight.expanded)
+        self.redraw()
 
     def do_sort(self) -> None:
-        """The next order of the metrics."""
+        """The next order of the lanes."""
         order = _ORDERS[(_ORDERS.index(self.sight.order) + 1) % len(_ORDERS)]
         self.sight = replace(self.sight, order=order)
         self.redraw()

@@ -13,13 +13,12 @@ from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState, SourceStatus
 
-from ..theme import LEVEL_WORDS, ThemeStyles
+from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
 from .progress import progress_row
 from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
-_LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _NOTHING = {
@@ -54,7 +53,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
-    level = _LEVELS[verdict.severity.value]
+    level = LEVELS[verdict.severity.value]
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)

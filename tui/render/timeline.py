@@ -6,31 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from perfmon.core import plain
+from perfmon.core import counted, plain
 from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
 from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
-from ..theme import ThemeStyles
+from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
-from .lanes import UPDATES, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
+from .lanes import UPDATES, Geometry, Lane, LaneChoice, lanes_of, length_of, shown_unit
 from .rows import Row, Run, short_duration
 
-_MOST_UPDATES = 7
-_ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
-"""Minimum rows of updates, by available rows; they also take rows that no other lane needs."""
+_MOST_UPDATES = 20
+_EXPANDED = 0.6
+"""Share of the rows that single weight updates have, at most."""
 
 
 def lanes_wanted(board: Board, *, brief: bool = False) -> int:
-    """Number of lanes, to distribute the room; `brief` as in `lanes_of`."""
-    updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
-    return min(updates, _MOST_UPDATES) + _other_lanes(board, brief=brief)
-
-
-def _other_lanes(board: Board, *, brief: bool) -> int:
-    """Lanes that are not of weight updates."""
-    shown = pressing_spans(board) if brief else board.spans
-    spans = [lane.metric for lane in shown if lane.bars and lane.kind != UPDATES]
-    return len(spans) + (not brief) + sum(lane.name not in spans for lane in board.metrics)
+    """Number of lanes, to distribute the room; `brief` where there is none for changes of alerts."""
+    spans = [lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES]
+    updates = any(lane.bars for lane in board.spans if lane.kind == UPDATES)
+    metrics = sum(lane.name not in spans for lane in board.metrics)
+    return updates + len(spans) + metrics + (bool(board.ticks) and not brief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +34,15 @@ class TimelineView:
 
     cursor: float | None = None
     """A moment on the axis."""
-    selected: int = 0
-    """Index of the lane, from 0."""
+    chosen: tuple[str, str] | None = None
+    """Key of the selected lane; None: the first one."""
     top: int = 0
     """The first lane that is shown."""
-    order: str = "usual"
+    order: str = "verdict"
     wanted: str = ""
     """Only lanes with this in their name."""
+    expanded: bool = False
+    """Weight updates have a row each."""
     focused: bool = False
 
 
@@ -55,8 +52,8 @@ class RenderedTimeline:
 
     rows: list[Row]
     lanes: list[Lane | None]
-    count: int
-    """Of all lanes, those out of sight included."""
+    keys: list[tuple[str, str]]
+    """Of all lanes, those out of view included."""
     top: int
     selected: int
 
@@ -66,20 +63,20 @@ def draw_board(
 ) -> RenderedTimeline:
     """`height` rows of the timeline of a picture: with `header` the axis, and the lanes in view."""
     geometry = Geometry.of(width)
-    drawn = _drawn_lanes(picture.board, geometry, height - header, sight, skin, brief=not header)
+    drawn = _drawn_lanes(picture, geometry, height - header, sight, skin, brief=not header)
     axis = [_axis_row(picture, geometry, sight.cursor, skin)] if header else []
     return replace(drawn, rows=[*axis, *drawn.rows], lanes=[*[None] * header, *drawn.lanes])
 
 
 def _drawn_lanes(
-    board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
+    picture: MonitorState, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
-    update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
-    if not sight.wanted:
-        update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board, brief=brief)))
-    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=brief)
-    selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
+    board, (proof, level) = picture.board, proof_of(picture)
+    update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
+    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, alerts=not brief))
+    keys = [lane.key for lane in lanes]
+    selected = keys.index(sight.chosen) if sight.chosen in keys else 0
     top = min(max(0, sight.top), max(0, len(lanes) - body))
     if selected < top:
         top = selected
@@ -88,14 +85,26 @@ def _drawn_lanes(
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
     shown: list[Lane | None] = []
     rows: list[Row] = []
-    for at, draw in enumerate(lanes[top : top + body], top):
-        lane = draw()
+    for at, pending in enumerate(lanes[top : top + body], top):
+        lane = pending.draw()
         shown.append(lane)
-        rows.append(lane_row(lane, board.viewport, geometry, column, sight.focused and at == selected, skin))
+        proven = level if pending.proves else Level.NONE
+        chosen = sight.focused and at == selected
+        rows.append(lane_row(lane, board.viewport, geometry, column, chosen, skin, proven))
     if not lanes and sight.wanted and body > 0:
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
-    return RenderedTimeline(rows, shown, len(lanes), top, selected)
+    return RenderedTimeline(rows, shown, keys, top, selected)
+
+
+def proof_of(picture: MonitorState) -> tuple[tuple[str, ...], Level]:
+    """What the verdict rests on, and its level; nothing without a verdict."""
+    snapshot = picture.snapshot
+    if snapshot is None or snapshot.verdict is None:
+        return (), Level.NONE
+    mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
+    worst = max(mine, key=lambda finding: finding.lost_s, default=None)
+    return () if worst is None else worst.proof, LEVELS[snapshot.verdict.severity.value]
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
@@ -120,10 +129,16 @@ def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, s
 
 
 def lane_row(
-    lane: Lane, port: Viewport, geometry: Geometry, column: int | None, chosen: bool, skin: ThemeStyles
+    lane: Lane,
+    port: Viewport,
+    geometry: Geometry,
+    column: int | None,
+    chosen: bool,
+    skin: ThemeStyles,
+    proven: Level = Level.NONE,
 ) -> Row:
-    """One lane, `chosen` when the selection is on it."""
-    label_style = skin.style("selection") if chosen else skin.style(lane.style)
+    """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it."""
+    label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
     now, level = lane.now, lane.level
     if column is not None and isinstance(lane.shown, MetricLane):
         now, level = at_column(lane.shown, column, geometry)
@@ -131,7 +146,7 @@ def lane_row(
         now, level = bar_at(lane, port, column, geometry)
     mark = skin.mark(level) if level is not Level.NONE and now else " "
     head: list[Run] = [
-        (" ", skin.style("text")),
+        (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
         (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
         (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("text")),
         (f" {mark}", skin.level(level)),
@@ -183,8 +198,8 @@ def board_title(board: Board, span_s: float, sight: TimelineView, drawn: Rendere
     left = f"{short_duration(span_s)}, one column {short_duration(port.column_s)}"
     if sight.wanted:
         left += f", lanes with {sight.wanted!r}"
-    if sight.order != "usual":
-        left += f", {'worst first' if sight.order == 'worst' else 'by name'}"
-    hidden = drawn.count - sum(lane is not None for lane in drawn.lanes)
-    right = f"{hidden} more lanes" if hidden > 0 else ""
+    if sight.order != "verdict":
+        left += f", by {sight.order}"
+    hidden = len(drawn.keys) - sum(lane is not None for lane in drawn.lanes)
+    right = counted(hidden, "more lane") if hidden > 0 else ""
     return left, right
