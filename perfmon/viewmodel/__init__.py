@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        metric_of,
         percent,
         rate,
         share,

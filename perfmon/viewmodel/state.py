@@ -309,6 +309,15 @@ class MonitorState:
         return self.snapshot is not None and self.snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
 
     @property
+    def verdict_finding(self) -> Finding | None:
+        """The costliest finding of the verdict's signature."""
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.verdict is None:
+            return None
+        mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
+        return max(mine, key=lambda finding: finding.lost_s, default=None)
+
+    @property
     def past_s(self) -> float | None:
         """`stale_s`, unless the verdict holds up to the present all the same, as one does that is that silence."""
         verdict = None if self.snapshot is None else self.snapshot.verdict

@@ -13,9 +13,10 @@ from snapshots import finding, snapshot
 
 from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import trace
+from perfmon.themes.loader import load_themes
 from perfmon.tui.render.lanes import Geometry, held, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
-from perfmon.tui.theme import ThemeStyles
+from perfmon.tui.theme import ColorDepth, ThemeStyles
 from perfmon.viewmodel.state import (
     AlertState,
     Bar,
@@ -27,6 +28,7 @@ from perfmon.viewmodel.state import (
     Viewport,
 )
 
+THEMES = load_themes()
 WRITE = Bar(
     "checkpoint-write", "7", START + 300.0, START + 304.0, False, Level.WARNING, (), {"write_ms": 4000.0}, (), 99
 )
@@ -178,3 +180,10 @@ def test_a_line_joins_its_neighbours_and_leaves_out_what_is_unknown() -> None:
     assert rows[1][1] == "⢸", "from the least value to the largest one"
     assert trace([], 0.0, 1.0, 1) == [""]
     assert trace([(1.0, 1.0)] * 4, 1.0, 1.0, 1) == ["⠒⠒"]
+
+
+def test_without_colours_no_bar_is_reversed() -> None:
+    for skin in (ThemeStyles(THEMES["mono"]), ThemeStyles(THEMES["midnight"], ColorDepth.NONE)):
+        runs = metric_lane(lane(), Geometry.of(120), skin).runs
+        assert not any(style.reverse for text, style in runs if text.strip())
+        assert len({style for text, style in runs if text.strip()}) == 3, "each level has a style"

@@ -72,7 +72,8 @@ def _drawn_lanes(
     picture: MonitorState, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
-    board, (proof, level) = picture.board, proof_of(picture)
+    board, finding = picture.board, picture.verdict_finding
+    proof, level = ((), Level.NONE) if finding is None else (finding.proof, LEVELS[finding.severity.value])
     update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
     lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, alerts=not brief))
     keys = [lane.key for lane in lanes]
@@ -95,16 +96,6 @@ def _drawn_lanes(
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
     return RenderedTimeline(rows, shown, keys, top, selected)
-
-
-def proof_of(picture: MonitorState) -> tuple[tuple[str, ...], Level]:
-    """What the verdict rests on, and its level; nothing without a verdict."""
-    snapshot = picture.snapshot
-    if snapshot is None or snapshot.verdict is None:
-        return (), Level.NONE
-    mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
-    worst = max(mine, key=lambda finding: finding.lost_s, default=None)
-    return () if worst is None else worst.proof, LEVELS[snapshot.verdict.severity.value]
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
