@@ -35,7 +35,7 @@ class Action:
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 
-_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
+_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
 _BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
 
 ACTIONS: tuple[Action, ...] = (
@@ -67,6 +67,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Zoom in.", "Time"),
     Action("zoom_out", ("minus",), "zoom out", "Zoom out.", "Time"),
     Action("zoom_reset", ("0",), "zoom reset", "Reset the zoom to the analysis window.", "Time"),
+    Action("zoom_all", ("9",), "whole run", "Show the whole run.", "Time"),
     Action("previous_update", ("comma",), "previous update", "Go to the previous weight update.", "Time"),
     Action("next_update", ("full_stop",), "next update", "Go to the next weight update.", "Time"),
     Action("previous_alert", ("left_square_bracket",), "previous alert", "Go to the previous alert change.", "Time"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from perfmon.viewmodel import MonitorState
 
 from .render.hosts.sections import lines_wanted
-from .render.timeline import lanes_wanted
+from .render.timeline import is_part, lanes_wanted
 
 # --- Rows of each pane: four layouts, selected by the size of the terminal or by name ---
 
@@ -187,4 +187,4 @@ class Room:
     def _lanes_of(self, newest: MonitorState, strip: bool) -> int | None:
         if newest.snapshot is None or newest.progress is not None:
             return self.lanes
-        return max(self.lanes or 0, lanes_wanted(newest.board, brief=strip))
+        return max(self.lanes or 0, lanes_wanted(newest.board, brief=strip) + (is_part(newest) and not strip))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         verdict_words,
         worst_of,
     )
+    from .overview import Overview, OverviewBuilder
     from .state import (
         Alert,
         AlertKey,

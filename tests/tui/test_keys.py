@@ -401,15 +401,26 @@ async def zoom_in(hands: Hands, key: str) -> None:
 @check
 async def zoom_out(hands: Hands, key: str) -> None:
     await hands.press(key)
-    await hands.shows("1 TIMELINE  20m,")
+    await hands.shows("1 TIMELINE  13m 22s,")
+    await hands.press(key)
+    assert "1 TIMELINE  13m 22s," in hands.text, "there is no more of the run than that"
 
 
 @check
 async def zoom_reset(hands: Hands, key: str) -> None:
-    await hands.press("minus", "minus")
-    await hands.shows("1 TIMELINE  40m,")
+    await hands.press("plus", "plus")
+    await hands.shows("1 TIMELINE  2m 30s,")
     await hands.press(key)
     await hands.shows("1 TIMELINE  10m,")
+
+
+@check
+async def zoom_all(hands: Hands, key: str) -> None:
+    assert "whole run" in hands.text
+    await hands.press(key)
+    await hands.shows("1 TIMELINE  13m 22s,")
+    assert "whole run" not in hands.text
+    assert "PAUSED" not in hands.text, "the present is in view"
 
 
 @check
@@ -436,7 +447,7 @@ async def next_update(hands: Hands, key: str) -> None:
 
 async def _turns(hands: Hands) -> list[float]:
     await hands.press("minus")
-    await hands.shows("1 TIMELINE  20m,")
+    await hands.shows("1 TIMELINE  13m 22s,")
     return [tick.time for tick in hands.app.picture.board.ticks if tick.state in ("firing", "resolved")]
 
 
@@ -958,6 +969,41 @@ async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
         port = app.picture.board.viewport
         assert port.column(hands.cursor) == 50 - Geometry.of(120).begin
         assert "PAUSED" in hands.text
+
+
+async def test_a_drag_shows_the_time_that_it_went_over() -> None:
+    async with running() as (app, pilot):
+        begin, port = Geometry.of(120).begin, app.picture.board.viewport
+        await pilot.mouse_down(app.board, offset=(begin + 20, 4))
+        await pilot.hover(app.board, offset=(begin + 39, 4))
+        assert app.board.sight.dragged == (20, 39)
+        await pilot.mouse_up(app.board, offset=(begin + 39, 4))
+        await pilot.pause()
+        await until(pilot, lambda: app.picture.board.viewport.end < port.end)
+        shown = app.picture.board.viewport
+        assert shown.end - shown.start == pytest.approx(20 * port.column_s)
+        assert abs(shown.start - (port.start + 20 * port.column_s)) <= shown.column_s
+        assert app.time_view.cursor is None, "a drag is no click"
+        await pilot.press("L")
+        await until(pilot, lambda: app.picture.board.viewport == port)
+
+
+async def test_the_whole_run_moves_the_view() -> None:
+    async with running() as (app, pilot):
+        begin, whole = Geometry.of(120).begin, app.picture.overview
+        assert whole is not None
+        assert "whole run" in screen_text(app)[6]
+        await pilot.click(app.board, offset=(begin + 5, 1))
+        await pilot.pause()
+        await until(pilot, lambda: app.picture.board.viewport.end < app.picture.now - 60.0)
+        port = app.picture.board.viewport
+        assert port.start <= whole.begin + port.column_s
+        await pilot.mouse_down(app.board, offset=(begin + 20, 1))
+        await pilot.hover(app.board, offset=(begin + 25, 1))
+        await pilot.mouse_up(app.board, offset=(begin + 25, 1))
+        await pilot.pause()
+        span = 6 * whole.viewport.column_s
+        await until(pilot, lambda: app.picture.board.viewport.end - app.picture.board.viewport.start < 1.01 * span)
 
 
 async def test_a_double_click_opens() -> None:

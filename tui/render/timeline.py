@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from perfmon.core import counted, plain
-from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
+from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, spark, ticks
+from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, Overview, SpanLane, Viewport
 
 from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
-from .lanes import UPDATES, Geometry, Lane, LaneChoice, lanes_of, length_of, shown_unit
+from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
 from .rows import Row, Run, short_duration
 
 _MOST_UPDATES = 20
+_WITH_OVERVIEW = 6
+"""Rows of the axis and of lanes from which on the whole run has one, too."""
+_OUT_OF_VIEW = 0.1
+"""Share of the view that has to lie before or behind it: less is no reason for a row."""
 _EXPANDED = 0.6
 """Share of the rows that single weight updates have, at most."""
 
@@ -44,6 +48,9 @@ class TimelineView:
     expanded: bool = False
     """Weight updates have a row each."""
     focused: bool = False
+    dragged: tuple[int, int] | None = None
+    """Columns that the mouse has been dragged over: on the overview if `whole`, else on the timeline."""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +63,67 @@ class RenderedTimeline:
     """Of all lanes, those out of view included."""
     top: int
     selected: int
+    overview: bool = False
+    """The first row is the whole run; then comes the axis."""
 
 
 def draw_board(
     picture: MonitorState, width: int, height: int, sight: TimelineView, skin: ThemeStyles, header: bool = True
 ) -> RenderedTimeline:
-    """`height` rows of the timeline of a picture: with `header` the axis, and the lanes in view."""
+    """`height` rows of the timeline of a picture: with `header` the whole run and the axis, and the lanes in view."""
     geometry = Geometry.of(width)
-    drawn = _drawn_lanes(picture, geometry, height - header, sight, skin, brief=not header)
-    axis = [_axis_row(picture, geometry, sight.cursor, skin)] if header else []
-    return replace(drawn, rows=[*axis, *drawn.rows], lanes=[*[None] * header, *drawn.lanes])
+    rows: list[Row] = []
+    overview = header and height >= _WITH_OVERVIEW and is_part(picture)
+    if overview and picture.overview is not None:
+        rows.append(_overview_row(picture.overview, picture, geometry, sight, skin))
+    if header:
+        rows.append(_axis_row(picture, geometry, sight, skin))
+    drawn = _drawn_lanes(picture, geometry, height - len(rows), sight, skin, brief=not header)
+    above: list[Lane | None] = [None] * len(rows)
+    return replace(drawn, rows=[*rows, *drawn.rows], lanes=[*above, *drawn.lanes], overview=overview)
+
+
+def is_part(picture: MonitorState) -> bool:
+    """Return true if there is more of the run than is in view."""
+    port, whole = picture.board.viewport, picture.overview
+    if whole is None or whole.viewport.columns != port.columns:
+        return False
+    before, after = port.start - whole.begin, picture.now - port.end
+    return max(before, after) > _OUT_OF_VIEW * (port.end - port.start)
+
+
+def _overview_row(
+    whole: Overview, picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles
+) -> Row:
+    """The whole run: its pace, when alerts were active, and between brackets what is in view."""
+    paces, port, board = whole.paces, whole.viewport, picture.board.viewport
+    known = sorted(pace for pace in paces if not isnan(pace))
+    usual = known[len(known) * 9 // 10] if known else 0.0  # a few quick steps leave the others their height
+    chars = spark([min(pace, usual) for pace in paces], 0.0, usual or 1.0, glyphs=skin.glyphs)
+    cells: dict[int, Cell] = {}
+    for column, (char, level) in enumerate(zip(chars, whole.levels, strict=True)):
+        idle = char == " " and port.start + (column + 1) * port.column_s > whole.begin
+        usual_style = skin.style("faint" if idle else "metric")
+        style = skin.level(Level(level)) if level > Level.GOOD else usual_style
+        cells[column] = (skin.glyph("dot") if idle else char.replace(skin.spark[7], skin.spark[6]), style)
+    for time, level in whole.starts:
+        if level > Level.GOOD:
+            cells[max(0, min(geometry.chart - 1, port.column(time)))] = (skin.mark(level), skin.level(level))
+    first = max(0, min(geometry.chart - 2, port.column(board.start)))
+    last = max(first + 1, min(geometry.chart - 1, port.column(board.end)))
+    for column, char in ((first, "["), (last, "]")):
+        cells[column] = (char, skin.style("accent"))
+    if sight.dragged is not None and sight.whole:
+        low, high = sorted(sight.dragged)
+        cells |= {column: (cells[column][0], skin.style("selection")) for column in range(low, high + 1)}
+    ran = short_duration(float(int(picture.now - whole.begin)))
+    alerts = counted(len(whole.starts), "alert") if whole.starts and geometry.stats > 6 else ""
+    return (
+        (f" {fit('whole run', geometry.label)}", skin.style("faint")),
+        (f"{fit(ran, geometry.now, right=True, glyphs=skin.glyphs)}   ", skin.style("muted")),
+        *runs_of(cells, geometry.chart, skin),
+        (fit(f" {alerts}", geometry.stats + 1), skin.style("faint")),
+    )
 
 
 def _drawn_lanes(
@@ -98,8 +156,8 @@ def _drawn_lanes(
     return RenderedTimeline(rows, shown, keys, top, selected)
 
 
-def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
-    port, faint = picture.board.viewport, skin.style("faint")
+def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:
+    port, cursor, faint = picture.board.viewport, sight.cursor, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
         label = plain_moment(cursor, picture)
@@ -112,9 +170,12 @@ def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, s
         12: f"{'p95':>7} {'crit':>4}",
     }
     figures = "@cursor" if cursor is not None else "now"
+    low, high = sorted(sight.dragged) if sight.dragged is not None and not sight.whole else (0, -1)
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
-        (line, faint),
+        (line[:low], faint),
+        (line[low : high + 1], skin.style("selection")),
+        (line[high + 1 :], faint),
         (fit(heads.get(geometry.stats, ""), geometry.stats + 1), faint),
     )
 
@@ -183,10 +244,10 @@ def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run
     return drawn
 
 
-def board_title(board: Board, span_s: float, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:
+def board_title(board: Board, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:
     """Title of the timeline, left and right."""
     port: Viewport = board.viewport
-    left = f"{short_duration(span_s)}, one column {short_duration(port.column_s)}"
+    left = f"{short_duration(port.end - port.start)}, one column {short_duration(port.column_s)}"
     if sight.wanted:
         left += f", lanes with {sight.wanted!r}"
     if sight.order != "verdict":
