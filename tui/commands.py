@@ -323,12 +323,15 @@ COMMANDS: tuple[Command, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 _BY_NAME["trace"] = _BY_NAME["update"]  # its former name, for one release
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
+_ALIASES = {"q!": "quit", "qa": "quit", "qa!": "quit", "wq": "quit", "exit": "quit", "h": "help"}
+"""What those type who come from an editor or a pager."""
+_KEYS = {key: action for action in ACTIONS if action.group == "General" for key in action.keys if len(key) == 1}
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
 def known(name: str) -> Command | Action | None:
-    """The command of that name, or the action whose word it is."""
-    return _BY_NAME.get(name) or _ACTIONS.get(name)
+    """The command of that name, or the action whose word, or key anywhere, it is."""
+    return _BY_NAME.get(name) or _ACTIONS.get(_ALIASES.get(name, name)) or _KEYS.get(name)
 
 
 def run_command(app: OpenActions, text: str) -> str | None:
