@@ -19,7 +19,7 @@ from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
 from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
-from perfmon.viewmodel import AlertState, Level, MonitorState
+from perfmon.viewmodel import MonitorState
 
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
@@ -108,7 +108,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.collectives = CollectivesPane(self.skin)
         self.sources = SourcesPane(self.skin)
         self.log_pane = LogPane(self.skin, self.monitor.logbook)
-        self.log_pane.events = self.critical_moments
         self.footer = FooterPane(self.skin, info, self.opening.keys)
         yield self.header
         yield self.answer
@@ -189,13 +188,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self._diagnosis = snapshot
             firing = [finding for finding in snapshot.findings if finding.state == "firing"]
             self.log_pane.evidence(line for finding in firing for line in finding.evidence)
-
-    def critical_moments(self) -> list[float]:
-        """Times of alert changes and of starts of critical spans in view."""
-        board = self.picture.board
-        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
-        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
-        return ticks + bars
 
     # --- header and footer ----------------------------------------------------------------------------------------
     def show_message(self, text: str) -> None:

@@ -74,6 +74,8 @@ class LogBuffer:
         """Grows with every change that readers can observe."""
         self.epoch = 0
         """Grows when times that were known already change."""
+        self.readings = 0
+        """Grows when everything is dropped: lines are counted from the first one again."""
         self._packs = packs
         self._timer: LineTimer | None = None
         self._sources: dict[int, _SourceBuffer] = {}
@@ -159,6 +161,7 @@ class LogBuffer:
             self._held, self._latest = 0, NEVER
             self.version += 1
             self.epoch += 1
+            self.readings += 1
 
     def _chunk(
         self, source: int, shelf: _SourceBuffer, data: bytes, mark: Bookmark, clock: SourceClock, *, last: bool,

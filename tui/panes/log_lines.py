@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partialmethod
 
 from textual.timer import Timer
 
 from perfmon.core import InputError, plain
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query
+from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
-from ..log_view import LogView, piece_of
+from ..log_view import FOLDED, LogView, piece_of
 from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
 from ..render.rows import Row, cells
 from ..theme import ThemeStyles
@@ -20,7 +21,18 @@ from ..widgets.pane import Pane
 
 # --- Title of the log pane: the visible part of the logs ---
 
-_KEYS = ("/ find", "& only", "f log", "v level", "r update", "e error", "m mark", "O pager")
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What was looked for last."""
+
+    noun: str
+    wanted: Filter
+    query: Query | None = None
+    """The text, which stays highlighted."""
+
+
+_KEYS = ("/ find", "e error", "& only", "f log", "v level", "A access", "r update", "m mark", "O pager")
 _TAKEN = 18
 """Cells of a title that have other uses in any case."""
 
@@ -31,10 +43,11 @@ def keys_within(room: int) -> str:
     return next((text for text in texts if len(text) + _TAKEN <= room), "")
 
 
-def title_text(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
-    """`note` first; `piece` when it shows lines that were read back from a file."""
+def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> str:
+    """What was found first, and `note`; `piece` when it shows lines that were read back from a file."""
     wanted = view.wanted
-    parts = [plain(note, 120)] if note else []
+    parts = [] if hunt is None else [_tally_text(hunt, view.tally(hunt.wanted))]
+    parts += [plain(note, 120)] if note else []
     if piece:
         parts.append("read from the file: End returns")
     elif not view.follow:
@@ -47,14 +60,23 @@ def title_text(view: LogView, query: Query | None, note: str, *, piece: bool) ->
     if wanted.trace:
         parts.append(f"update {plain(wanted.trace, 30)}")
     parts += [f"with {plain(text, 40)}" for text in wanted.texts]
-    if query is not None:
-        parts.append(f"find {plain(query.query, 40)}")
     if view.searching or view.waiting:
         parts.append("searching …")
     lost = 0 if view.follow else view.book.totals().lost_lines
     if lost:
         parts.append(f"{_grouped(lost)} older lines dropped")
     return " · ".join(parts)
+
+
+def _tally_text(hunt: Hunt, tally: Tally) -> str:
+    """`hit 12 of 214 for queue`, `3 errors`, `no hits for x`."""
+    more = "" if tally.complete else "+"
+    of = f" for {plain(hunt.query.query, 40)}" if hunt.query is not None else ""
+    if not tally.total and tally.complete:
+        return f"no {hunt.noun}s{of} in the lines that are kept"
+    if tally.at:
+        return f"{hunt.noun} {_grouped(tally.at)} of {_grouped(tally.total)}{more}{of}"
+    return f"{_grouped(tally.total)}{more} {hunt.noun}{'s' * (tally.total != 1)}{of}"
 
 
 def _grouped(count: int) -> str:
@@ -80,9 +102,7 @@ class LogLines(Pane, can_focus=True):
     def __init__(self, skin: ThemeStyles, book: LogBuffer) -> None:
         super().__init__(skin, id="log")
         self.book = book
-        self.events: Callable[[], Iterable[float]] = tuple
-        """Times of critical events, on the run's axis: where `e` and `E` go, in addition to lines that are errors."""
-        self._query: Query | None = None
+        self._hunt: Hunt | None = None
         self.view = LogView(book)
         self.note = ""
         """Message of the last key, until the next one."""
@@ -147,14 +167,14 @@ class LogLines(Pane, can_focus=True):
         view.height = max(1, height - self._top_row)
         view.fill()
         if view.problem:
-            self.note, view.problem, self._query = view.problem, "", None
+            self.note, view.problem, self._hunt = view.problem, "", None
         columns = self._laid_out(width)
         if columns is not self._columns:
             self._columns = columns
             self._made.clear()
         gaps = gaps_of(view.lines) if columns.gaps else {}
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
-        if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
+        if not rows and view.wanted != FOLDED and not (view.waiting or view.searching):
             rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
         return [self._title(width), *rows] if self._top_row else rows
 
@@ -164,8 +184,8 @@ class LogLines(Pane, can_focus=True):
         if self._columns is not None and queries:
             old = {query.query: query for query in self._columns.queries}
             queries = tuple(old.get(query.query, query) for query in queries)
-        if self._query is not None:
-            queries = (*queries, self._query)
+        if self._hunt is not None and self._hunt.query is not None:
+            queries = (*queries, self._hunt.query)
         names = book.names
         if names != self._names:
             self._names, self._short = names, short_names(names)
@@ -183,8 +203,9 @@ class LogLines(Pane, can_focus=True):
         selected = not view.follow and place == view.cursor
         evidence = bool(self._evidence) and (self._names.get(line.source, ""), line.number) in self._evidence
         remembered = bool(self._marks) and view is self._live and place in self._marks
-        if selected or evidence or remembered or gap is not None:
-            marked = Marked(selected, evidence, remembered, gap)
+        folded = view.folded(line) if "HTTP/" in line.text or line.text.startswith("[GIN]") else 0
+        if selected or evidence or remembered or gap is not None or folded:
+            marked = Marked(selected, evidence, remembered, gap, folded)
         held = self._made.get(place)
         if held is not None and held[0] is line and held[1] == marked:
             return held[2]
@@ -195,7 +216,7 @@ class LogLines(Pane, can_focus=True):
         return row
 
     def _title(self, width: int) -> Row:
-        left = title_text(self.view, self._query, self.note, piece=self.view is not self._live)
+        left = title_text(self.view, self._hunt, self.note, piece=self.view is not self._live)
         return self.title_row(4, "LOG", left, keys_within(width - cells(left)), width)
 
     def apply_theme(self, skin: ThemeStyles) -> None:

@@ -44,6 +44,8 @@ class Marked(NamedTuple):
     marked: bool = False
     gap_ms: float | None = None
     """Milliseconds since the line of the same trace above it."""
+    folded: int = 0
+    """Lines of requests after it that are not shown."""
 
 
 UNMARKED = Marked()
@@ -133,6 +135,12 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
         runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
         blank = ""
     room = max(0, columns.width - row_cells(runs) - len(blank))
+    if marked.folded:
+        more = f"  {skin.glyph('next')} {marked.folded} more"
+        room = max(0, room - cells(more))
+        shown = text[columns.begin : columns.begin + room]
+        runs += [(blank + shown + " " * (room - cells(shown)), own), (more, skin.style("accent", ground))]
+        return fitted(runs, columns.width, own)
     if columns.queries:
         runs.append((blank, own))
         runs += _text(text, columns, own, skin, room)
