@@ -74,7 +74,7 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
-        self._source_list = SourceList(self.session, self._clock)
+        self._source_list = SourceList(self.session, self._logbook.levels, self._clock)
         self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()

@@ -14,8 +14,8 @@ from perfmon.diagnosis import EvidenceLine
 from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
 from ..log_view import FOLDED, LogView, piece_of
-from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
-from ..render.rows import Row, cells
+from ..render.logs import UNMARKED, Columns, Marked, gaps_of, histogram_row, log_row, short_names
+from ..render.rows import Row, cells, short_duration
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane
 
@@ -92,6 +92,9 @@ _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
 _COUNT_S = 1.0
+_COUNT_LEVELS_S = 2.0
+_WITH_LEVELS = 9
+"""Rows from which on one shows the lines over time."""
 _SIDEWAYS = 20
 _KEPT_ROWS = 512
 
@@ -121,6 +124,11 @@ class LogLines(Pane, can_focus=True):
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
         self._top_row = 0
+        self.span = (0.0, 0.0)
+        """The part of the axis of the timeline, over which lines are counted."""
+        self._counts: list[list[float]] = []
+        self._counted = (0, -1.0)
+        """The number of columns, and when they were counted."""
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def update(self) -> None:
@@ -163,7 +171,8 @@ class LogLines(Pane, can_focus=True):
         """The title, and the lines in sight."""
         self._version = self.book.version
         view = self.view
-        self._top_row = int(height > 1)
+        levels = self._levels(width) if height >= _WITH_LEVELS else None
+        self._top_row = int(height > 1) + (levels is not None)
         view.height = max(1, height - self._top_row)
         view.fill()
         if view.problem:
@@ -176,7 +185,22 @@ class LogLines(Pane, can_focus=True):
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
         if not rows and view.wanted != FOLDED and not (view.waiting or view.searching):
             rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
-        return [self._title(width), *rows] if self._top_row else rows
+        head = [self._title(width)] if self._top_row else []
+        return [*head, *([levels] if levels is not None else []), *rows]
+
+    def _levels(self, width: int) -> Row | None:
+        """The lines over time; counted anew after some seconds, as the past changes little."""
+        begin, end = self.span
+        right = f"{short_duration(end - begin)} "
+        columns = width - cells(right) - 2
+        if end <= begin or columns < 1:
+            return None
+        now = time.monotonic() // _COUNT_LEVELS_S
+        wanted = (columns, now)
+        if wanted != self._counted:
+            self._counted = wanted
+            self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
+        return histogram_row(self._counts, right, self.skin)
 
     def _laid_out(self, width: int) -> Columns:
         wanted, book = self.view.wanted, self.view.book

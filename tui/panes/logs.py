@@ -164,6 +164,11 @@ class LogPane(LogLines):
         """Choose a line by a click; open it by a second one."""
         at = event.y - self._top_row
         lines = self.view.lines
+        if event.y == 1 and self._top_row == 2 and 0 < event.x <= len(self._counts):
+            event.stop()
+            begin, end = self.span
+            self.jump_time(begin + (event.x - 1) * (end - begin) / len(self._counts))
+            return
         if not 0 <= at < len(lines):
             return
         event.stop()

@@ -12,6 +12,7 @@ from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
 from .rows import Row, Run, between, cells, moment_text, row_cells, short_duration
+from .sources import levels_text
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -104,6 +105,10 @@ def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
     if errors:
         runs.append((f" {skin.glyph('warning')} {errors} lost", skin.style("warning")))
+    levels = levels_text(picture.sources, 30 if width >= 110 else 9 if width >= 60 else 0)
+    if levels:
+        severe = any(one.error_lines for one in picture.sources)
+        runs.append((f" {levels}", skin.style("critical" if severe else "warning")))
     if width >= 72 and picture.state is not RunState.ENDED:
         runs.append((f" {_rate(picture.lines_per_s)}", skin.style("muted")))
     polls = polls_text(picture) if width >= 110 else ""
