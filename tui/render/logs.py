@@ -154,9 +154,9 @@ def histogram_row(columns: Sequence[Sequence[float]], right: str, skin: ThemeSty
     most = max((lines for lines, _, _ in columns), default=0.0)
     bars = spark([lines for lines, _, _ in columns], 0.0, most, glyphs=skin.glyphs) if most > 0 else " " * len(columns)
     runs: list[Run] = [(" ", skin.style("text"))]
-    for bar, (_, warnings, errors) in zip(bars, columns, strict=True):
+    for bar, (lines, warnings, errors) in zip(bars, columns, strict=True):
         sign = "critical" if errors else "warning" if warnings else ""
-        runs.append((skin.glyph(sign) if sign else bar, skin.style(sign or "muted")))
+        runs.append((skin.glyph(sign) if sign else bar if lines else " ", skin.style(sign or "muted")))
     return (*runs, (f" {right}", skin.style("faint")))
 
 
