@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -21,6 +21,7 @@ from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
 from perfmon.viewmodel import MonitorState
 
+from .actions import ACTIONS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
 from .panes.collectives import CollectivesPane
@@ -139,8 +140,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
-        """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
-        self.picture = replace(self.picture, board=newest.board) if self.time_view.paused else newest
+        """Show a picture. Of a frozen view the timeline and the log stand still; all else is about the present."""
+        self.picture = newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
         rows = self.collectives.wanted(newest)
@@ -221,13 +222,27 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         return HeaderInfo(
             self.opening.title,
             time_view.span_s,
-            time_view.stands_at(self.picture),
+            time_view.stands_at,
             max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
             self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
             "overview" if layout == "auto" else layout,
+            self._key("live"),
+            self._key("pause"),
         )
+
+    def _key(self, name: str) -> str:
+        """The key of an action, as it is shown."""
+        action = next(action for action in ACTIONS if action.id == name)
+        return spelled(keys_of(action, self.opening.keys)[0])
+
+    def show_moments(self) -> None:
+        """Of a frozen view each pane shows of which moment it is."""
+        paused = self.time_view.paused
+        for pane in (self.answer, self.alerts, self.sources, self.collectives):
+            pane.set_moment("NOW" if paused else "")
+        self.board.set_moment(f"PAUSED: {self._key('live')} live" if paused else "")
 
     # --- layout ---------------------------------------------------------------------------------------------------
     def arrange(self, size: Size | None = None) -> None:

@@ -295,7 +295,11 @@ def _speed(app: OpenActions, words: Sequence[str]) -> None:
 
 def _seek(app: OpenActions, words: Sequence[str]) -> None:
     player = player_of(app)
-    app.seek_to(player, seconds_of(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
+    seconds = seconds_of(words[0], 0.0, _YEARS_S, "1:30")
+    app.seek_to(player, seconds)
+    if seconds > player.duration_s:
+        end = format_seconds(player.duration_s)
+        app.show_message(f"{plain(words[0], _NAMED)!r} is past the end of the recording: at its end ({end})")
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -16,7 +16,7 @@ from perfmon.core.model import TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row
-from perfmon.tui.render.header_footer import HeaderInfo, header_row
+from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
 from perfmon.tui.render.rows import Row, moment_text, short_duration
 from perfmon.tui.render.summary import ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
@@ -193,7 +193,42 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
     message = text(header_row(played, place, width, PLAIN))
     assert len(message) == width
     assert re.search(r" \d\d:\d\d:\d\d $", message)
-    assert "cpu 1.6%" in text(header_row(played, place, 160, PLAIN))
+    assert "cpu 1.6%" in text(header_row(played, place, 180, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("state", "position_s", "result", "done"),
+    [
+        (RunState.REPLAY, 900.0, "REPLAY ▷ x20 15:00/1:00:00", 4),
+        (RunState.PAUSED, 3600.0, "PAUSED ‖  space plays 1:00:00/1:00:00", 16),
+        (RunState.ENDED, 3600.0, "ENDED ■ space replays 1:00:00/1:00:00", 16),
+    ],
+)
+def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
+    state: RunState, position_s: float, result: str, done: int
+) -> None:
+    played = picture(position_s=position_s, duration_s=3600.0, speed=20.0, state=state)
+    row = header_row(played, HeaderInfo("run", 600.0), 160, PLAIN)
+    assert result in text(row)
+    bar = scrubber_in(row, PLAIN)
+    assert bar is not None
+    assert text(row)[bar[0] : bar[1]] == "█" * done + "·" * (16 - done)
+    assert scrubber_in(header_row(played, HeaderInfo("run", 600.0), 80, PLAIN), PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "result"),
+    [
+        ((AlertState.SILENCED, AlertState.SILENCED), " ∅ SILENCED "),
+        ((AlertState.ACKED,), " ● ACKED "),
+        ((AlertState.ACKED, AlertState.FIRING), " ✗ CRIT "),
+        ((AlertState.RESOLVED,), " ✗ CRIT "),
+    ],
+)
+def test_the_verdict_shows_that_its_alerts_are_silenced(states: tuple[AlertState, ...], result: str) -> None:
+    alerts = tuple(alert(at, state) for at, state in enumerate(states, 1))
+    assert text(verdict_row(picture(*alerts), 140, PLAIN)).startswith(result)
+    assert text(verdict_row(picture(*alerts), 60, PLAIN)).startswith(result[:3])
 
 
 @pytest.mark.parametrize(
@@ -280,18 +315,18 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
     time_view = TimeNavigation(600.0, 600.0)
     now = START + 594.0
     shown = replace(picture(), now=now, board=replace(picture().board, viewport=Viewport(START, START + 600.0, 75)))
-    assert time_view.stands_at(shown) is None
+    assert time_view.stands_at is None
     time_view.pause(shown)
-    assert time_view.stands_at(shown) == now
+    assert time_view.stands_at == now
     row = text(header_row(shown, HeaderInfo("run", 600.0, now, 1), 120, PLAIN))
-    assert " +1 line " in row
+    assert " L live +1 line " in row
     assert "(-" not in row
     time_view.end = START + 300.0
-    assert time_view.stands_at(shown) == START + 300.0
+    assert time_view.stands_at == START + 300.0
     row = text(header_row(shown, HeaderInfo("run", 600.0, START + 300.0, 2), 120, PLAIN))
-    assert "(-4m 54s) +2 lines" in row
+    assert "(-4m 54s)  L live +2 lines" in row
     time_view.cursor = START + 123.0
-    assert time_view.stands_at(shown) == START + 123.0
+    assert time_view.stands_at == START + 123.0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from perfmon.core import InputError, PerfmonError, evidence_text, plain
-from perfmon.diagnosis import EvidenceLine
+from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, little_is_recognised
 
@@ -233,9 +233,20 @@ class OpenActions(FileActions):
 
     def do_open(self) -> None:
         """Open the verdict if a pane has nothing of its own to open."""
-        firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
-        if firing:
-            self.request_alert(firing[0])
+        self.request_verdict()
+
+    def request_verdict(self, about: object = None) -> None:
+        """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
+        snapshot, alerts = self.picture.snapshot, self.picture.alerts
+        named = snapshot.verdict.signature if snapshot is not None and snapshot.verdict is not None else ""
+        of_verdict = [alert for alert in alerts if alert.key[0] == named and alert.state is not AlertState.RESOLVED]
+        firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+        if of_verdict or firing:
+            self.request_alert((of_verdict or firing)[0])
+        elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
+            self.post_message(Request("doctor"))
+        else:
+            self.show_message("no alerts")
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

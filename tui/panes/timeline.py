@@ -22,8 +22,8 @@ _ORDERS = ("usual", "worst", "name")
 class BoardPane(Pane, can_focus=True):
     """Weight updates, checkpoints, generation, metrics and alerts.
 
-    Posts `Request("cursor", moment)` when a column is clicked, `Request("open_lane", lane)` for the lane that is to be
-    opened, `Request("view")` when it needs a picture with another number of columns.
+    Posts `Request("cursor", moment)` when a column of the axis is clicked, `Request("open_lane", lane)` for the lane
+    that is to be opened, `Request("view")` when it needs a picture with another number of columns.
     """
 
     def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
@@ -119,18 +119,19 @@ class BoardPane(Pane, can_focus=True):
 
     # --- mouse ------------------------------------------------------------------------------------------------
     def on_click(self, event: events.Click) -> None:
-        """A click selects the lane and puts the cursor on the column; a second one opens."""
+        """A click selects the lane, a second one opens it. One on the axis, or with shift, puts the cursor there."""
         titles = 0 if self.bare or self.size.height <= 3 else 1
         row = event.y - titles
         lanes = self._drawn_board.lanes
-        if 0 <= row < len(lanes) and lanes[row] is not None:
+        on_lane = 0 <= row < len(lanes) and lanes[row] is not None
+        if on_lane:
             shown = sum(lane is not None for lane in lanes[:row])
             self._select(self._drawn_board.top + shown)
         geometry, port = Geometry.of(self.size.width), self._picture.board.viewport
         column = event.x - geometry.begin
-        if 0 <= column < geometry.chart:
+        if 0 <= column < geometry.chart and (event.shift or (row == 0 and not on_lane)):
             self.post_message(Request("cursor", port.start + (column + 0.5) * port.column_s))
-        if event.chain >= 2:
+        elif event.chain >= 2:
             self.do_open()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
