@@ -114,7 +114,12 @@ class ConditionState:
     """One condition of a signature with the values that were met; `held` is None when it could not be observed."""
 
     text: str
+    """In words, with the values and their limits: of alternatives the one that decides."""
     held: bool | None
+    value: str = ""
+    """The values alone: `queue_ms 30.3 s`."""
+    limit: str = ""
+    """The limit that decides: `critical > 1 s`, `> 32`; "" without one."""
 
 
 @dataclass(frozen=True, slots=True)

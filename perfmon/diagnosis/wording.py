@@ -278,7 +278,8 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
 
 
 def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
-    return ConditionState(f"{condition.explain()}: {evidence_text(condition.describe(item, view))}", held)
+    words, value = evidence_text(condition.words(item, view)), evidence_text(condition.describe(item, view))
+    return ConditionState(words, held, value, condition.bound(item, view))
 
 
 # --- Hypotheses: the evidence for and against each possible cause ---

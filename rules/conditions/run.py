@@ -31,7 +31,7 @@ class Has(Single):
 
     def describe(self, item: Item, view: View) -> str:
         found = [name for name in self.names if view.has_any((name,))]
-        return f"tells of {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
+        return f"logs {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
 
     def explain(self) -> str:
         return f"the run logs {'no' if self.none else 'a'} {' or '.join(self.names)}"

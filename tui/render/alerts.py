@@ -287,8 +287,8 @@ def _moments(alert: Alert, picture: MonitorState) -> list[Words]:
 # --- All that is known of one alert, as lines: what holds, what else it could be, what it costs, what to do, the proof
 # ---
 
-_HELD = {True: ("good", "good"), False: ("critical", "muted"), None: ("unknown", "stale")}
-"""Glyph and style of a condition that holds, does not, or could not be observed."""
+_HELD = {True: ("firing", "text"), False: ("resolved", "muted"), None: ("unknown", "stale")}
+"""Glyph and style of a condition that is met, is not, or could not be observed: a fault that is met is not good."""
 _HOUR_S = 3600.0
 _SOURCE_SHARE = 0.35
 

@@ -152,8 +152,8 @@ def _state(
     }
     word, glyph, style = names[picture.state]
     held = picture.state is RunState.PAUSED
-    shown = f"{word} {skin.glyph(glyph)}"
-    runs: list[Run] = [(f" {shown} ", skin.badge(Level.WARNING)) if held else (shown, skin.style(style))]
+    sign = f"{word} {skin.glyph(glyph)}"
+    runs: list[Run] = [(f" {sign} ", skin.badge(Level.WARNING)) if held else (sign, skin.style(style))]
     if picture.duration_s and picture.state in (RunState.PAUSED, RunState.ENDED):
         does = "plays" if held else "replays"
         runs += [(f" {info.pause_key}", skin.style("footer-key")), (f" {does}", skin.style("muted"))]
