@@ -45,6 +45,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("record", ("R",), "record", "Start or stop a recording.", "General"),
     Action("theme", ("T",), "theme", "Switch to the next theme.", "General"),
     Action("doctor", ("D",), "doctor", "Show the parse coverage of each log.", "General"),
+    Action("baseline", ("B",), "learn thresholds", "Learn thresholds from this run, or use the others.", "General"),
     Action("suspend", ("ctrl+z",), "suspend", "Suspend (fg to resume).", "General"),
     Action("quit", ("q",), "quit", "Quit; closes a recording.", "General", rank=8),
     Action("next_pane", ("tab",), "next pane", "Focus the next pane.", "Panes"),

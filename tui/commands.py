@@ -328,7 +328,7 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 _BY_NAME["trace"] = _BY_NAME["update"]  # its former name, for one release
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
 _ALIASES = {"q!": "quit", "qa": "quit", "qa!": "quit", "wq": "quit", "exit": "quit", "h": "help"}
-"""What those type who come from an editor or a pager."""
+"""Names that editors and pagers have for it."""
 _KEYS = {key: action for action in ACTIONS if action.group == "General" for key in action.keys if len(key) == 1}
 
 

@@ -14,7 +14,7 @@ from perfmon.sources.formats import HeaderReader
 
 _BUDGET_S = 0.008
 FOLDED = Filter(folds=True)
-"""What is shown at first: requests that were served are of interest once."""
+"""The filter at first: requests that were served are of interest once."""
 _SEARCHES = 2
 """Searches that are kept: a text, and errors."""
 

@@ -179,6 +179,8 @@ class Finding:
     """Possible causes, the likeliest first; of a finding that explains another one, those of that one."""
     moments: tuple[Moment, ...] = ()
     """The newest of its occurrences, by end."""
+    commands: tuple[str, ...] = ()
+    """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
     """The newest of the stretches that `lost_s` is the length of: from and to, in seconds since `run.start`."""
 

@@ -66,7 +66,7 @@ class _Limited(Single):
     metric: Metric
     limits: Limits
     say: str = field(default="", kw_only=True)
-    """What it means that it holds, with the slots {value} and {limit}."""
+    """The meaning of it where it holds, with the slots {value} and {limit}."""
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -391,7 +391,7 @@ class Ratio(_Limited):
         return f"{value:.2f}"
 
     def words(self, item: Item, view: View) -> str:
-        """Of a whole, where its file says it: a ratio reads as a percentage."""
+        """As a percentage, where its file says it."""
         value, edge = self.value(item, view), self.limits.above if self.limits.below is None else self.limits.below
         if not self.say or value is None or edge is None or not self.judge(item, view).holds:
             return super().words(item, view)

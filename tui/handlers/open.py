@@ -92,6 +92,10 @@ class FileActions(TimeActions):
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
+    def do_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again."""
+        self.monitor.toggle_baseline()
+
     def do_theme(self) -> None:
         """Switch to the next theme."""
         names = list(self.opening.themes)
@@ -191,6 +195,11 @@ class OpenActions(FileActions):
         """Copy the position and the text of a line to the clipboard."""
         self.copy_to_clipboard(f"{line.source}:{line.line} {line.text}")
         self.show_message("copied")
+
+    def request_copy_text(self, text: str) -> None:
+        """Copy a command to the clipboard."""
+        self.copy_to_clipboard(text)
+        self.show_message(f"copied: {plain(text, 200)}")
 
     def request_pager(self, line: EvidenceLine) -> None:
         """Open the log of a line in the user's pager."""

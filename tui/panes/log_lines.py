@@ -24,7 +24,7 @@ from ..widgets.pane import Pane
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What was looked for last."""
+    """The last search."""
 
     noun: str
     wanted: Filter
@@ -44,7 +44,7 @@ def keys_within(room: int) -> str:
 
 
 def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> str:
-    """What was found first, and `note`; `piece` when it shows lines that were read back from a file."""
+    """The hits first, and `note`; `piece` when it shows lines that were read back from a file."""
     wanted = view.wanted
     parts = [] if hunt is None else [_tally_text(hunt, view.tally(hunt.wanted))]
     parts += [plain(note, 120)] if note else []

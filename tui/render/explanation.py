@@ -33,7 +33,8 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
-    advice = sign + _advice(finding, width - _size([lead, *(full if width >= _WIDE else brief)]) - cells(sign))
+    taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
+    advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
     room = width - row_cells(lead) - cells(advice)
     shown = full if _size(full) <= room else _fit(brief, room)
     if width >= _WIDE and finding is not None:
@@ -62,12 +63,13 @@ def _distinct(parts: Sequence[Part]) -> list[Part]:
     return [part for at, part in enumerate(parts) if values[at] not in values[:at]]
 
 
-def _advice(finding: Finding | None, room: int) -> str:
-    """Next step; without its explanation if room is short."""
+def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
+    """Next step; without its explanation if room is short, which one sees."""
     text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
     if cells(text) <= room:
         return text
-    return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
+    brief = _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
+    return brief if brief == text.rstrip(" .") else f"{brief} {cut_off}"
 
 
 def _behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:

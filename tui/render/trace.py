@@ -139,7 +139,7 @@ def _lines(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyle
         gap, mark = gaps.get(at), marks.get(at, "")
         if width < _WIDE and gap is not None:
             entries.append(Entry(((f"{gap_text(gap)}", "accent"), (_marked(mark, skin), mark or "text"))))
-        entries.append(LogEntry((), evidence, line, gap, mark))
+        entries.append(LogEntry(evidence=evidence, row=line, gap_ms=gap, mark=mark))
     reason = _why_not(bar, found)
     entries += [Entry(words) for words in paragraph(reason, width - 1, "muted", " ")] if reason else []
     return entries if found.lines else [*entries, *_evidence(bar, picture, skin, width)]
