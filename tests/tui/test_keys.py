@@ -88,7 +88,7 @@ class Hands:
 Check = Callable[[Hands, str], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
 REPLAYS = ("faster", "pause", "slower", "seek_back", "seek_on", "step")
-MONITORED = ("ack", "record", "silence", "undo")
+MONITORED = ("ack", "baseline", "record", "silence", "undo")
 """What these do is done by the monitor."""
 
 
@@ -656,6 +656,18 @@ async def previous_error(hands: Hands, key: str) -> None:
 async def next_error(hands: Hands, key: str) -> None:
     await hands.press(key)
     assert "no errors in the lines that are kept" in hands.text
+
+
+@check
+async def baseline(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await until(hands.pilot, lambda: hands.app.monitor._watch is not None)
+    watch = hands.app.monitor._watch
+    assert watch is not None
+    await until(hands.pilot, lambda: watch.session.config.baseline == "auto")
+    await until(hands.pilot, lambda: "does not start healthy" in hands.text or "threshold" in hands.text)
+    await hands.press(key)
+    await until(hands.pilot, lambda: watch.session.config.baseline == "built-in")
 
 
 @check

@@ -137,10 +137,11 @@ def whole_figures(text: str, room: int, cut_off: str) -> str:
 
 
 def preview(alert: Alert, skin: ThemeStyles, width: int, room: int) -> list[Row]:
-    """Sentence and next step of an alert, in up to `room` rows."""
+    """Sentence, next steps and a command of an alert, in up to `room` rows."""
     rows: list[Row] = []
-    advice = [f"{skin.glyph('next')} {text}" for text in alert.finding.advice[:1]]
-    for text, style in ((alert.finding.sentence, "muted"), *((text, "accent") for text in advice)):
+    advice = [(f"{skin.glyph('next')} {text}", "accent") for text in alert.finding.advice]
+    commands = [(f"$ {text}", "muted") for text in alert.finding.commands[:1]]
+    for text, style in ((alert.finding.sentence, "muted"), *advice, *commands):
         lines = wrapped(text, max(1, width - 5))
         if len(rows) + len(lines) > room:
             lines = [*lines[: room - 1], f"{lines[room - 1]} {skin.glyph('cut')}"] if not rows and room > 1 else []
