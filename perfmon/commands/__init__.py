@@ -28,6 +28,7 @@ COMMANDS = {
     "nccl": "analyze logs of NCCL Inspector: slow ranks, slow links; --hang: the rank that is behind",
     "profile": "analyze profiler traces (PyTorch, Nsight Systems): why GPUs are idle",
     "calibrate": "learn thresholds from a healthy run",
+    "report": "write a run as one HTML file: timeline to zoom, evidence, what changed since a baseline",
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",
     "collect": "copy the logs of a run from all hosts into one archive",
