@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -180,13 +181,20 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _axis(snapshot: Diagnosis) -> dict[str, Any]:
-    """The clock of the logs: `start` is None where they have none, and `dated` where lines contain dates."""
+    """The clock of the logs: `start` is None where they have none, and `dated` where lines contain dates.
+
+    Without any time the axis is the number of a sample (`samples`).
+    """
     run = snapshot.run
+    if run.time_base is TimeBase.NONE:
+        longest = max((metric.summary.count for metric in snapshot.metrics.values()), default=0)
+        return {"start": None, "dated": False, "end": max(longest - 1, 1), "samples": True}
     wall = run.time_base is TimeBase.WALL
     return {
         "start": run.start if wall else None,
         "dated": wall and run.start >= YEARLESS_S,
         "end": max(run.end - run.start, 1.0),
+        "samples": False,
     }
 
 
@@ -207,6 +215,8 @@ def _ledger(snapshot: Diagnosis, comparison: Comparison | None) -> list[dict[str
 
 def _lanes(snapshot: Diagnosis) -> list[dict[str, Any]]:
     """Findings first, then spans by kind; a bar is start, end and its text."""
+    if snapshot.run.time_base is TimeBase.NONE:
+        return []
     by_signature: dict[str, list[Finding]] = {}
     for finding in snapshot.findings:
         by_signature.setdefault(finding.signature, []).append(finding)
@@ -250,7 +260,8 @@ def _metrics(snapshot: Diagnosis, before: Diagnosis | None) -> list[dict[str, An
     """The most pressing metrics first, with their course."""
     ranked = sorted(snapshot.metrics.values(), key=_pressing)[:_SHOWN_METRICS]
     others: Mapping[str, MetricStats] = {} if before is None else before.metrics
-    return [_metric(metric, others.get(metric.name)) for metric in ranked]
+    timeless = snapshot.run.time_base is TimeBase.NONE
+    return [_metric(metric, others.get(metric.name), timeless) for metric in ranked]
 
 
 def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
@@ -258,7 +269,7 @@ def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
     return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
-def _metric(metric: MetricStats, before: MetricStats | None) -> dict[str, Any]:
+def _metric(metric: MetricStats, before: MetricStats | None, timeless: bool) -> dict[str, Any]:
     limits = ((metric.good, "warning"), (metric.critical, "critical"))
     figures = (metric.summary.p50, metric.summary.p95, metric.summary.max, metric.last)
     return {
@@ -272,14 +283,17 @@ def _metric(metric: MetricStats, before: MetricStats | None) -> dict[str, Any]:
         "limits": list(zip(("good", "warning", "critical"), limits_text(metric), strict=True)) if metric.band else [],
         "lines": [(limit, level) for limit, level in limits if limit is not None],
         "points": not metric.of_several,
-        "course": _course(metric),
-        "before": None if before is None else _course(before),
+        "course": _course(metric, timeless),
+        "before": None if before is None else _course(before, timeless),
     }
 
 
-def _course(metric: MetricStats) -> tuple[list[float], list[float]]:
-    """Times in seconds since the start and values, of long ones the extremes of short parts."""
-    series = [(time, value) for time, value in metric.series if value - value == 0.0]
+def _course(metric: MetricStats, timeless: bool) -> tuple[list[float], list[float]]:
+    """Times in seconds since the start, or numbers of samples, and values; of long ones the extremes of short parts."""
+    series = [(time, value) for time, value in metric.series if math.isfinite(value)]
+    if timeless:
+        every = max(1.0, (metric.summary.count - 1) / max(1, len(series) - 1))
+        series = [(float(round(at * every)), value) for at, (_, value) in enumerate(series)]
     if len(series) > _SHOWN_POINTS:
         size = -(-len(series) // (_SHOWN_POINTS // 2))
         parts = (series[at : at + size] for at in range(0, len(series), size))

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from snapshots import empty, finding, healthy, metric, snapshot
 
 from perfmon.cli import main
 from perfmon.core.errors import ExitCode
+from perfmon.core.model import TimeBase
 from perfmon.demo.output import write_demo
 from perfmon.reports.report_page import run_page
 
@@ -87,6 +89,12 @@ def test_long_courses_keep_their_extremes_and_what_is_not_finite_is_left_out() -
     assert {99.0, -99.0} <= set(found["queue_ms"][1])
     assert found["queue_ms"][0] == sorted(found["queue_ms"][0])
     assert found["loss"] == [[0.0, 120.0], [1.0, 2.0]]
+
+
+def test_without_timestamps_the_axis_counts_samples() -> None:
+    found = document(run_page(snapshot(run=replace(snapshot().run, time_base=TimeBase.NONE)), MADE))
+    assert (found["axis"]["samples"], found["axis"]["end"], found["lanes"]) == (True, 14, [])
+    assert found["metrics"][0]["course"][0] == [float(at) for at in range(15)]
 
 
 def test_a_log_or_a_recording_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,7 @@ function span(s) {
   return s < 86400 ? `${Math.floor(s / 3600)}h ${two(Math.floor(s / 60 % 60))}m` : `${Math.floor(s / 86400)}d ${Math.floor(s / 3600 % 24)}h`;
 }
 function clock(x, step = 1) {
+  if (data.axis.samples) return Number.isInteger(x) ? "#" + (x + 1) : "";
   if (data.axis.start === null) return x < 0 ? "" : "+" + span(x);
   const t = new Date((data.axis.start + x) * 1000); if (isNaN(t)) return "+" + span(x);
   const day = `${t.getUTCFullYear()}-${two(t.getUTCMonth() + 1)}-${two(t.getUTCDate())}`;
@@ -58,6 +59,7 @@ function show(from, to) {
   from = Math.min(Math.max(from, -room), END + room - length); view = [from, from + length];
   moving = true; for (const p of plots) p.setScale("x", { min: view[0], max: view[1] }); moving = false;
   const whole = length >= END;
+  if (data.axis.samples) el("range").textContent = `no timestamps: by sample, #${Math.max(1, Math.ceil(from + 1))} to #${Math.floor(Math.min(END, view[1]) + 1)}`; else
   el("range").textContent = whole ? `whole run, ${span(END)}` : `${clock(Math.max(0, from))} to ${clock(Math.min(END, view[1]))} (${span(length)} of ${span(END)})`;
   document.body.dataset.from = view[0]; document.body.dataset.to = view[1];
 }
@@ -114,7 +116,7 @@ if (lanes.length) {
     axes: axes(34, { grid: { show: false }, splits: () => lanes.map((_, i) => lanes.length - i - .5), values: () => lanes.map(l => short(l.name, 24)) }),
     hooks: { draw: [drawLanes], setCursor: [pointAt] },
   }, [[0, END], [null, null]]);
-} else el("lanes").append(make("p", "No line gives a span or a finding a time.", "soft"));
+} else el("lanes").append(make("p", data.axis.samples ? "No line has a timestamp: metrics are drawn by the number of their sample." : "No line gives a span or a finding a time.", "soft"));
 
 // --- Metrics, the most pressing first ---
 const FIRST = 8, held = data.metrics.filter(m => m.course[0].length), charts = el("charts"); let all = false;
