@@ -77,7 +77,7 @@ def _command(argv: Sequence[str]) -> list[str]:
     if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
         return ["watch", *argv]
     if not argv:
-        return ["watch", *_here()]
+        return _here()
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
     from perfmon.sources.pollers import parse_request
@@ -88,17 +88,18 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 
 def _here() -> list[str]:
-    """This folder, when there are logs in it; else the logs of the jobs that run on this machine."""
-    from perfmon.sources import discover
+    """The command for the logs in this folder, else for those of jobs on this machine: one run is opened at once."""
+    from perfmon.sources import discover, grouped
 
     try:
-        discover(["."])
+        logs = discover(["."])
     except PerfmonError:
         return _running()
-    return ["."]
+    return ["runs"] if len(grouped((str(log.path) for log in logs), os.getcwd())) > 1 else ["watch", "."]
 
 
 def _running() -> list[str]:
+    from perfmon.sources import grouped
     from perfmon.sources.remote import describe, discover_here, requests_for
 
     found = discover_here()
@@ -107,8 +108,10 @@ def _running() -> list[str]:
         raise UsageError(
             "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
         )
+    if len(grouped(found.paths, "/")) > 1:
+        return ["runs"]
     print("\n".join(describe("here", found)), file=sys.stderr)
-    return [*found.paths, *pollers]
+    return ["watch", *found.paths, *pollers]
 
 
 def _dispatch(argv: Sequence[str]) -> int:

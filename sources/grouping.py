@@ -1,8 +1,8 @@
 """Which logs belong to which run, where a folder has the logs of several.
 
 What is known of a log before it is read is its path. Launchers give every run a folder, and within it folders to its
-parts, which are named by what they are (`trainer`, `rank_3`, `node-0`, `logs`); batch schedulers put the logs of all jobs
-into one folder, with the number of the job in their names.
+parts, which are named by what they are (`trainer`, `rank_3`, `node-0`, `logs`); batch schedulers put the logs of all
+jobs into one folder, with the number of the job in their names.
 """
 
 from __future__ import annotations

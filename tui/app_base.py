@@ -44,6 +44,10 @@ _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
 
 
+BACK = -1
+"""The code that the monitor returns where esc goes back to a list of runs."""
+
+
 @dataclass(slots=True)
 class AppOptions:
     """Options that the monitor is opened with."""
@@ -55,6 +59,8 @@ class AppOptions:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys that the user chose, by action."""
     glyphs: Glyphs = UNICODE
+    back: bool = False
+    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):

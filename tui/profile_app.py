@@ -146,7 +146,7 @@ class ProfileApp(PlainApp):
             self.show_message(str(error))
 
     def help_lines(self) -> Sequence[Words]:
-        """What the lanes mean."""
+        """The lanes in words."""
         head: Words = ((" Lanes: the height of a column is the share of its time", "title"),)
         return [(("", "text"),), head, *(((f"   {self.skin.spark} ", style), (name, "text")) for name, style in LANES)]
 

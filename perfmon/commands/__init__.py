@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "watch": "open the live monitor: follow logs and show where the time goes",
+    "runs": "list the runs in a folder or on this machine, and open one",
     "ssh": "open the live monitor on remote hosts; nothing is installed there",
     "demo": "open the live monitor on a simulated run; needs no GPU and no logs",
     "analyze": "diagnose complete logs: bottleneck, cost, evidence and fix",
@@ -58,7 +59,8 @@ _SHARED = {
 
 _DESCRIPTION = "Show where the time of an ML run goes: read its logs and name the bottleneck, with evidence."
 _EXAMPLE = (
-    "example: perfmon logs/   (same as perfmon watch logs/; without arguments perfmon finds runs on this machine)"
+    "example: perfmon logs/   (same as perfmon watch logs/)\n"
+    "without arguments: the run in this folder, or a list of them if there are several, or the jobs of this machine"
 )
 
 

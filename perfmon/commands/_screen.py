@@ -68,9 +68,11 @@ def open_screen(
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
     hang: HangSources | None = None,
+    back: bool = False,
 ) -> int:
     """Run the monitor until the user leaves it.
 
+    With `back`, esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned.
     `hang` is what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
@@ -106,7 +108,7 @@ def open_screen(
         monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
-        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs))
+        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, back))
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
