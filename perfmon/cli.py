@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _DEBUG = "PERFMON_DEBUG"
 _SCP = re.compile(r"[^/@\s]+@[^/@\s]+:[/~]")
 """`user@host:/path`, on another machine."""
+_OWN = ("-h", "--help", "--version")
+"""Options that need no command."""
+_ALIKE = 0.7
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -72,7 +75,7 @@ def _command(argv: Sequence[str]) -> list[str]:
     Raises UsageError for a word that is neither a command nor a source.
     """
     name = next((word for word in argv if not word.startswith("-") or word == "-"), "")
-    if name in COMMANDS or (argv and not name):
+    if name in COMMANDS or (argv and not name and argv[0] in _OWN):
         return list(argv)
     if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
         return ["watch", *argv]
@@ -84,6 +87,14 @@ def _command(argv: Sequence[str]) -> list[str]:
 
     if parse_request(name) is not None:
         return ["watch", *argv]
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1, cutoff=_ALIKE)
+    if close:
+        raise UsageError(f"{name}: no such command, file or folder (did you mean perfmon {close[0]}?)")
+    if os.sep in name or "." in name:
+        wait = f"to wait until it is there: perfmon watch {name}"
+        raise UsageError(f"{name}: no such file or folder ({wait})")
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
 
 

@@ -92,6 +92,20 @@ class Parser(argparse.ArgumentParser):
         """Raises UsageError: one line is enough when it points to the help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the parent does; an unknown option is reported before a missing argument, with the one like it."""
+        known = self._option_string_actions
+        for word in args or () if self._subparsers is None else ():
+            name = word.partition("=")[0]
+            if word == "--":
+                break
+            if name.startswith("--") and name not in known:
+                from difflib import get_close_matches
+
+                close = get_close_matches(name, known, n=1)
+                self.error(f"{name}: no such option" + (f", did you mean {close[0]}?" if close else ""))
+        return super().parse_known_args(args, namespace)
+
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """As the parent does, but what cannot be written is an error."""
         (file or sys.stdout).write(self.format_help())

@@ -76,6 +76,8 @@ def open_screen(
     `hang` is what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
+    problems: list[str] = []
+    themes, theme = themes_for(config, args.theme, problems)
     need_terminal()
     from perfmon.textgraphics import glyphs_for
     from perfmon.tui.terminal import curtain
@@ -85,9 +87,7 @@ def open_screen(
 
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
-    problems: list[str] = []
     notes: set[str] = set()
-    themes, theme = themes_for(config, args.theme, problems)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
