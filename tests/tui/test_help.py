@@ -6,7 +6,7 @@ import pytest
 from hosts import SIZES, SKIN, Host, page_of, paged, screen_text
 
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.actions import ACTIONS
+from perfmon.tui.actions import ACTIONS, by_key
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.screens.pages import HelpPage
 from perfmon.tui.theme import ThemeStyles
@@ -70,3 +70,8 @@ async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:
     async with app.run_test(size=(60, 10)) as pilot:
         text = "".join(await paged(app, pilot))
     assert set(text) - set("←→↑↓⇧") <= {chr(code) for code in range(32, 127)}
+
+
+def test_a_key_means_the_same_in_every_pane() -> None:
+    several = {key: [action.id for action in meant] for key, meant in by_key({}).items() if len(meant) > 1}
+    assert several == {"slash": ["filter_lanes", "search"]}  # finds in the focused pane, whatever that holds
