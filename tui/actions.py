@@ -117,7 +117,8 @@ ACTIONS: tuple[Action, ...] = (
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",
-    "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}", "left_parenthesis": "(", "right_parenthesis": ")",
+    "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}",
+    "left_parenthesis": "(", "right_parenthesis": ")",
     "backslash": "\\", "ampersand": "&",
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
     "shift+tab": "⇧tab", "pageup": "pgup", "pagedown": "pgdn", "space": "space", "ctrl+p": "^p", "ctrl+u": "^u",

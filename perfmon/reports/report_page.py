@@ -10,6 +10,7 @@ from typing import Any
 from perfmon.comparison import Comparison
 from perfmon.core import PRODUCTIVE, REST, YEARLESS_S, Progress, TimeBase, format_seconds, format_share
 from perfmon.diagnosis import Assessment, Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow, goodput_of
+from perfmon.sources.formats import meaning_of
 
 from .anonymize import map_texts
 from .comparison import for_page
@@ -274,6 +275,7 @@ def _metric(metric: MetricStats, before: MetricStats | None, timeless: bool) -> 
     figures = (metric.summary.p50, metric.summary.p95, metric.summary.max, metric.last)
     return {
         "name": metric.name,
+        "meaning": meaning_of(metric.name),
         "unit": metric.unit,
         "level": metric.band or "",
         "critical": metric.band_shares.get("critical") if metric.band else None,

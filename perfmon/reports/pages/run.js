@@ -124,7 +124,7 @@ const amount = (v, unit) => v === null || v === undefined ? "–" : (Math.abs(v)
 function chart(m) {
   const into = make("div", undefined, "chart"), title = make("h3", m.name + (m.unit ? ` [${m.unit}]` : ""));
   if (m.level) title.append(make("span", ` ${m.level}` + (m.critical ? `, ${pct(m.critical)} of samples critical` : "") + ` · thresholds: ${m.limits.map(([l, t]) => `${l} ${t}`).join(", ")}`, "level"));
-  into.append(title); into.dataset.metric = m.name; charts.append(into);
+  title.title = m.meaning; into.append(title); into.dataset.metric = m.name; charts.append(into);
   const points = { show: true, size: 4 }, value = (u, v) => amount(v, m.unit);
   const series = [{ label: "time", value: (u, v) => v === null ? "–" : clock(v) }, { label: "this run", stroke: () => m.level === "critical" ? COLOURS.critical : css("--bar"), width: 1.3, spanGaps: true, points: m.course[0].length < 300 || !m.points ? points : { show: false }, paths: m.points ? undefined : () => null, value }];
   let values = m.course;
@@ -179,7 +179,7 @@ if (data.comparison) {
   el("method").textContent = c.method;
 }
 table("metrics", [
-  { name: "metric", value: r => r.name, left: true }, { name: "level", value: r => r.critical ?? -1, show: r => r.level + (r.critical ? ` ${pct(r.critical)}` : ""), left: true }, { name: "samples", value: r => r.count, show: r => num(r.count, 0) },
+  { name: "metric", value: r => r.name, show: r => { const s = make("span", r.name); s.title = r.meaning; return s; }, left: true }, { name: "level", value: r => r.critical ?? -1, show: r => r.level + (r.critical ? ` ${pct(r.critical)}` : ""), left: true }, { name: "samples", value: r => r.count, show: r => num(r.count, 0) },
   ...["p50", "p95", "max", "last"].map((name, i) => ({ name, value: r => r.figures[i], show: r => r.texts[i] })), { name: "unit", value: r => r.unit, left: true },
   { name: "good", value: r => r.limits.length ? r.limits[0][1] : "" }, { name: "critical", value: r => r.limits.length ? r.limits[2][1] : "" }], data.metrics);
 table("sources", [
