@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .actions import ACTIONS
+    from .actions import ACTIONS, HINTS
     from .app import PerfmonApp
     from .app_base import BACK, AppOptions
     from .profile_app import ProfileApp

@@ -114,6 +114,13 @@ ACTIONS: tuple[Action, ...] = (
 )  # fmt: skip
 """In the order of the help page."""
 
+HINTS: Mapping[str, str] = {
+    "open": "explains what is selected",
+    "next_pane": "goes to the next pane",
+    "help": "lists every key",
+}
+"""What a new user is shown, one hint at a time, until the action was used."""
+
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _ESCAPE_MS = 30
 """Time to wait for the rest of a longer key, unless the user sets it."""
+_STARTS, _HINTED_STARTS = "starts", 5
 _TURN_S = 0.001
 """Switch interval of threads, so that keys are handled while the monitor reads."""
 
@@ -108,7 +109,7 @@ def open_screen(
         monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
-        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, back))
+        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, _hints(), back))
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
@@ -118,6 +119,20 @@ def open_screen(
     if app.fault is not None:
         raise app.fault
     return code or ExitCode.DONE
+
+
+def _hints() -> tuple[str, ...]:
+    """Hints for a new user: those at what was not used yet, in the first few starts."""
+    from perfmon.core import load_state, remember
+    from perfmon.tui import HINTS
+
+    begun = load_state(_STARTS) or "0"
+    count = int(begun) if begun.isdecimal() else 0
+    if count >= _HINTED_STARTS:
+        return ()
+    remember(_STARTS, str(count + 1))
+    known = (load_state("learned") or "").split(",")
+    return tuple(name for name in HINTS if name not in known)
 
 
 _MONITOR = "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
