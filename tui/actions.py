@@ -35,7 +35,7 @@ class Action:
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 
-_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
+_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
 _BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
 
 ACTIONS: tuple[Action, ...] = (
@@ -67,6 +67,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Zoom in.", "Time"),
     Action("zoom_out", ("minus",), "zoom out", "Zoom out.", "Time"),
     Action("zoom_reset", ("0",), "zoom reset", "Reset the zoom to the analysis window.", "Time"),
+    Action("zoom_all", ("9",), "whole run", "Show the whole run.", "Time"),
     Action("previous_update", ("comma",), "previous update", "Go to the previous weight update.", "Time"),
     Action("next_update", ("full_stop",), "next update", "Go to the next weight update.", "Time"),
     Action("previous_alert", ("left_square_bracket",), "previous alert", "Go to the previous alert change.", "Time"),
@@ -79,7 +80,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("bottom", ("end", "G"), "bottom", "Go to the last row; follow the log again.", "Move"),
     Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
-    Action("sort", ("o",), "sort", "Sort metrics: default, worst first, or by name.", "Timeline", _BOARD),
+    Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
+    Action("sort", ("o",), "sort", "Sort lanes: by the verdict, by kind, or by name.", "Timeline", _BOARD),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),

@@ -86,7 +86,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.monitor, self.opening = monitor, opening
         self.picture: MonitorState = monitor.picture
         """The state that is shown; the newest one unless the view is frozen."""
-        self.time_view = TimeNavigation(monitor.window_s, monitor.window_s)
+        self.time_view = TimeNavigation()
         self.preset = opening.layout
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
@@ -151,14 +151,14 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
         """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
-        self.picture = replace(self.picture, board=newest.board) if self.time_view.paused else newest
+        held = replace(self.picture, board=newest.board, overview=newest.overview)
+        self.picture = held if self.time_view.paused else newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
         rows = self.collectives.wanted(newest)
         if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
             self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
-        self.board.span_s = self.time_view.span_s
         self.board.show(self.picture)
         due = self._lists_are_due(newest)
         if due:
@@ -231,12 +231,12 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.answer.set_note("" if self.header.display else info.message)
 
     def _header_info(self) -> HeaderInfo:
-        time_view = self.time_view
+        time_view, port = self.time_view, self.picture.board.viewport
         layout = "strip" if self.strip else self.preset
         layout = "maximised" if self.zoomed else layout
         return HeaderInfo(
             self.opening.title,
-            time_view.span_s,
+            port.end - port.start,
             time_view.stands_at(self.picture),
             max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
