@@ -301,7 +301,7 @@ async def processes(hands: Hands, key: str) -> None:
     picture = hands.app.monitor.picture
     hands.app.monitor.stop()
     hands.app.monitor.picture = replace(picture, seen=seen(picture.now))
-    await hands.press("g", "z")
+    await hands.press("C", "z")
     below = [line for line in screen_text(hands.app) if "48123" in line]
     await hands.press(key)
     assert [line for line in screen_text(hands.app) if "48123" in line and line not in below]
@@ -545,7 +545,7 @@ async def open(hands: Hands, key: str) -> None:
     await hands.to("sources")
     await hands.press(key)  # every value of the first GPU
     await hands.shows("model NVIDIA")
-    await hands.press(key, "l", key)
+    await hands.press(key, "F", key)
     assert isinstance(page_of(hands.app), DoctorPage)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import evidence_text
 from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import PANES, BaseApp
+from ..app_base import BACK, PANES, BaseApp
 from ..layout import PRESETS
 from ..render.hosts.layout import VIEWS
 from ..time_view import MOST_S
@@ -249,6 +249,8 @@ class TimeActions(PaneActions):
             self._moved()
         elif self.time_view.paused:
             self.do_live()
+        elif self.opening.back:
+            self.exit(BACK)
 
     # --- replay -------------------------------------------------------------------------------------------------------
     @property
