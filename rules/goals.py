@@ -90,7 +90,7 @@ def way_of(view: RunView) -> Way | None:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     best = next((one for one in _counters_of_epochs(view) if best.kind == "step" and _holds(one, best)), best)
-    left = max(0.0, (best.total or 0.0) - best.amount)
+    left = max(0.0, (best.total or 0.0) - best.amount) or _left_of_last_epoch(best, view)
     made, took = best.amount - best.first_amount, best.time - best.first
     if best.first + view.shift(best.source) < view.fact(run_began) and best.elapsed_s is None:
         made, took = _since_it_began(best, view)
@@ -102,6 +102,20 @@ def way_of(view: RunView) -> Way | None:
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
+    """The share of the last epoch that is left, by the steps within it, where the number of epochs is that of the
+    current one."""
+    if epochs.kind != "epochs" or not epochs.began_at:
+        return 0.0
+    within = [
+        one
+        for one in view.store.progress.counters.values()
+        if one.source == epochs.source and one.kind == "step" and one.total and one.line >= epochs.line
+    ]
+    last = max(within, key=lambda one: one.line, default=None)
+    return 0.0 if last is None else max(0.0, 1.0 - last.amount / (last.total or 1.0))
 
 
 def _since_it_began(counter: WorkCounter, view: RunView) -> tuple[float, float]:
