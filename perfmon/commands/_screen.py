@@ -54,9 +54,8 @@ def hang_sources(args: argparse.Namespace) -> HangSources:
         from perfmon.hangs import parse_ras
 
         if parse_ras(args.ras) is None:
-            raise UsageError(
-                f"--ras {plain(args.ras, 120)}: expected HOST:PORT, or ssh://HOST/localhost:28028 of a host that is read"
-            )
+            forms = "HOST:PORT, or ssh://HOST/localhost:28028 of a host that is read"
+            raise UsageError(f"--ras {plain(args.ras, 120)}: expected {forms}")
     return HangSources(args.ras, args.dossier)
 
 
