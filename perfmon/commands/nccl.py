@@ -320,6 +320,6 @@ def _query_over_ssh(args: argparse.Namespace, through: str, host: str, port: int
 
     fleet = connect(args, [RemoteSpec(through, parse_host(through), "")], history=0, again=False)
     try:
-        return fleet.over(through, lambda opener: ask(opener, host, port))
+        return fleet.through(through, lambda opener: ask(opener, host, port))
     finally:
         fleet.close()

@@ -119,8 +119,8 @@ class WrappedFeed(Feed):
     def specs(self) -> tuple[str, ...]:
         return () if self._inner is None else self._inner.specs
 
-    def over(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
-        return super().over(host, work) if self._inner is None else self._inner.over(host, work)
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        return super().through(host, work) if self._inner is None else self._inner.through(host, work)
 
     def copy(self, own: Path, shared: Path, selection: Selection) -> int:
         return 0 if self._inner is None else self._inner.copy(own, shared, selection)
@@ -189,8 +189,8 @@ class RemoteFeed(WrappedFeed):
     def hosts(self) -> tuple[HostState, ...]:
         return self._fleet.states
 
-    def over(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
-        return self._fleet.over(host, work)
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        return self._fleet.through(host, work)
 
     def copy(self, own: Path, shared: Path, selection: Selection) -> int:
         from perfmon.sources.remote import copy_selected

@@ -90,7 +90,7 @@ class Feed(Protocol):
         """The folders and logs of this machine, as they were given."""
         return ()
 
-    def over(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
         """The result of what uses streams through the connection to a host; from any thread but the feed's.
 
         Raises ConnectError where there is none.

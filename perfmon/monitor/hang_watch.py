@@ -58,7 +58,7 @@ def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
         if through is None:
             report = query(host, port, _QUERY_S)
         else:
-            report = feed.over(through.shown, lambda opener: ask(opener, host, port, _QUERY_S))
+            report = feed.through(through.shown, lambda opener: ask(opener, host, port, _QUERY_S))
         verdict, places = judge_ras(report)
     except PerfmonError as error:
         return None, f"NCCL RAS: {error}"

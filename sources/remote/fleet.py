@@ -266,7 +266,7 @@ class Fleet:
             raise
         return [one for one in done if isinstance(one, HostCopy)], [one for one in done if isinstance(one, HostError)]
 
-    def over(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
         """The result of what uses streams through the connection to a host, by its name; from any other thread.
 
         Raises ConnectError where there is no such connection, or it opens no stream, and what `work` raises.

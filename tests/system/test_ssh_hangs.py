@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from ras_server import answer, rank, serving
 from sshd import AVAILABLE, Sshd
 from terminals import wait
 
@@ -20,7 +21,6 @@ from perfmon.monitor.hang_watch import ras_answer
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.model import Address, RemoteSpec
-from tests.hangs.test_ras import answer, rank, serving
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 
