@@ -17,6 +17,7 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, DenseBars
+from .overview import OverviewBuilder
 from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
@@ -175,6 +176,8 @@ class TimelineBuilder:
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
+        self.overview = OverviewBuilder(store).build
+        """Builds the overview of the whole run."""
 
     def build(self, now: Now) -> Board:
         """Build the current timeline; the one before if nothing has changed."""

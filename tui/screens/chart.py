@@ -9,6 +9,7 @@ from math import isnan
 from textual.events import Click
 
 from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value
+from perfmon.sources.formats import meaning_of
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MetricLane, MonitorState
 
@@ -19,6 +20,8 @@ from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from ..widgets.overlays import Overlay
 
 _FAR = 10
+_TALL = 10
+"""Rows from which on there is room for the meaning of the metric."""
 _KEYS = (("esc", "back"), ("[ ]", "other metrics"), ("← →", "cursor"), ("+ -", "time"))
 
 
@@ -52,6 +55,8 @@ class ChartPage(Overlay):
         rows = [self._head(lane, width)]
         figures = self._figures(lane, width)
         rows += [styled(words, skin, "background") for words in figures[: 1 + (height >= 14)]]
+        meaning = meaning_of(self.metric)
+        rows += [styled(((f" {meaning}", "text"),), skin, "background")] if meaning and height >= _TALL else []
         foot = [self._foot(lane, width)] if height >= 6 else []
         room = height - len(rows) - len(foot)
         if lane is not None and room >= 3 and width >= 2 * LABEL:
