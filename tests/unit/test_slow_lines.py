@@ -130,3 +130,44 @@ def test_a_slow_pattern_of_the_user_is_named_and_left_out(tmp_path: Path) -> Non
     assert notes == ["line 1: pattern mine/endless takes longer than 50 ms and is no longer used: simplify its regex"]
     assert session.scanner.patterns[0].pattern.name == "mine/endless"
     assert source.patterns == {1: 2}
+
+
+def test_a_slow_header_of_the_user_is_named_and_left_out(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.toml"
+    pack.write_text(
+        'schema = 1\nid = "mine"\ntitle = "Mine"\nrank = 1\n'
+        "[[header]]\nid = 'endless'\nregex = '(?:(?:\\w+)?(?:\\w+)?(?:\\w+)?)+[!?]+ {time}'\n"
+        "time = '%Y-%m-%d %H:%M:%S'\n"
+        "[[pattern]]\nid = 'step'\nneedles = ['mystep']\nregex = 'mystep (?P<n>\\d+) took (?P<s>\\d+)s'\n"
+        "emit = [{ metric = 'step_s', field = 's', unit = 's' }]\n",
+        encoding="utf-8",
+    )
+    session = Session(Config(format_dirs=(tmp_path,)))
+    source = session.add_source("train.log")
+    lines = ["2026-08-21 10:00:01 mystep 1 took 4s", f"{'a' * 4000}! 10:00:0x mystep 2 took 4s"]
+    lines += ["2026-08-21 10:00:03 mystep 3 took 4s", f"{'a' * 4000}! 10:00:0x mystep 4 took 4s"]
+    session.feed(source, Block("\n".join([*lines, ""]).encode(), 0, 1))
+    notes = [note for note in source.notes if "mine/endless" in note]
+    assert notes == ["line 1: header mine/endless takes longer than 50 ms and is no longer used: simplify its regex"]
+    assert source.patterns == {0: 4}
+    first, last = source.first, source.last
+    assert first is not None
+    assert last is not None
+    assert last - first == 2.0
+
+
+def test_a_slow_condition_of_the_user_is_named_and_left_out(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.toml"
+    pack.write_text(
+        'schema = 1\nid = "mine"\ntitle = "Mine"\nrank = 1\n'
+        "[[pattern]]\nid = 'endless'\nneedles = ['mystep']\nregex = 'mystep (?P<n>\\d+) of (?P<name>.*)'\n"
+        "emit = [{ metric = 'step_s', field = 'n', unit = 's', "
+        "where = { name = '(?:(?:\\w+)?(?:\\w+)?(?:\\w+)?)+[.?]+' } }]\n",
+        encoding="utf-8",
+    )
+    session = Session(Config(format_dirs=(tmp_path,)))
+    source = session.add_source("train.log")
+    lines = ["mystep 1 of a?", f"mystep 2 of {'a' * 4000}!", f"mystep 3 of {'a' * 4000}!"]
+    session.feed(source, Block("\n".join([*lines, ""]).encode(), 0, 1))
+    notes = [note for note in source.notes if "mine/endless" in note]
+    assert notes == ["line 2: pattern mine/endless takes longer than 50 ms and is no longer used: simplify its regex"]
