@@ -229,7 +229,12 @@ class RemoteTail(LogReader):
             await self._begin(files, new, items)
 
     def _miss(self, old: Text, text: str, items: list[Item]) -> None:
-        """Report that the rest of a text was not found; one that was not read at all may yet be found as a part."""
+        """Report that the rest of a text was not found; one that was not read at all may yet be found as a part.
+
+        What is named like an older part is not written any more: of one that was read to its end nothing is missing.
+        """
+        if old.print.position and not self.behind and any(True for _ in self.logs_of()):
+            return
         if old.print.position:
             self._notice(items, "lost", text, again=True)
         else:

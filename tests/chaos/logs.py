@@ -34,6 +34,7 @@ class Log:
         self, name: str, path: Path, shape: str, way: str, rate: float, folder: Path, *, remote: bool = False
     ) -> None:
         """`way`: what is done to it; `folder` is for what nobody watches; `remote`: it is read over SSH."""
+        self.remote = remote
         self.kind = f"{way} over SSH" if remote else way
         self.name, self.path, self.shape, self.way, self.rate = name, path, shape, way, rate
         self._folder = folder

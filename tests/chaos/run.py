@@ -73,8 +73,8 @@ class Chaos:
 
     def __init__(self, folder: Path, seed: int, minutes: float) -> None:
         self._folder = folder
-        self._logs, self._there, self._hidden = (folder / name for name in ("logs", "there", "hidden"))
-        for path in (self._logs / "hostile", self._there, self._hidden, folder / "mine", folder / "full"):
+        self._logs, self._many, self._there, self._hidden = (folder / name for name in ("logs", "many", "there", "hidden"))
+        for path in (self._logs / "hostile", self._many, self._there, self._hidden, folder / "mine", folder / "full"):
             path.mkdir(parents=True)
         (folder / "mine" / "mine.toml").write_text(hostile.PATTERN)
         self._chance = random.Random(seed)
@@ -119,13 +119,13 @@ class Chaos:
         return self.outcome
 
     def _watched(self, server: Server, full: bool) -> None:
-        logs, formats = self._logs, ("--formats", self._folder / "mine")
+        logs, many, formats = self._logs, self._many, ("--formats", self._folder / "mine")
         remote = ("--ssh-config", self._ssh.config, "-o", "run.pmrec")
-        self._recorder = Process(self._folder, "record", "record", logs, f"ssh://box{self._there}", *remote)
+        self._recorder = Process(self._folder, "record", "record", logs, many, f"ssh://box{self._there}", *remote)
         self._exporter = Exporter(
             self._folder, "export", "export", "prometheus", logs, "--port", "0", "--no-polls", *formats
         )
-        self._screens = [Screen(server, self._folder, logs, *formats)]
+        self._screens = [Screen(server, self._folder, logs, many, *formats)]
         running = [self._recorder, self._exporter]
         try:
             wait(self._begun, "it records what is on the host")
@@ -237,8 +237,7 @@ class Chaos:
         log.order(f"burst {_BURST}")
 
     def _many_files(self) -> None:
-        folder = self._logs / "many"
-        folder.mkdir()
+        folder = self._many
         for number in range(_MANY_FILES):
             name = f"w{1000 + number}"
             lines = [f"2026-03-02 10:00:0{at} step {at} loss 2.5 uid {name}-{at:07d}\n" for at in range(3)]
@@ -281,15 +280,15 @@ class Chaos:
         formats = ("--formats", folder / "mine")
         self._commands.add(
             self._chance.choice((
-                Command(("analyze", logs)),
+                Command(("analyze", logs, self._many)),
                 Command(("analyze", logs, "--json", *formats), "document"),
                 Command(("analyze", logs, "--explain-formats")),
                 Command(("analyze", logs / "hostile", "-o", report), made=report),
                 Command(("analyze", "run.pmrec", "--json"), "document"),
-                Command(("snapshot", logs, "--for", "1s", "-o", page, *formats), made=page),
+                Command(("snapshot", logs, self._many, "--for", "1s", "-o", page, *formats), made=page),
                 Command(("snapshot", logs / "hostile", "--redact", "-o", "-"), "page"),
                 Command(("snapshot", logs, "--json"), "document"),
-                Command(("status", logs)),
+                Command(("status", logs, self._many)),
                 Command(("status", logs, "--format", "json"), "document"),
                 Command(("status", logs / "hostile", "--format", "tmux")),
                 Command(("export", "trace", logs, "-o", trace), made=trace),
@@ -367,7 +366,14 @@ class Chaos:
         self._trouble.shell += hostile.owned(self._folder, Path.cwd())
         outcome.commands = self._commands.count
         outcome.slowest = sorted(self._commands.took, reverse=True)[:5]
-        self.counted = counted
+        for log in self._writers:
+            if not log.remote:
+                name = f"{log.path.name}"
+                lines = sum(count for label, count in counted.items() if Path(label).name.startswith(name))
+                if lines != log.lines[1]:
+                    print(name, log.shape, log.way, log.lines, lines)
+        many = sum(count for label, count in counted.items() if "worker-" in label)
+        print("many", many, len(counted))
 
 
 @contextmanager

@@ -78,6 +78,7 @@ def environment(folder: Path, state: Path | None = None) -> dict[str, str]:
         "XDG_STATE_HOME": str(state or folder / "state"),
         "XDG_RUNTIME_DIR": str(state or folder),
         "COLUMNS": "120",
+        "PERFMON_DEBUG": "1",
     }
 
 
@@ -117,7 +118,7 @@ class Commands:
         if self._now is not None:
             command, process, begun = self._now
             if process.poll() is None and time.monotonic() - begun > LIMIT_S:
-                self._trouble.hangs.append(self._name(command))
+                self._trouble.hangs.append(f"{self._name(command)}: {_stacks(process.pid)}")
                 process.kill()
                 process.wait()
                 self._now = None
@@ -174,6 +175,13 @@ class Commands:
                 text = path.read_text("utf-8", "surrogateescape")
                 look = {".md": self._trouble.page, ".json": self._trouble.document}
                 look.get(path.suffix, self._trouble.search)(f"{name}: {path.name}", text)
+
+
+def _stacks(pid: int) -> str:
+    """What the threads of a process do, where py-spy can tell."""
+    spy = Path(sys.executable).with_name("py-spy")
+    done = subprocess.run([spy, "dump", "--pid", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout[-3000:]
 
 
 def _limited(size: int | None) -> Callable[[], None] | None:
@@ -293,9 +301,9 @@ class Screen:
         self.views = 0
 
     def _open(self) -> Window:
-        places = (
-            {} if self._state is None else {"XDG_STATE_HOME": str(self._state), "XDG_RUNTIME_DIR": str(self._state)}
-        )
+        places = {"PERFMON_DEBUG": "1"}
+        if self._state is not None:
+            places |= {"XDG_STATE_HOME": str(self._state), "XDG_RUNTIME_DIR": str(self._state)}
         return self.server.open(self._folder, self._command, **places)
 
     def act(self, chance: random.Random, trouble: Trouble) -> None:
