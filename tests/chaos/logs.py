@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .writer import STATE
@@ -216,6 +217,15 @@ _STAYS = ("renamed", "edited", "synced")
 REMOTE_WAYS = ("renamed", "copied", "deleted")
 
 
+@dataclass(frozen=True, slots=True)
+class OneTimeLog:
+    """A log that is written at once."""
+
+    name: str
+    lines: tuple[int, int]
+    kind: str = "many files"
+
+
 class Counted:
     """The marks of numbered lines in what was recorded."""
 
@@ -224,10 +234,10 @@ class Counted:
         for text in texts:
             self.marks.update((name, int(number)) for name, number in MARK.findall(text))
 
-    def missing(self, log: Log) -> list[int]:
+    def missing(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that were written and are not there."""
         return [number for number in range(log.lines[0]) if not self.marks[log.name.encode(), number]]
 
-    def doubled(self, log: Log) -> list[int]:
+    def doubled(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that are there more than once."""
         return [number for number in range(log.lines[0]) if self.marks[log.name.encode(), number] > 1]

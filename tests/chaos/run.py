@@ -20,7 +20,7 @@ from terminals import Server, wait
 from perfmon.core import InputError
 
 from . import hostile
-from .logs import REMOTE_WAYS, WAYS, Counted, Log
+from .logs import REMOTE_WAYS, WAYS, Counted, Log, OneTimeLog
 from .watchers import Command, Commands, Exporter, Process, Screen, Trouble, recorded
 from .writer import SHAPES
 
@@ -33,6 +33,8 @@ _PAUSE_S = 0.15
 _QUIET_S = 4.0
 _PATIENCE_S = 150.0
 """Seconds for what is still to be read at the end."""
+_EMPTIED = ("wiped", "emptied")
+"""Of these a monitor that is busy may not have read all: they are counted in the recording alone."""
 _SMALL = 200_000
 """Bytes of the disk that is full."""
 
@@ -43,6 +45,8 @@ class Outcome:
 
     seed: int
     minutes: float
+    burst: int = _BURST
+    many: int = _MANY_FILES
     written: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     """Lines that were not recorded, by what is done to their log."""
@@ -59,21 +63,13 @@ class Outcome:
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A log that is written at once."""
-
-    name: str
-    lines: tuple[int, int]
-    kind: str = "many files"
-
-
 class Chaos:
     """One run, in a folder of its own."""
 
     def __init__(self, folder: Path, seed: int, minutes: float) -> None:
         self._folder = folder
-        self._logs, self._many, self._there, self._hidden = (folder / name for name in ("logs", "many", "there", "hidden"))
+        self._logs, self._many, self._there = (folder / name for name in ("logs", "many", "there"))
+        self._hidden = folder / "hidden"
         for path in (self._logs / "hostile", self._many, self._there, self._hidden, folder / "mine", folder / "full"):
             path.mkdir(parents=True)
         (folder / "mine" / "mine.toml").write_text(hostile.PATTERN)
@@ -81,7 +77,7 @@ class Chaos:
         self.outcome = Outcome(seed, minutes)
         self._trouble = self.outcome.trouble
         self._writers = list(self._written())
-        self._files: list[_File] = []
+        self._files: list[OneTimeLog] = []
         self._commands = Commands(folder, self._trouble)
         self._ssh = Sshd(folder / "sshd")
         self._away_until = 0.0
@@ -242,7 +238,7 @@ class Chaos:
             name = f"w{1000 + number}"
             lines = [f"2026-03-02 10:00:0{at} step {at} loss 2.5 uid {name}-{at:07d}\n" for at in range(3)]
             (folder / f"worker-{number}.log").write_text("".join(lines))
-            self._files.append(_File(name, (3, 3)))
+            self._files.append(OneTimeLog(name, (3, 3)))
 
     def _hostile_lines(self) -> None:
         kind = self._chance.choice([*hostile.KINDS])
@@ -312,7 +308,7 @@ class Chaos:
         self._number += 1
         path = self._folder / f"{name}-{self._number}.pmrec"
         path.write_bytes(data)
-        self.outcome.inputs["crafted and damaged recordings"] += 1
+        self.outcome.inputs["recordings"] += 1
         self._commands.add(Command(("analyze", path)))
 
     def _kill_a_recorder(self) -> None:
@@ -352,28 +348,23 @@ class Chaos:
     def _count(self, counted: dict[str, float]) -> None:
         outcome = self.outcome
         marks = self._sound(self._folder / "run.pmrec")
-        for log in (*self._writers, *self._files):
+        all_logs: list[Log | OneTimeLog] = [*self._writers, *self._files]
+        for log in all_logs:
             outcome.written += log.lines[0]
             outcome.lost[log.kind] += len(marks.missing(log))
             outcome.doubled[log.kind] += len(marks.doubled(log))
-        for path in (
-            *self._folder.rglob("perfmon_*.md"),
-            *self._folder.glob("state/**/*"),
-            *self._folder.glob("*.state"),
-        ):
+        for path in (*self._folder.rglob("perfmon_*.md"), *self._folder.glob("state/**/*")):
             if path.is_file():
                 self._trouble.search(path.name, path.read_text("utf-8", "replace"), shown=False)
         self._trouble.shell += hostile.owned(self._folder, Path.cwd())
         outcome.commands = self._commands.count
         outcome.slowest = sorted(self._commands.took, reverse=True)[:5]
         for log in self._writers:
-            if not log.remote:
-                name = f"{log.path.name}"
-                lines = sum(count for label, count in counted.items() if Path(label).name.startswith(name))
-                if lines != log.lines[1]:
-                    print(name, log.shape, log.way, log.lines, lines)
-        many = sum(count for label, count in counted.items() if "worker-" in label)
-        print("many", many, len(counted))
+            if not log.remote and log.way not in _EMPTIED:
+                parts = (lines for name, lines in counted.items() if Path(name).name.startswith(log.path.name))
+                surplus = int(sum(parts)) - log.lines[1]
+                if not 0 <= surplus <= log.kills:  # a writer that is killed leaves half a line
+                    outcome.miscounted[log.kind] = surplus
 
 
 @contextmanager

@@ -254,7 +254,7 @@ class Exporter(Process):
     _url = ""
 
     def page(self, trouble: Trouble) -> dict[str, dict[str, float]]:
-        """The lines read, by log, and whatever else is asked for: a scrape, searched. Empty while it does not listen."""
+        """A scrape, searched: values by name and log; empty while it does not listen."""
         if not self._url:
             match = re.search(r"http://\S+/metrics", self.said.read_text("utf-8", "replace"))
             self._url = match[0] if match else ""
@@ -301,10 +301,11 @@ class Screen:
         self.views = 0
 
     def _open(self) -> Window:
-        places = {"PERFMON_DEBUG": "1"}
-        if self._state is not None:
-            places |= {"XDG_STATE_HOME": str(self._state), "XDG_RUNTIME_DIR": str(self._state)}
-        return self.server.open(self._folder, self._command, **places)
+        command = f"env PERFMON_DEBUG=1 {self._command}"
+        if self._state is None:
+            return self.server.open(self._folder, command)
+        place = str(self._state)
+        return self.server.open(self._folder, command, XDG_STATE_HOME=place, XDG_RUNTIME_DIR=place)
 
     def act(self, chance: random.Random, trouble: Trouble) -> None:
         """Presses a key, or gives it another size; searches what is shown."""
