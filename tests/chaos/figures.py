@@ -52,6 +52,7 @@ def figures_of(outcome: Outcome) -> list[Figure]:
         Figure("crafted and damaged recordings", outcome.inputs["recordings"]),
         Figure("commands run", outcome.commands),
         Figure("screens, pages and files searched", trouble.texts),
+        Figure("of them with text of hostile lines", trouble.hostile),
         Figure("crashes", len(trouble.crashes), "0"),
         Figure("hangs", len(trouble.hangs), "0"),
         Figure("escape sequences and markup through", len(trouble.escapes), "0"),

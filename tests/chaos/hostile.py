@@ -175,6 +175,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[bytes]]] = {
     "long lines": _long,
     "lines of a pattern that never ends": _endless,
 }
+LARGE = ("64 KB lines of the worst shapes", "crafted JSON", "long lines")
 PATTERN = """schema = 1
 id = "mine"
 title = "Mine"

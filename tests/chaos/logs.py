@@ -173,7 +173,7 @@ class Log:
     def moved(self, chance: random.Random) -> None:
         """Moved to another file system."""
         self.order("hold")
-        shutil.move(self.path, self.elsewhere / f"{self.path.name}.{self.turns % _PARTS}")
+        shutil.move(self.path, elsewhere(self._folder) / f"{self.path.name}.{self.turns % _PARTS}")
         self.order("reopen")
         self.order("go")
 
@@ -198,13 +198,13 @@ class Log:
         shutil.copyfile(self._written, hidden)
         hidden.replace(self.path)
 
-    @property
-    def elsewhere(self) -> Path:
-        """A folder on another file system, where there is one."""
-        memory = Path("/dev/shm")
-        there = memory / self._folder.parent.name if os.access(memory, os.W_OK) else self._folder / "moved"
-        there.mkdir(exist_ok=True)
-        return there
+
+def elsewhere(folder: Path) -> Path:
+    """A folder on another file system, where there is one, for those who have this one."""
+    memory = Path("/dev/shm")
+    there = memory / f"perfmon-{folder.parent.name}" if os.access(memory, os.W_OK) else folder / "moved"
+    there.mkdir(exist_ok=True)
+    return there
 
 
 _WAYS: dict[str, Callable[[Log, random.Random], None]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import time
@@ -20,7 +21,7 @@ from terminals import Server, wait
 from perfmon.core import InputError
 
 from . import hostile
-from .logs import REMOTE_WAYS, WAYS, Counted, Log, OneTimeLog
+from .logs import REMOTE_WAYS, WAYS, Counted, Log, OneTimeLog, elsewhere
 from .watchers import Command, Commands, Exporter, Process, Screen, Trouble, recorded
 from .writer import SHAPES
 
@@ -28,8 +29,10 @@ _MANY_FILES = 2000
 _BURST = 40_000
 _RATE = 25.0
 """Lines a second of a writer."""
-_PAUSE_S = 0.15
+_PAUSE_S = 0.12
 """Between two things that happen, on average."""
+_AGAIN = 10
+"""So many times a kind of hostile lines is drawn, where they are short."""
 _QUIET_S = 4.0
 _PATIENCE_S = 150.0
 """Seconds for what is still to be read at the end."""
@@ -109,6 +112,7 @@ class Chaos:
         finally:
             for log in self._writers:
                 log.abandon()
+            shutil.rmtree(elsewhere(self._hidden))
             self._commands.stop()
             self._ssh.stop()
             server("kill-server")
@@ -194,7 +198,7 @@ class Chaos:
                 )
             made = place / "page.md"
             self._commands.add(Command(("snapshot", logs, "-o", made), codes=(2,), state=place, size=1000))
-            self._screens.append(Screen(server, self._folder, logs, state=place))
+            self._screens.append(Screen(server, self._folder, logs / "hostile", state=place))
 
         def crafted_recordings() -> None:
             """Each of those that are known to be bad."""
@@ -249,7 +253,8 @@ class Chaos:
         self._append(self._logs / "hostile" / self._chance.choice(hostile.NAMES), "secrets")
 
     def _append(self, path: Path, kind: str) -> None:
-        data = b"".join(line + b"\n" for line in hostile.KINDS[kind](self._chance))
+        again = 1 if kind in hostile.LARGE else _AGAIN
+        data = b"".join(line + b"\n" for _ in range(again) for line in hostile.KINDS[kind](self._chance))
         cut = self._chance.randrange(len(data)) if self._chance.random() < 0.4 else 0
         with path.open("ab", buffering=0) as file:
             file.write(data[:cut])
@@ -288,7 +293,8 @@ class Chaos:
                 Command(("status", logs, "--format", "json"), "document"),
                 Command(("status", logs / "hostile", "--format", "tmux")),
                 Command(("export", "trace", logs, "-o", trace), made=trace),
-                Command(("compare", logs / "hostile", logs), "page"),
+                Command(("compare", logs / "hostile", logs)),
+                    Command(("compare", logs, logs / "hostile", "-o", page), made=page),
                 Command(("calibrate", logs, "-o", "-")),
                 Command(("formats", "learn", logs / "hostile" / "all.log", "-o", folder / "learnt.toml")),
             ))

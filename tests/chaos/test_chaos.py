@@ -28,3 +28,4 @@ def test_a_chaos_run() -> None:
     outcome = played(_SEED, _MINUTES)
     print(*figures_of(outcome), sep="\n")
     assert wrong(outcome) == []
+    assert outcome.trouble.hostile > 10  # there was something to be found

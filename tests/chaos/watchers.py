@@ -43,10 +43,13 @@ class Trouble:
     shell: list[str] = field(default_factory=list)
     texts: int = 0
     """Pages, screens and files that were searched."""
+    hostile: int = 0
+    """Those of them that show text of hostile lines."""
 
     def search(self, where: str, text: str, *, shown: bool = True) -> None:
         """Searches a text that perfmon made; `shown`: as it is, in a terminal."""
         self.texts += 1
+        self.hostile += hostile.CANARY in text or "***" in text
         self.secrets += [f"{where}: {secret}" for secret in hostile.secrets_in(text)]
         if shown:
             self.escapes += [f"{where}: {escape}" for escape in hostile.escapes_in(text)[:3]]
