@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from perfmon.viewmodel import MonitorState
-
-from .render.hosts.sections import lines_wanted
-from .render.timeline import is_part, lanes_wanted
+if TYPE_CHECKING:
+    from perfmon.viewmodel import MonitorState
 
 # --- Rows of each pane: four layouts, selected by the size of the terminal or by name ---
 
@@ -179,12 +178,16 @@ class Room:
 
     def _listed_of(self, newest: MonitorState, shown: int) -> tuple[int, int]:
         """Alerts that come to nothing go again: the rows that they had stay."""
+        from .render.hosts.sections import lines_wanted  # Textual comes with it: the first frame does not wait for it
+
         whole = newest.snapshot is not None and newest.progress is None
         alerts, sources = (0, 0) if whole and not self._counted else self.listed
         self._counted = self._counted or whole
         return max(alerts, shown), max(sources, lines_wanted(newest))
 
     def _lanes_of(self, newest: MonitorState, strip: bool) -> int | None:
+        from .render.timeline import is_part, lanes_wanted  # likewise
+
         if newest.snapshot is None or newest.progress is not None:
             return self.lanes
         return max(self.lanes or 0, lanes_wanted(newest.board, brief=strip) + (is_part(newest) and not strip))

@@ -347,9 +347,9 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
 def _starts_again(source: int, view: View) -> int:
     """Number of times that the steps of a log begin again, as those of epochs do that no counter shows."""
     most = 0
-    for series in view.store.steps.values():
-        steps = [step for step, of in zip(series.values, series.sources, strict=True) if of == source]
-        begin = max(steps[0], 1.0) if steps else 0.0
+    for counter in view.counted_steps(source):
+        steps = [step for _, step in counter]
+        begin = max(steps[0], 1.0)
         most = max(most, sum(after <= begin < before for before, after in pairwise(steps)))
     return most
 
@@ -366,8 +366,21 @@ def _repeated(view: View, begun: Mapping[int, int]) -> Goal | None:
         if track.count >= _FEWEST_A_PASS * passes:
             found.append((one, passes))
     if not found:
-        return _repeated_steps(view, begun)
+        return _repeated_bar(view, begun) or _repeated_steps(view, begun)
     best, passes = max(found, key=lambda row: COUNTED.index(row[0].kind))
+    return Goal(best.amount, best.total, best.kind, None, passes)
+
+
+def _repeated_bar(view: View, begun: Mapping[int, int]) -> Goal | None:
+    """The progress of a bar of steps, with a name, that was full and began again: once an epoch, of which it tells not."""
+    found = [
+        (one, 1 + one.restarts - begun.get(one.source, 0))
+        for one in view.store.progress.counters.values()
+        if one.kind == "step" and one.label and one.elapsed_s is not None and one.total is not None
+    ]
+    best, passes = max(found, key=lambda row: (row[1], row[0].total), default=(None, 1))
+    if best is None or passes < 2 or best.line < last_run_line(best.source, view):
+        return None
     return Goal(best.amount, best.total, best.kind, None, passes)
 
 

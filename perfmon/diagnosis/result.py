@@ -128,7 +128,8 @@ class HypothesisState:
     signature: str
     title: str
     standing: str
-    """shown: it is the cause; open: what decides is not observed; refuted: something that it needs does not hold."""
+    """shown: it is the cause; open: what decides is not observed; refuted: something that it needs does not hold;
+    `needs ...`: only that shows or refutes it, and the run has none."""
     supporting: tuple[str, ...]
     contradicting: tuple[str, ...]
     unseen: tuple[str, ...]

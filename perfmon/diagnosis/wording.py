@@ -311,8 +311,9 @@ def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
         elif condition.role != ("gate" if level.holds else "supporting"):
             text = evidence_text(condition.describe(one.item, view))
             (supporting if level.holds else contradicting).append(text)
-    standing = "shown" if one.proven else "refuted" if one.refuted else "open"
     signature = one.signature
+    undecided = f"needs {signature.decided_by}" if one.is_undecidable else "open"
+    standing = "shown" if one.proven else "refuted" if one.refuted else undecided
     return HypothesisState(
         signature.id, signature.title, standing, *(tuple(dict.fromkeys(x)) for x in (supporting, contradicting, unseen))
     )

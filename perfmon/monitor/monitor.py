@@ -18,7 +18,7 @@ from perfmon.viewmodel import AlertKey, MonitorState, TimeRange, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
-    from .hang_sources import HangSources
+    from .hang_watch import HangSources
     from .worker import Watch
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Part
     from perfmon.viewmodel import TimeRange, Transition
 
-    from .hang_sources import HangSources
+    from .hang_watch import HangSources
 
 _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""

@@ -222,6 +222,7 @@ class MetricLane:
     """A metric over the viewport, a value a column."""
 
     name: str
+    """The metric; of one queue of several its name and the metric."""
     unit: str
     values: Sequence[float]
     """Per column the worst value (the largest, or the smallest where less is worse); NaN where nothing was measured."""
@@ -237,6 +238,13 @@ class MetricLane:
     critical: float | None = None
     """Limits of its band; `good` is where warning begins."""
     lower_is_worse: bool = False
+    group: str = ""
+    """The queue that it is of, where several have a lane each."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric alone."""
+        return self.name.removeprefix(f"{self.group} ")
 
 
 @dataclass(frozen=True, slots=True)

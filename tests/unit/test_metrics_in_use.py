@@ -34,7 +34,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "socket_recv_q_share", "socket_rwnd_limited_pct", "socket_send_q_bytes",
     ),
     "a stream of data between processes: it says why data are late, where a run is starved": (
-        "backpressure_events", "data_rows_done", "dropped_events", "empty_polls", "queue_fill", "queued_blocks",
+        "backpressure_events", "data_rows_done", "dropped_events", "empty_polls", "queued_blocks",
         "received_packets", "restored_bytes", "sent_bytes", "sent_items", "sent_mb_s", "sent_per_s", "sent_wait_s",
         "spilled_bytes", "spilled_objects",
     ),

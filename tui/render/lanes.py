@@ -373,6 +373,8 @@ class LaneChoice:
     """Most rows of weight updates: with one they share it."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that the verdict rests on."""
+    group: str = ""
+    """The queue or engine that it is about, if it is about one."""
     alerts: bool = True
     """With a lane of alert changes."""
 
@@ -403,7 +405,13 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     for metric in sorted(board.metrics, key=lambda lane: lane.name) if choice.order == "name" else board.metrics:
         if metric.name not in of_spans or choice.wanted:
             bad = _badness(metric, metric.now_level)
-            add((metric.name,), bad, ("metric", metric.name), partial(metric_lane, metric, geometry, skin))
+            other = metric.group and choice.group and metric.group != choice.group
+            add(
+                () if other else (metric.metric,),
+                bad,
+                ("metric", metric.name),
+                partial(metric_lane, metric, geometry, skin),
+            )
     if choice.order == "verdict":
         ranked.sort(key=lambda entry: entry[0])
     lanes = [lane for _, lane in ranked]

@@ -82,7 +82,7 @@ class ChartPage(Overlay):
         if lane is None:
             return [((f" {self.skin.glyph('unknown')} no data in this time range", "stale"),)]
         snapshot = self._picture.snapshot
-        stats = snapshot.metrics.get(self.metric) if snapshot is not None else None
+        stats = snapshot.metrics.get(lane.metric) if snapshot is not None else None
         if stats is None:
             return [((" no statistics: no data in the analysis window", "muted"),)]
         summary = stats.summary
@@ -99,7 +99,8 @@ class ChartPage(Overlay):
         )
         figures: Words = ((" " + "  ".join(parts), "text"),)
         limits = self._limits(lane, stats.bands_from)
-        window = (f"   in the last {short_duration(self._picture.window_s)}", "muted")
+        whole = "of all queues " if lane.group else ""
+        window = (f"   {whole}in the last {short_duration(self._picture.window_s)}", "muted")
         if width >= 130:
             return [(*figures, window, ("   ", "text"), *limits)]
         return [(*figures, window) if width >= 80 else figures, ((" ", "text"), *limits)]
