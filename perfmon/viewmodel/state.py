@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
 
+    from .courses import Course
     from .overview import Overview
 
 
@@ -256,6 +257,8 @@ class Board:
     metrics: tuple[MetricLane, ...]
     """In the order in which they should be shown: worst first among those with bands, then by name."""
     ticks: tuple[Transition, ...]
+    courses: Mapping[str, Course] = field(default_factory=dict)
+    """Of the metrics that are shown as charts, by the names of their lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +356,10 @@ class TimeRange:
     span_s: float | None = None
     """Seconds; None: as much as is judged."""
     columns: int = 100
+    charted: tuple[str, ...] = ()
+    """Lanes of metrics that are shown as charts."""
+    points: int = 0
+    """Parts of the range that a chart shows."""
 
 
 def empty_picture(window_s: float) -> MonitorState:

@@ -6,15 +6,15 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby, pairwise
-from math import ceil, floor, isfinite
+from itertools import groupby
+from math import ceil, floor, isfinite, isnan, nan
 from operator import itemgetter
 
 from rich.style import Style
 
-from perfmon.core import median, plain
+from perfmon.core import plain
 from perfmon.textgraphics import ASCII, compact_value, gantt, limits, spark, trace
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_values
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -253,21 +253,14 @@ def is_level(unit: str) -> bool:
     return unit not in ("ms", "s")
 
 
-_HELD = 1.5
-"""Times the usual distance of samples for which a level holds its value."""
-
-
 def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
-    """The values with those columns filled that only lie between two samples of the usual distance."""
-    measured = [at for at, value in enumerate(values) if value == value]  # noqa: PLR0124 - all but NaN
-    if len(measured) < 2 or len(measured) == len(values):
+    """The values and levels with those columns filled that only lie between two samples of the usual distance."""
+    places = held_values([nan if isnan(value) else float(at) for at, value in enumerate(values)])
+    if sum(map(isnan, places)) == sum(map(isnan, values)):
         return values, levels
-    reach = ceil(_HELD * median([after - before for before, after in pairwise(measured)]))
-    filled, shown = array("d", values), bytearray(levels)
-    for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
-        for column in range(at + 1, min(after, at + reach)):
-            filled[column], shown[column] = values[at], levels[at]
-    return filled, bytes(shown)
+    filled = [None if isnan(place) else int(place) for place in places]
+    shown = bytes(0 if place is None else levels[place] for place in filled)
+    return array("d", [nan if place is None else values[place] for place in filled]), shown
 
 
 @lru_cache(128)
