@@ -313,7 +313,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2, alone=True),
     Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True, alone=True),
     Command("chart", "chart METRIC...", "Show metrics as charts.", _chart, 1, most=6, picks=True),
-    Command("baseline", "baseline RUN", "Show a recorded run, or its logs, behind the charts.", _baseline, 1),
+    Command("baseline", "baseline [RUN]", "Show a recorded run, or its logs, behind charts.", _baseline, alone=True),
     Command("update", "update ID", "Open a weight update with its log lines.", _update, 1, picks=True),
     Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
     Command("log", "log [REGEX]", "Filter lines (no regex: show all).", _log),

@@ -158,6 +158,15 @@ class OpenActions(FileActions):
             page = ChartPage(self.skin, known[0], self.monitor.picture, known[1:], self.baseline)
             self.push_screen(PageScreen(page))
 
+    def _without_chart(self) -> None:
+        self.show_message("only on a chart: enter on a metric opens one")
+
+    do_add_chart = do_remove_chart = do_smooth = _without_chart
+
+    def do_baseline(self) -> None:
+        """Prompt for a recorded run."""
+        self.request_baseline()
+
     def request_baseline(self, about: object = None) -> None:
         """Prompt for a recorded run, to show it behind this one."""
 
