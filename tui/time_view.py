@@ -44,9 +44,7 @@ class TimeNavigation:
         """The time that a frozen view, of which `picture` is, is about; None: the present."""
         if self.cursor is not None or self.end is None:
             return self.cursor
-        port = picture.board.viewport
-        # The last column is one that time had not filled yet.
-        return picture.now if self.end - port.column_s < picture.now < self.end else self.end
+        return min(self.end, picture.now)  # time has not filled the last columns yet
 
     def live(self) -> None:
         """Follow the present again, over as much time as before, unless that was changed meanwhile."""

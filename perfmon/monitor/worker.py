@@ -355,7 +355,11 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        board = self._drawn_board(viewport(shown, known, self._shown_s, begin), known, ticks, shown)
+        over = self._over or (
+            self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
+        )
+        port = viewport(shown, known, self._shown_s, begin, over=over)
+        board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended

@@ -402,9 +402,9 @@ async def zoom_in(hands: Hands, key: str) -> None:
 @check
 async def zoom_out(hands: Hands, key: str) -> None:
     await hands.press(key)
-    await hands.shows("1 TIMELINE  13m 22s,")
+    await hands.shows("1 TIMELINE  12m 22s,")
     await hands.press(key)
-    assert "1 TIMELINE  13m 22s," in hands.text, "there is no more of the run than that"
+    assert "1 TIMELINE  12m 22s," in hands.text, "there is no more of the run than that"
 
 
 @check
@@ -419,7 +419,7 @@ async def zoom_reset(hands: Hands, key: str) -> None:
 async def zoom_all(hands: Hands, key: str) -> None:
     assert "whole run" in hands.text
     await hands.press(key)
-    await hands.shows("1 TIMELINE  13m 22s,")
+    await hands.shows("1 TIMELINE  12m 22s,")
     assert "whole run" not in hands.text
     assert "PAUSED" not in hands.text, "the present is in view"
 
@@ -448,7 +448,7 @@ async def next_update(hands: Hands, key: str) -> None:
 
 async def _turns(hands: Hands) -> list[float]:
     await hands.press("minus")
-    await hands.shows("1 TIMELINE  13m 22s,")
+    await hands.shows("1 TIMELINE  12m 22s,")
     return [tick.time for tick in hands.app.picture.board.ticks if tick.state in ("firing", "resolved")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan, nan
+from pathlib import Path
 
 import pytest
 from handfed import HandFed
@@ -24,7 +25,7 @@ def test_a_course_has_the_least_the_largest_and_the_mean_of_each_part() -> None:
 
 
 def test_a_monitor_makes_the_courses_that_are_requested() -> None:
-    log, run = LogFile("trainer.log", None), HandFed(1_772_452_800.0)
+    log, run = LogFile("trainer.log", Path("/trainer.log")), HandFed(1_772_452_800.0)
     for second in range(60):
         run.say(log, f"2026-03-02 12:00:{second:02d} INFO step {second + 1}/99 | loss {3.0 - second / 60:.3f}")
         run.feed.now += 1.0
