@@ -300,7 +300,7 @@ def _fitting(values: Sequence[float]) -> tuple[float, float]:
 
 def shown_unit(unit: str) -> str:
     """Units that the metric's name contains already take no room."""
-    return "" if unit == "steps" else unit
+    return {"steps": "", "tokens/s": "/s"}.get(unit, unit)
 
 
 def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[float, float]:
