@@ -137,6 +137,7 @@ _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_sha
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
+_SHORT_S = 1.0
 _DENSE = 8
 """With more bars per column only the worst are kept."""
 
@@ -187,6 +188,8 @@ class TimelineBuilder:
     def build(self, now: Now) -> Board:
         """Build the current timeline; the one before if nothing has changed."""
         version = self._store.version if now.version is None else now.version
+        if self._board is not None and self._is_early(now):
+            return self._board
         if self._board is not None and not self._growing and self._version == version:
             same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
             same = same and (now.charted, now.points) == (self._now.charted, self._now.points)
@@ -207,6 +210,12 @@ class TimelineBuilder:
             ticks = self._board.ticks
         self._board = Board(now.viewport, spans, metrics, ticks, self._courses(now, metrics) if now.charted else {})
         return self._board
+
+    def _is_early(self, now: Now) -> bool:
+        """Columns of a young run are so short that each picture would change all lanes: once a second is enough."""
+        before = self._now
+        same = (now.viewport, now.charted, now.points) == (before.viewport, before.charted, before.points)
+        return same and now.viewport.column_s < _SHORT_S and 0.0 <= now.now - before.now < _SHORT_S
 
     def _courses(self, now: Now, lanes: Sequence[MetricLane]) -> dict[str, Course]:
         """Those of the metrics that are shown as charts."""
