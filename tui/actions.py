@@ -36,7 +36,7 @@ class Action:
 
 
 _EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
-_BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
+_BOARD, _LOG, _ALERTS, _SOURCES, _CHART = ("board",), ("log",), ("alerts",), ("sources",), ("chart",)
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "Show every key and command.", "General", rank=0),
@@ -84,6 +84,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
     Action("sort", ("o",), "sort", "Sort lanes: by the verdict, by kind, or by name.", "Timeline", _BOARD),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
+    Action("add_chart", ("a",), "add chart", "Show the next metric, too, below this one.", "Chart", _CHART),
+    Action("remove_chart", ("x",), "remove chart", "Take the last of several metrics away.", "Chart", _CHART),
+    Action("smooth", ("S",), "smooth", "Draw the mean over more columns, or none.", "Chart", _CHART),
+    Action("baseline", ("B",), "baseline", "Show or hide a recorded run behind this one.", "Chart", _CHART),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
