@@ -136,7 +136,7 @@ def _span_items(kind: str, signature: Signature, view: View) -> Judged:
         stream = streams.get(key)
         if stream is None:
             stream = streams[key] = Stream()
-        item.at = stream.add(item.end)
+        item.at = stream.add(item.start, item.end)
     return judged
 
 
@@ -190,7 +190,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
                 judged.total -= 1
                 continue
             beats[key] = beat
-        at = judged.stream(key).add(time)
+        at = judged.stream(key).add(time, time)
         if key[0] not in skips:
             skips[key[0]] = _skipped(signature.skip_first, key[0], view)
         if at + track.earlier.get(key, 0) < skips[key[0]]:
@@ -227,7 +227,7 @@ def _numbered(items: Iterable[Item]) -> Judged:
     judged = Judged()
     for item in items:
         item.stream = item.source
-        item.at = judged.stream(item.stream).add(item.end)
+        item.at = judged.stream(item.stream).add(item.start, item.end)
         judged.items.append(item)
         judged.total += 1
     return judged

@@ -57,13 +57,20 @@ class Hypothesis:
         return zip(self.signature.conditions, self.levels, strict=True)
 
     @property
+    def is_undecidable(self) -> bool:
+        """What would decide is never in logs, and nothing that was observed supports it."""
+        return bool(self.signature.decided_by) and not any(level.holds for level in self.levels) and not self.refuted
+
+    @property
     def likelihood(self) -> tuple[int, float, float]:
-        """Sorts hypotheses: proven ones first, by precedence, and refuted ones last; others by what of them holds."""
+        """Sorts hypotheses: proven ones first, by precedence; others by what of them holds, then refuted ones, then
+        those that nothing in the run decides.
+        """
         if self.proven:
-            return (2, -self.signature.rank, 0.0)
+            return (3, -self.signature.rank, 0.0)
         seen = [level for level in self.levels if level is not Level.UNKNOWN]
         share = sum(level.holds for level in seen) / len(seen) if seen else 0.0
-        return (0 if self.refuted else 1, share, -self.signature.rank)
+        return (0 if self.is_undecidable else 1 if self.refuted else 2, share, -self.signature.rank)
 
 
 @dataclass(slots=True)
@@ -162,7 +169,7 @@ def track_lifecycle(
         return _pending(_episodes(occurrences, hold), streams, now, hold)
     kept = [o for episode in fired for o in episode if o.level.holds]
     critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
-    over = now - fired[-1][-1].item.end > hold
+    over = now - _last(fired[-1]).item.end > hold
     state = RESOLVED if over else RESOLVING if _clear_again(fired[-1], streams) else FIRING
     return Lifecycle(state, kept, critical)
 
@@ -211,25 +218,30 @@ def _fires(episode: Sequence[Occurrence], enough: set[int], for_s: float) -> boo
     return bool(mine) and max(o.item.end for o in mine) - mine[0].item.start >= for_s
 
 
+def _last(episode: Sequence[Occurrence]) -> Occurrence:
+    """The occurrence that ended last: a long one may outlast those that began during it."""
+    return max(episode, key=lambda occurrence: (occurrence.item.end, occurrence.item.at))
+
+
 def _clear_again(episode: Sequence[Occurrence], streams: Mapping[object, Stream]) -> bool:
     """The stream of the last occurrence continued without one for longer than it does while they last.
 
     A batch during a weight update is followed by some without one: that does not resolve the finding.
     """
-    last = episode[-1]
-    places = [occurrence.item.at for occurrence in episode if occurrence.item.stream == last.item.stream]
-    usual = max((after - before for before, after in pairwise(places[-_RHYTHM:])), default=1)
-    return streams[last.item.stream].count > last.item.at + max(1, usual)
+    last = _last(episode)
+    mine = [occurrence.item.at for occurrence in episode if occurrence.item.stream == last.item.stream]
+    usual = max((after - before for before, after in pairwise(mine[-_RHYTHM:])), default=1)
+    return streams[last.item.stream].count_after(last.item.end, mine[-1]) >= max(1, usual)
 
 
 def _pending(
     episodes: Sequence[Sequence[Occurrence]], streams: Mapping[object, Stream], now: float, hold: float
 ) -> Lifecycle | None:
     latest = [o for o in episodes[-1] if o.level.holds] if episodes else []
-    if not latest or now - latest[-1].item.end > hold:
+    if not latest or now - _last(latest).item.end > hold:
         return None
-    last = episodes[-1][-1]
+    last = _last(episodes[-1])
     # What continues so far may miss an occurrence, for another condition.
-    if streams[last.item.stream].count > last.item.at + 1 + last.so_far:
+    if streams[last.item.stream].count_after(last.item.end, last.item.at) > last.so_far:
         return None
     return Lifecycle(PENDING, latest, False)

@@ -116,7 +116,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     begins = [(mark.line, mark.time) for mark in openings]
     of_machine = {mark.line for mark in openings if "driver" in mark.fields}  # scripts print it now and then
     only_with_falls = {mark.line for mark in openings if "settings" in mark.fields}
-    steps = _steps(state.index, view)
+    steps = max(view.counted_steps(state.index), key=len, default=[])
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
@@ -325,19 +325,6 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
         refused = before.fields.get("usage") and after.fields.get("usage")  # a wrong command line is refused at once
         if refused or before.frame.get("entry") != after.frame.get("entry"):
             yield (before.last_line + 1, before.time)
-
-
-def _steps(source: int, view: RunView) -> list[tuple[int, float]]:
-    """(line, step) of the most frequent counter of a log."""
-    counters = [
-        [
-            (line, value)
-            for line, value, index in zip(series.lines, series.values, series.sources, strict=True)
-            if index == source
-        ]
-        for series in view.store.steps.values()
-    ]
-    return max(counters, key=len, default=[])
 
 
 def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[float | None, float | None]:

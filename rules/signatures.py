@@ -159,6 +159,8 @@ class Signature:
     """Commands that show more, one line each; words in capitals are to be replaced (PID, HOST)."""
     every_s: float = 0.0
     """Samples of a stream that come more often are judged once in this time: what is polled every second."""
+    decided_by: str = ""
+    """The only thing that shows or refutes it as a hypothesis: a trace; "": what the run's logs and pollers report."""
 
     @property
     def explains(self) -> frozenset[str]:
@@ -178,7 +180,7 @@ _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
     "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
-    "outranks", "commands",
+    "outranks", "decided_by", "commands",
 )  # fmt: skip
 
 
@@ -308,6 +310,7 @@ def load_signature(path: Path) -> Signature:
         advice=table.texts("advice", required=True),
         advice_by_cause=_advice_by_cause(table),
         confused_with=table.texts("confused_with"),
+        decided_by=table.text("decided_by", ""),
         subjects=_subjects(table),
         conditions=conditions,
         identity=table.texts("identity"),

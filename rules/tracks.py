@@ -73,24 +73,30 @@ class Item:
 
 @dataclass(slots=True)
 class Stream:
-    """Items that follow one another: updates of one server, samples of one log and group."""
+    """Items that follow one another by their starts: updates of one server, samples of one log and group."""
 
-    count: int = 0
+    starts: list[float] = field(default_factory=list)
     first: float = 0.0
+    """End of the first item."""
     last: float = 0.0
+    """End of the last one."""
 
-    def add(self, time: float) -> int:
+    def add(self, start: float, end: float) -> int:
         """Counts an item; returns its place."""
-        if not self.count:
-            self.first = time
-        self.last = time
-        self.count += 1
-        return self.count - 1
+        if not self.starts:
+            self.first = end
+        self.last = end
+        self.starts.append(start)
+        return len(self.starts) - 1
+
+    def count_after(self, end: float, at: int) -> int:
+        """The number of items behind place `at` that had not begun before `end`: others tell of the time before it."""
+        return len(self.starts) - max(at + 1, bisect_left(self.starts, end))
 
     @property
     def interval(self) -> float:
         """Mean seconds between items; 0 for a single one."""
-        return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
+        return (self.last - self.first) / (len(self.starts) - 1) if len(self.starts) > 1 else 0.0
 
 
 def values_of(span: Span) -> dict[str, float]:

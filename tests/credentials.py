@@ -897,6 +897,23 @@ CREDENTIALS = [
         "cookie jar: <Cookie session=TgOj9v4QSzz8Q9lVnquSuneY for x>",
         "cookie jar: <Cookie session=*** for x>",
     ),
+    # wrapped, in other words than an assignment, and as commands of servers show them
+    ("wandb.login(key='0123456789abcdef0123456789abcdef01234567')", "wandb.login(key='***')"),
+    ("wandb: loaded key 0123456789abcdef0123456789abcdef01234567", "wandb: loaded key ***"),
+    ("AWS4-HMAC-SHA256 Signature=" + "0a1b2c3d" * 8, "AWS4-HMAC-SHA256 Signature=***"),
+    ("jdbc:oracle:thin:scott/hunter2@//db:1521/orcl", "jdbc:oracle:thin:scott/***@//db:1521/orcl"),
+    ("CREATE USER 'ml'@'%' IDENTIFIED BY 'hunter2';", "CREATE USER 'ml'@'%' IDENTIFIED BY '***';"),
+    ("identified with sha256_password by 'hunter2'", "identified with sha256_password by '***'"),
+    ("    client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ==", "    client-key-data: ***"),
+    ('env: [{name: DB_PASSWORD, value: "hunter2"}]', 'env: [{name: DB_PASSWORD, value: "***"}]'),
+    ("Config(host='x', token=SecretStr('abcdefgh1234'))", "Config(host='x', token=SecretStr('***'))"),
+    ('password=pydantic.SecretStr("hunter2")', 'password=pydantic.SecretStr("***")'),
+    ('17.1 [0 127.0.0.1:43] "AUTH" "default" "hunter2"', '17.1 [0 127.0.0.1:43] "AUTH" "default" "***"'),
+    ('17.1 [0 127.0.0.1:43] "AUTH" "hunter2"', '17.1 [0 127.0.0.1:43] "AUTH" "***"'),
+    ("send: 'AUTH PLAIN AGJvYgBodW50ZXIy'", "send: 'AUTH PLAIN ***'"),
+    ('Cookie: a=1; user-8888="2|1:0|hunter2"; b=2', "Cookie: ***"),
+    ("ldapsearch -D cn=svc -w hunter2 -b dc=x", "ldapsearch -D cn=svc -w *** -b dc=x"),
+    ("spark.hadoop.fs.s3a.secret.key=abcdefgh1234", "spark.hadoop.fs.s3a.secret.key=***"),
 ]
 MEASUREMENTS = [
     "token usage: 0.97, #queue-req: 12",
@@ -940,4 +957,8 @@ MEASUREMENTS = [
     "('token', 'count') monkey -> banana123",
     "ENV PYTHONPATH /opt/libs ARG TOKEN_LIMIT 4096000",
     "env var HF_TOKEN is not set, auth=(None)",
+    "wandb: Synced 5 files, key metrics were logged at commit 0123456789abcdef0123456789abcdef01234567",
+    "model signature: inputs of 4 tensors, keyword value: 3",
+    "password: it must be at least 8 characters.",
+    "author plain text login as root",
 ]

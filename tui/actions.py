@@ -35,7 +35,7 @@ class Action:
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 
-_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
+_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
 _BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
 
 ACTIONS: tuple[Action, ...] = (
@@ -63,11 +63,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("live", ("L",), "live", "Return to live.", "Time"),
     Action("cursor_left", ("left", "h"), "cursor left", "Move the time cursor left.", "Time"),
     Action("cursor_right", ("right", "l"), "cursor right", "Move the time cursor right.", "Time"),
-    Action("cursor_left_far", ("shift+left", "H"), "cursor far left", "Move the time cursor ten columns left.", "Time"),
+    Action("cursor_left_far", ("shift+left",), "cursor far left", "Move the time cursor ten columns left.", "Time"),
     Action("cursor_right_far", ("shift+right",), "cursor far right", "Move the time cursor ten columns right.", "Time"),
     Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Zoom in.", "Time"),
     Action("zoom_out", ("minus",), "zoom out", "Zoom out.", "Time"),
     Action("zoom_reset", ("0",), "zoom reset", "Reset the zoom to the analysis window.", "Time"),
+    Action("zoom_all", ("9",), "whole run", "Show the whole run.", "Time"),
     Action("previous_update", ("comma",), "previous update", "Go to the previous weight update.", "Time"),
     Action("next_update", ("full_stop",), "next update", "Go to the next weight update.", "Time"),
     Action("previous_alert", ("left_square_bracket",), "previous alert", "Go to the previous alert change.", "Time"),
@@ -80,16 +81,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("bottom", ("end", "G"), "bottom", "Go to the last row; follow the log again.", "Move"),
     Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
-    Action("sort", ("o",), "sort", "Sort metrics: default, worst first, or by name.", "Timeline", _BOARD),
+    Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
+    Action("sort", ("o",), "sort", "Sort lanes: by the verdict, by kind, or by name.", "Timeline", _BOARD),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
-    Action("machines", ("a",), "overview", "Show an overview of GPUs, hosts and queues.", "Hosts", _SOURCES, rank=5),
-    Action("gpus", ("g",), "GPUs", "Show every GPU: utilisation, memory, power.", "Hosts", _SOURCES, rank=5),
-    Action("hosts", ("h",), "hosts", "Show every host: CPU, disks, network, processes.", "Hosts", _SOURCES, rank=6),
+    Action("machines", ("V",), "overview", "Show an overview of GPUs, hosts and queues.", "Hosts", _SOURCES, rank=5),
+    Action("gpus", ("C",), "GPUs", "Show every GPU: utilisation, memory, power.", "Hosts", _SOURCES, rank=5),
+    Action("hosts", ("H",), "hosts", "Show every host: CPU, disks, network, processes.", "Hosts", _SOURCES, rank=6),
     Action("queues", ("Q",), "queues", "Show engines, queues, sockets and jobs.", "Hosts", _SOURCES, rank=6),
-    Action("sources", ("l",), "logs", "Show every log and poller.", "Hosts", _SOURCES, rank=7),
+    Action("sources", ("F",), "logs", "Show every log and poller.", "Hosts", _SOURCES, rank=7),
     Action("processes", ("i",), "processes", "Show or hide the processes of each GPU.", "Hosts", _SOURCES, rank=7),
     Action("search", ("slash",), "find", "Search backward for text or a /regular expression/.", "Log", _LOG, rank=5),
     Action("filter_text", ("ampersand",), "only lines", "Filter lines by text or /regex/.", "Log", _LOG, rank=6),
@@ -108,18 +110,26 @@ ACTIONS: tuple[Action, ...] = (
     Action("scroll_right", ("greater_than_sign",), "scroll right", "Scroll right.", "Log", _LOG),
     Action("yank", ("y",), "copy", "Copy the line or evidence to the clipboard.", "Log"),
     Action("pager", ("O",), "pager", "Open the log at this line in $PAGER or lnav.", "Log"),
-    Action("faster", ("greater_than_sign",), "faster", "Replay: double the speed.", "Replay"),
-    Action("slower", ("less_than_sign",), "slower", "Replay: halve the speed.", "Replay"),
+    Action("faster", ("right_parenthesis",), "faster", "Replay: double the speed.", "Replay"),
+    Action("slower", ("left_parenthesis",), "slower", "Replay: halve the speed.", "Replay"),
     Action("seek_back", ("left_curly_bracket",), "30 s back", "Replay: seek back 30 s.", "Replay"),
     Action("seek_on", ("right_curly_bracket",), "30 s forward", "Replay: seek forward 30 s.", "Replay"),
     Action("step", ("backslash",), "step", "Replay, paused: advance one frame.", "Replay"),
 )  # fmt: skip
 """In the order of the help page."""
 
+HINTS: Mapping[str, str] = {
+    "open": "explains what is selected",
+    "next_pane": "goes to the next pane",
+    "help": "lists every key",
+}
+"""What a new user is shown, one hint at a time, until the action was used."""
+
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",
     "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}",
+    "left_parenthesis": "(", "right_parenthesis": ")",
     "backslash": "\\", "ampersand": "&",
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
     "shift+tab": "⇧tab", "pageup": "pgup", "pagedown": "pgdn", "space": "space", "ctrl+p": "^p", "ctrl+u": "^u",

@@ -21,7 +21,7 @@ from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
 from perfmon.viewmodel import MonitorState
 
-from .actions import ACTIONS, keys_of, spelled
+from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
 from .panes.collectives import CollectivesPane
@@ -41,8 +41,13 @@ _MESSAGE_S = 6.0
 _SLOW_S = 0.9
 """Ages and rates are updated this far apart."""
 _TICK_S = 2.0
+_ROOM_FOR_HINTS = 100
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
+
+
+BACK = -1
+"""The code that the monitor returns where esc goes back to a list of runs."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,10 @@ class AppOptions:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys that the user chose, by action."""
     glyphs: Glyphs = UNICODE
+    hints: tuple[str, ...] = ()
+    """Actions that the user is shown a hint at, until they were used."""
+    back: bool = False
+    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
@@ -77,7 +86,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.monitor, self.opening = monitor, opening
         self.picture: MonitorState = monitor.picture
         """The state that is shown; the newest one unless the view is frozen."""
-        self.time_view = TimeNavigation(monitor.window_s, monitor.window_s)
+        self.time_view = TimeNavigation()
         self.preset = opening.layout
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
@@ -148,7 +157,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
             self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
-        self.board.span_s = self.time_view.span_s
         self.board.show(self.picture)
         port = self.picture.board.viewport
         self.log_pane.look(port.start, port.end)
@@ -216,21 +224,28 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.answer.set_note("" if self.header.display else info.message)
 
     def _header_info(self) -> HeaderInfo:
-        time_view = self.time_view
+        time_view, port = self.time_view, self.picture.board.viewport
         layout = "strip" if self.strip else self.preset
         layout = "maximised" if self.zoomed else layout
         return HeaderInfo(
             self.opening.title,
-            time_view.span_s,
+            port.end - port.start,
             time_view.stands_at,
             max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
             self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
-            "overview" if layout == "auto" else layout,
+            self._hint() or ("overview" if layout == "auto" else layout),
             self._key("live"),
             self._key("pause"),
         )
+
+    def _hint(self) -> str:
+        """The first hint that is left, where there is room for it."""
+        if not self.opening.hints or self.size.width < _ROOM_FOR_HINTS:
+            return ""
+        first = self.opening.hints[0]
+        return f"new here? {self._key(first)} {HINTS[first]}"
 
     def _key(self, name: str) -> str:
         """The key of an action, as it is shown."""

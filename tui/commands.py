@@ -162,14 +162,14 @@ def _at(app: OpenActions, words: Sequence[str]) -> None:
 
 def _last(app: OpenActions, words: Sequence[str]) -> None:
     seconds = seconds_of(words[0], 30.0, 7 * _DAY_S, "30m")
-    app.time_view.zoom(seconds / app.time_view.span_s)
     app.do_live()
+    app.time_view.span_s = seconds
+    app.request_view()
 
 
 def _window(app: OpenActions, words: Sequence[str]) -> None:
     seconds = seconds_of(words[0], 10.0, 7 * _DAY_S, "10m")
     app.monitor.judge_window(seconds)
-    app.time_view.usual_s = seconds
     app.show_message(f"analysis window: last {short_duration(seconds)}")
 
 

@@ -63,6 +63,9 @@ def notification(alert: Alert, event: str) -> Notification:
     return Notification(event, alert.number, severity, signature, title, sentence, identity, alert.count, lost_s)
 
 
+_NOT_YET = (None, AlertState.PENDING, AlertState.RESOLVED)
+
+
 class Notifications:
     """Compares each picture with the one before. Of alerts that fire from the start only the end is reported."""
 
@@ -71,6 +74,7 @@ class Notifications:
         self._clock = clock
         self._burning: dict[AlertKey, Severity] | None = None
         """Firing alerts at their worst; None before the first picture of the present."""
+        self._before: dict[AlertKey, AlertState] = {}
         self._silenced: set[AlertKey] = set()
         self._waiting: dict[AlertKey, Notification] = {}
         self._sent: dict[AlertKey, float] = {}
@@ -81,20 +85,27 @@ class Notifications:
         if picture.state is RunState.LOADING:
             return []
         if self._burning is None:
-            self._burning = {a.key: a.finding.severity for a in picture.alerts if a.state is AlertState.FIRING}
+            self._burning = {alert.key: alert.finding.severity for alert in picture.alerts if self._fires(alert)}
         else:
             for alert in picture.alerts:
                 self._compare(alert, self._burning)
             there = {alert.key for alert in picture.alerts}
             self._burning = {key: severity for key, severity in self._burning.items() if key in there}
+        self._before = {alert.key: alert.state for alert in picture.alerts}
         return self._due()
+
+    def _fires(self, alert: Alert) -> bool:
+        """Return true also for an alert that began to fire between two pictures, and is resolving already."""
+        return alert.state is AlertState.FIRING or (
+            alert.state is AlertState.RESOLVING and self._before.get(alert.key) in _NOT_YET
+        )
 
     def _compare(self, alert: Alert, burning: dict[AlertKey, Severity]) -> None:
         key, severity = alert.key, alert.finding.severity
         if alert.state is AlertState.SILENCED:
             self._silenced.add(key)
             self._waiting.pop(key, None)
-        elif alert.state is AlertState.FIRING:
+        elif self._fires(alert):
             self._silenced.discard(key)
             if key not in burning or severity.rank > burning[key].rank:
                 burning[key] = severity

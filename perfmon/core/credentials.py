@@ -25,13 +25,15 @@ _NO_NUMBER = rf"(?![\d.,]+[a-z%]{{0,3}}{_END})"
 """`token: 128` counts tokens, `per token=0.2534s` is a time."""
 _NO_PATH = r"(?![~.]?/)"
 _DIGIT = r"(?=[^\s'\",;&]*\d)"
-_SIGN = r"(?:\\{0,4}['\"])?\]?\s*[:=]>?\s*[bru]?(\\{0,4}['\"])?"
+_CALL = r"(?:[A-Za-z_][\w.]{0,40}\(\s{0,4}(?=[bru]?['\"]))?"
+_SIGN = rf"(?:\\{{0,4}}['\"])?\]?\s*[:=]>?\s*{_CALL}[bru]?(\\{{0,4}}['\"])?"
+"""Between a name and its value, which may be wrapped: `token=SecretStr('x')`."""
 _FLAG_SIGN = r"(?:\s+|=|['\"],?\s*)(\\{0,4}['\"])?(?!-)"
 """Between a flag and its value, also in a list of arguments: `--key value`, `--key=value`, `'--key', 'value'`."""
 _SPECIAL = r"(?:pad|[eb]os|unk|sep|cls|mask|image|audio|video|stop|start|end|next|first|last|max|min|num|per|special)"
 _KEY = (
     r"(?:api|access|auth|private|account|secret|signing|encryption|master|license|subscription|service|wandb|hf)"
-    r"[_-]?key"
+    r"[._-]?key"
 )
 _ACCESS = (
     r"(?:hf|hub|access|auth|api|bearer|refresh|id|session|csrf|xsrf|oauth2?|bot|app|sas|security|github|gh|gitlab|"
@@ -96,7 +98,7 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     (("-key:", "-key=", "-token:", "-token="), rf"(\bx-[\w-]{{0,40}}(?:key|token){_SIGN}){_NO_VALUE}{_value(6)}"),
     (
         ("cookie",),
-        r"(\b(?:set-)?cookie(?:\\{0,4}['\"])?\s*[:=]\s*(\\{0,4}['\"])?)(?=[^\s=;'\"]{1,80}=)[^'\"\n\\]{6,8000}",
+        r"(\b(?:set-)?cookie(?:\\{0,4}['\"])?\s*[:=]\s*(\\{0,4}['\"])?)(?=[^\s=;'\"]{1,80}=)(?:[^'\"\n\\]|(?<==)\"[^\"\n]*+\"){6,8000}",
     ),
     (("cookies",), r"(\bcookies['\"]?\s*[:=]\s*\{)[^}\n]{6,8000}"),
     (("bearer",), r"(\bbearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{12,}=*"),
@@ -120,7 +122,8 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
         tuple(
             f"{name}{sign}" for name in ("password", "secret", "token", "key", "pass") for sign in (",value:", "value=")
         ),
-        r"((?:password|secret|token|key|pass)['\"]\s{0,4}(?:,\s{0,4})?['\"]?value['\"]?\s{0,4}[:=]\s{0,4}['\"])[^'\"\n]{3,}",
+        rf"((?:password|secret|token|key|pass)['\"]?\s{{0,4}}(?:,\s{{0,4}})?['\"]?value['\"]?\s{{0,4}}[:=]\s{{0,4}}"
+        rf"(['\"])){_NO_VALUE}{_value(3)}",
     ),
     (
         ("token]", "key]"),
@@ -145,7 +148,26 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     (("|sudo-s",), r"(\becho\s+['\"]?)[^\s'\"$]+(?=['\"]?\s*\|\s*sudo\s+-S)"),
     (("requirepass", "masterauth"), r"(\b(?:requirepass|masterauth)\s+['\"]?)[^\s'\"]{3,}"),
     (("sshpass=",), r"(\bSSHPASS=['\"]?)[^\s'\"]+"),
+    (("ldapsearch", "ldapmodify", "ldapadd", "ldapwhoami"), r"(\s(?-i:-w)\s*['\"]?)[^\s'\"]+"),
+    (("]auth",), r"((?-i:\] \"AUTH\")(?:\s+\"[^\"\n]{0,80}\")?\s+\")[^\"\n]{3,}(?=\")"),
+    (
+        ("authplain", "authlogin", "authxoauth2"),
+        r"(\bauth\s+(?:plain|login|xoauth2)\s+)(?=[\w+/]{0,200}\d)[\w+/]{8,}=*",
+    ),
     (("azlogin",), r"(\s(?-i:-p)\s*['\"]?)[^\s'\"]+"),
+    (
+        ("identifiedby", "identifiedwith"),
+        r"(\bidentified\s+(?:with\s+\S{1,80}\s+)?by\s+(?:password\s+)?['\"])[^'\"\n]+",
+    ),
+    ((":thin:",), r"(:thin:[^\s/@]{1,80}/)[^\s@]{1,200}(?=@)"),
+    (("key-data:", "key_data:"), r"(\bkey[_-]data['\"]?\s*:\s*['\"]?)[\w+/=]{16,}"),
+    (("signature=", "signature:"), r"(\bsignature\s*[:=]\s*['\"]?)(?=[\w+/%-]{0,200}\d)[\w+/%-]{32,}=*"),
+    (("wandb",), r"(\bkeys?\b[\s:='\"(]{1,6})[0-9a-f]{40}\b"),
+    (
+        ("password:", "passphrase:"),
+        r"(^\s*(?:-\s+)?[\w.-]{0,40}(?:password|passphrase):\s+)(?=\S{1,200}(?:\s\S{1,200}){1,8}\s*$)(?![^\n]{0,400}[.:!?\[<$*])"
+        r"[^\n]{6,400}",
+    ),
     (("machine",), r"(\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+)\S+"),
 )
 """Words that a line has in lower case and without blanks and quotes; a regex, in which case does not matter."""
@@ -340,8 +362,7 @@ _ERASE = "k"
 """Rest of "erase line", ESC [ K, with which `grep` ends its colours."""
 _KEY_END = b"-----END "
 _COMMON = {sign.encode(): re.compile(regex.encode()) for sign, regex in COMMON.items()}
-_FRAMES = re.compile(r"(\r)")
-_UNDECODED = re.compile(r"[\udc80-\udcff]")
+_FRAMES, _UNDECODED = re.compile(r"(\r)"), re.compile(r"[\udc80-\udcff]")
 _UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
 
 

@@ -179,7 +179,7 @@ def worded(
     lost = shares.lost.get(at, 0.0)
     cause = finding.explained_by
     advice, commands = _advice(finding, view, pattern_names)
-    conditions = _conditions(finding, view)
+    conditions, proof = _conditions(finding, view)
     return Finding(
         signature=signature.id,
         title=signature.title,
@@ -203,6 +203,7 @@ def worded(
         hypotheses=tuple(_hypothesis(one, view) for one in _hypotheses_of(at, found)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
+        proof=proof,
     )
 
 
@@ -272,13 +273,27 @@ def _figures(finding: Found, view: View) -> dict[str, str]:
     return {slot: figure for each in figures for slot, figure in each.items()}
 
 
-def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
+def _conditions(finding: Found, view: View) -> tuple[tuple[ConditionState, ...], tuple[str, ...]]:
+    """The conditions with the values that were met, and the names of what meets them."""
     best, levels = finding.best(view)
-    return tuple(
-        _state(condition.deciding(best.item, view), best.item, None if level is Level.UNKNOWN else level.holds, view)
-        for condition, level in zip(finding.signature.conditions, levels, strict=True)
-        if condition.role != "gate"
-    )
+    states: list[ConditionState] = []
+    lost = finding.signature.lost
+    names = [lost.spans] if lost is not None and lost.spans and view.spans(lost.spans) else []
+    names += [best.item.span.kind] if best.item.span is not None else []
+    for condition, level in zip(finding.signature.conditions, levels, strict=True):
+        if condition.role == "gate":
+            continue
+        deciding = condition.deciding(best.item, view)
+        states.append(_state(deciding, best.item, None if level is Level.UNKNOWN else level.holds, view))
+        if level.holds:
+            names += [name for one in every_condition((deciding,)) for name in _seen_in(one)]
+    return tuple(states), tuple(dict.fromkeys(names))
+
+
+def _seen_in(condition: Condition) -> Sequence[str]:
+    """What shows that a condition is met: not that something is missing."""
+    absent = getattr(condition, "none", False)
+    return () if absent or condition.role == "gate" else (*condition.metric_names(), *condition.other_names())
 
 
 def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
@@ -301,8 +316,9 @@ def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
         elif condition.role != ("gate" if level.holds else "supporting"):
             text = evidence_text(condition.describe(one.item, view))
             (supporting if level.holds else contradicting).append(text)
-    standing = "shown" if one.proven else "refuted" if one.refuted else "open"
     signature = one.signature
+    undecided = f"needs {signature.decided_by}" if one.is_undecidable else "open"
+    standing = "shown" if one.proven else "refuted" if one.refuted else undecided
     return HypothesisState(
         signature.id, signature.title, standing, *(tuple(dict.fromkeys(x)) for x in (supporting, contradicting, unseen))
     )

@@ -1,8 +1,8 @@
 """The rank that is behind, for a run that hangs while it is watched: looks for dumps in a thread, at a few moments.
 
 Where dumps name no rank soon, NCCL RAS is queried once, if the user gave its address; of ranks that are named, the
-stack is taken once, if the user agreed. A query has crashed jobs with some versions of NCCL, and py-spy reads the memory
-of a process: so neither is used before the logs show a hang.
+stack is taken once, if the user agreed. A query has crashed jobs with some versions of NCCL, and py-spy reads the
+memory of a process: so neither is used before the logs show a hang.
 
 Dumps are written within seconds of each other, once a collective has timed out. A stall began long before that: so the
 looks begin again with every line about a time-out. Nothing is looked for between hangs.

@@ -72,7 +72,7 @@ class Monitor:
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of, self._clock = feed, clock
-        self._time_range = TimeRange(span_s=window_s)
+        self._time_range = TimeRange()
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_event: asyncio.Event | None = None
@@ -114,9 +114,9 @@ class Monitor:
         return self._thread is not None and self._thread.is_alive()
 
     # --- requests -------------------------------------------------------------------------------------------------
-    def look(self, end: float | None, span_s: float, columns: int) -> None:
-        """Set the part of the axis in view: `span_s` seconds up to `end` (None follows the present)."""
-        shown = TimeRange(end, max(1.0, span_s), max(1, columns))
+    def look(self, end: float | None, span_s: float | None, columns: int) -> None:
+        """Set the part of the axis in view: `span_s` seconds (None: as much as is judged) up to `end` (None: now)."""
+        shown = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns))
         if shown != self._time_range:
             self._time_range = shown
             self._wake_thread()

@@ -25,7 +25,7 @@ from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
-    from perfmon.viewmodel import TimeRange
+    from perfmon.viewmodel import TimeRange, Transition
 
     from .hang_watch import HangSources
 
@@ -364,7 +364,10 @@ class Watch:
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
-        board, actual = self._drawn_board(viewport(shown, known), known), self._actual(known)
+        begin, ticks = self._first(alignment), self.alerts.transitions()
+        board = self._drawn_board(viewport(shown, known, self._shown_s, begin), known, ticks)
+        overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
+        actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         return MonitorState(
@@ -389,10 +392,17 @@ class Watch:
             seen=self.session.seen(alignment),
             links=self._feed.hosts,
             actual=actual,
-            begin=self._first(alignment),
+            begin=begin,
             unjudged_s=self._unjudged_s(),
             collectives=self._feed.collectives,
+            overview=overview,
         )
+
+    @property
+    def _shown_s(self) -> float:
+        """Seconds that are judged: of a run that is over, all of it."""
+        run = None if self._snapshot is None else self._snapshot.run
+        return self._judged_s if run is None else max(self._judged_s, run.end - run.start)
 
     def _unjudged_s(self) -> float | None:
         if self._snapshot is None or not self._first_full_pass_done or self._still:
@@ -404,11 +414,11 @@ class Watch:
         alignment, now = self._align(), self._now()
         return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 
-    def _drawn_board(self, viewport: Viewport, known: float) -> Board:
+    def _drawn_board(self, viewport: Viewport, known: float, ticks: tuple[Transition, ...]) -> Board:
         """The current timeline; while the history is read a slightly older one, if it is expensive."""
         began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
-            ticks, version = self.alerts.transitions(), self.session.store.version - self._pending_polls
+            version = self.session.store.version - self._pending_polls
             self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, version))
             self._drawing.done(began, self._clock() - began)
         return self._drawn

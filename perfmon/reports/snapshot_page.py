@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import add
+from typing import TypeVar
 
 from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
@@ -40,6 +41,7 @@ from .layout import (
 )
 from .timeline_text import waterfall_lines
 
+T = TypeVar("T")
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
 _SHOWN_METRICS = 100
@@ -90,16 +92,22 @@ def render_page(
 
 def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> tuple[Diagnosis, MonitorState | None]:
     """Both without secrets; with `redact` without names of hosts, addresses, paths and users."""
-    snapshot, picture = map_texts((snapshot, picture), without_secrets)
+    return masked((snapshot, picture), (snapshot,), redact, picture)
+
+
+def masked(value: T, snapshots: Sequence[Diagnosis], redact: bool, picture: MonitorState | None = None) -> T:
+    """The same of anything that is made of `snapshots`; a name has one mask in all of it."""
+    value = map_texts(value, without_secrets)
     if not redact:
-        return snapshot, picture
+        return value
     redactor = Redactor()
-    for source in snapshot.run.sources:
-        redactor.log(source.spec)
-    _learn_machines(redactor, snapshot, picture)
-    for text in texts((snapshot, picture)):
+    for snapshot in map_texts(tuple(snapshots), without_secrets):
+        for source in snapshot.run.sources:
+            redactor.log(source.spec)
+        _learn_machines(redactor, snapshot, map_texts(picture, without_secrets))
+    for text in texts(value):
         redactor.learn(text)
-    return map_texts((snapshot, picture), redactor.text)
+    return map_texts(value, redactor.text)
 
 
 def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorState | None) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        metric_of,
         percent,
         rate,
         share,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         verdict_words,
         worst_of,
     )
+    from .overview import Overview, OverviewBuilder
     from .state import (
         Alert,
         AlertKey,

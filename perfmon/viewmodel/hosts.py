@@ -205,6 +205,11 @@ def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricSta
     return Level.CRITICAL if value >= critical else Level.WARNING if value >= good else Level.GOOD
 
 
+def metric_of(key: str) -> str:
+    """The metric that holds the values of a queue which have this key."""
+    return _METRICS.get((Area.QUEUE, key), key)
+
+
 def _limits(area: Area, key: str, metrics: Mapping[str, MetricStats]) -> tuple[float | None, float | None]:
     known = metrics.get(_METRICS.get((area, key), ""))
     if known is not None and known.good is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from math import ceil
+from math import ceil, log
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
@@ -21,6 +21,8 @@ from .collectives import CollectivesState
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
+
+    from .overview import Overview
 
 
 class Level(IntEnum):
@@ -225,6 +227,7 @@ class MetricLane:
     """A metric over the viewport, a value a column."""
 
     name: str
+    """The metric; of one queue of several its name and the metric."""
     unit: str
     values: Sequence[float]
     """Per column the worst value (the largest, or the smallest where less is worse); NaN where nothing was measured."""
@@ -240,6 +243,13 @@ class MetricLane:
     critical: float | None = None
     """Limits of its band; `good` is where warning begins."""
     lower_is_worse: bool = False
+    group: str = ""
+    """The queue that it is of, where several have a lane each."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric alone."""
+        return self.name.removeprefix(f"{self.group} ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +317,22 @@ class MonitorState:
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
     collectives: CollectivesState | None = None
     """None without logs of NCCL Inspector."""
+    overview: Overview | None = None
+    """The whole run; None where no line has a time."""
 
     @property
     def is_over(self) -> bool:
         """The run has ended or failed, by its own logs: that nothing comes any more is no news."""
         return self.snapshot is not None and self.snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
+
+    @property
+    def verdict_finding(self) -> Finding | None:
+        """The costliest finding of the verdict's signature."""
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.verdict is None:
+            return None
+        mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
+        return max(mine, key=lambda finding: finding.lost_s, default=None)
 
     @property
     def past_s(self) -> float | None:
@@ -334,7 +355,8 @@ class TimeRange:
 
     end: float | None = None
     """None: the present, and it moves."""
-    span_s: float = 600.0
+    span_s: float | None = None
+    """Seconds; None: as much as is judged."""
     columns: int = 100
 
 
@@ -347,8 +369,24 @@ def empty_picture(window_s: float) -> MonitorState:
     )  # fmt: skip
 
 
-def viewport(shown: TimeRange, now: float) -> Viewport:
-    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes."""
-    column_s = shown.span_s / shown.columns
+_LEAST_SPAN_S, _STEP = 10.0, 1.1
+
+
+def fitted_span(observed_s: float) -> float:
+    """Seconds for what was observed so far: in steps of a tenth, so that columns keep for a while what they show."""
+    if observed_s <= _LEAST_SPAN_S:
+        return _LEAST_SPAN_S
+    return float(_LEAST_SPAN_S * _STEP ** ceil(log(observed_s / _LEAST_SPAN_S, _STEP) - 1e-9))
+
+
+def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None) -> Viewport:
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes.
+
+    A young run, which has begun at `begin`, has all of the axis.
+    """
+    span_s = judged_s if shown.span_s is None else shown.span_s
+    if begin is not None:
+        span_s = min(span_s, fitted_span(now - begin))
+    column_s = span_s / shown.columns
     end = ceil((now if shown.end is None else shown.end) / column_s) * column_s
     return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import floor
+from math import floor, isfinite
 from typing import TypeVar
 
 from perfmon.clocks import Alignment
@@ -17,6 +17,7 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, DenseBars
+from .overview import OverviewBuilder
 from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
@@ -130,6 +131,9 @@ METRIC_ORDER = (
     "queue_empty_share", "put_per_s", "get_per_s", "produced_per_s", "consumed_per_s", "put_wait_share",
     "get_wait_share", "data_share", "gpu_busy",
 )  # fmt: skip
+_FILL = "queue_fill"
+_OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_share"), 6
+"""Metrics of which every queue has a lane of its own, where there are no more queues than that."""
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
 _DENSE = 8
@@ -172,6 +176,8 @@ class TimelineBuilder:
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
+        self.overview = OverviewBuilder(store).build
+        """Builds the overview of the whole run."""
 
     def build(self, now: Now) -> Board:
         """Build the current timeline; the one before if nothing has changed."""
@@ -294,9 +300,15 @@ class TimelineBuilder:
         grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
         lanes = self._update_lanes(now, bands)
         of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
-        lanes += [self._lane(name, held, now, bands) for name, held in grouped.items() if name not in of_updates]
+        for name, held in grouped.items():
+            if name in of_updates:
+                continue
+            if name in _OF_QUEUES and 1 < len(held) <= _MOST_QUEUES and not (name == "queue_size" and _FILL in grouped):
+                lanes += [self._lane(name, [series], now, bands, series.group) for series in held]
+            else:
+                lanes.append(self._lane(name, held, now, bands))
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
-        lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
+        lanes.sort(key=lambda lane: (places.get(lane.metric, len(places)), lane.good is None, lane.name))
         return tuple(lanes)
 
     def _belongs(self, metric: str, held: Sequence[Series], now: Now) -> bool:
@@ -308,20 +320,21 @@ class TimelineBuilder:
         stats = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
         return stats is not None and stats.band not in (None, "good")
 
-    def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands) -> MetricLane:
+    def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands, group: str = "") -> MetricLane:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        buckets = self._grid(metric, band, width, first)
+        buckets = self._grid(f"{group} {metric}", band, width, first)
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
-        return _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
+        values = buckets.values(first, now.viewport.columns)
+        return _metric_lane(metric, values, _last(held, band), now, band, group)
 
-    def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
-        """The buckets of a metric; new ones if the grid changed or samples were moved."""
-        held = self._buckets.get(metric)
+    def _grid(self, name: str, band: Band | None, width: float, first: int) -> Buckets:
+        """The buckets of a lane; new ones if the grid changed or samples were moved."""
+        held = self._buckets.get(name)
         if held is None or held.width_s != width or first < held.first or held.stamp != self._shifts:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
-            held = self._buckets[metric] = Buckets(width, first, worst, self._shifts)
+            held = self._buckets[name] = Buckets(width, first, worst, self._shifts)
         return held
 
     def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
@@ -368,20 +381,29 @@ def _last(held: Sequence[Series], band: Band | None) -> float | None:
     return min(values) if band is not None and not band.higher_is_worse else max(values)
 
 
-def _metric_lane(metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None) -> MetricLane:
-    stats: MetricStats | None = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
+def _metric_lane(
+    metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None, group: str = ""
+) -> MetricLane:
+    stats: MetricStats | None = None
+    if now.snapshot is not None and not group:  # statistics are of all queues together
+        stats = now.snapshot.metrics.get(metric)
     summary = stats.summary if stats is not None else None
+    levels = bytes(len(values)) if band is None else band.levels(values)
+    share = stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None
+    if group and band is not None:  # of the columns in which something was measured
+        share = levels.count(Level.CRITICAL) / (sum(map(isfinite, values)) or 1)
     return MetricLane(
-        name=metric,
+        name=f"{group} {metric}" if group else metric,
+        group=group,
         unit=metric_unit(metric),
         values=values,
-        levels=bytes(len(values)) if band is None else band.levels(values),
+        levels=levels,
         now=last,
         now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
         p50=summary.p50 if summary else None,
         p95=summary.p95 if summary else None,
         max=summary.max if summary else None,
-        critical_share=stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None,
+        critical_share=share,
         good=band.good if band is not None else None,
         critical=band.critical if band is not None else None,
         lower_is_worse=band is not None and not band.higher_is_worse,

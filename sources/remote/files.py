@@ -265,6 +265,7 @@ def _inflated(data: bytes, size: int, name: str) -> bytes:
 # --- Which text of a machine is read by whom, by device and inode: so that none is read twice under two names ---
 
 _REMEMBERED = 4096
+_LOOKS = 3
 
 
 @dataclass(slots=True)
@@ -340,6 +341,29 @@ class InodeOwners:
             if oldest.owner is not None:
                 break
             del self._texts[oldest.identity]
+
+
+async def held(files: Files, path: str) -> Handle | None:
+    """Open a file; None where it is not there or cannot be read."""
+    try:
+        return await files.hold(path)
+    except UnreadableError:
+        return None
+
+
+async def find_renamed(files: Files, log: str, text: Text, state: State | None) -> Handle | None:
+    """Open the file of a text under the name of its log, where that has this state, or of an older part."""
+    path = log if state is not None and state.identity == text.identity else None
+    for _ in range(_LOOKS):  # it may be renamed between the look at its name and its opening
+        if path is None:
+            parts = await files.parts(log)
+            path = next((path for path, part in parts if part.identity == text.identity), None)
+        handle = await held(files, path) if path is not None else None
+        if path is None or (handle is not None and handle.identity == text.identity):
+            return handle
+        await files.release(handle)
+        path = None
+    return None
 
 
 # --- The logs that a path or pattern names on a machine ---

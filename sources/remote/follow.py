@@ -15,8 +15,8 @@ from perfmon.core import Block, Notice, format_bytes, plain
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of, names_of_logs
 from ..spec import INSPECTOR
-from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, Wanted, list_logs
-from .reader import Item, LogReader, full_fingerprint, skip_history, state_of, unread
+from .files import Files, InodeOwners, State, Text, Wanted, held, list_logs
+from .reader import Item, LogReader, skip_history, state_of, unread
 
 # --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
 LINGER_S = 5.0
@@ -77,16 +77,22 @@ class RemoteTail(LogReader):
 
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
-        if not same and (text.handle is None or text.handle.slot is None):
-            await self._find(files, text, state)  # it is known by its name alone, and has another one by now
+        if text.handle is None or (not same and text.handle.slot is None):
+            found = await self._find(files, text, state)  # it is known by its name alone, and has another one by now
+            if same and not found:  # its number was given to another file
+                text.handle = await held(files, self.path)
+                if text.handle is not None:
+                    await self._start_anew(files, text, items)
+                return
         now = state if same else await state_of(files, text)
         before = text.print.position
-        if now is not None:
-            await self._read(files, text, now, items)
+        moved = now is not None and not await self._read(files, text, now, items)
         if text.print.position > before:
             text.grown_at = self._clock()
-        if self.more or self.text is not text:
+        if self.more or moved or self.text is not text:
             return
+        if now is None:
+            await self._forget(files, text)
         if state is None:
             await self._gone(files, text, items)
         elif not same and (state.size or text.ignored):
@@ -119,7 +125,7 @@ class RemoteTail(LogReader):
         if text is None or await self._find(files, text, state):
             return
         if state is not None and state.identity == text.identity:
-            text.handle = await _held(files, self.path)
+            text.handle = await held(files, self.path)
             if text.handle is not None:
                 await self._start_anew(files, text, items)
                 return
@@ -128,27 +134,6 @@ class RemoteTail(LogReader):
         self._put(items, text.cutter.finish())
         self._left_s, self._new, self.text = text.changed_s, True, None
         self._let_go(text)
-
-    async def _find(self, files: Files, text: Text, state: State | None) -> bool:
-        """Open a text again, under the log's name or that of an older part; False when it is not there any more."""
-        if state is not None and state.identity == text.identity:
-            path: str | None = self.path
-        else:
-            parts = await files.parts(self.path)
-            path = next((path for path, part in parts if part.identity == text.identity), None)
-        text.handle = await _held(files, path) if path is not None else None
-        if text.handle is None:
-            return False
-        if text.handle.identity != text.identity:
-            await files.release(text.handle)
-            text.handle = None
-            return False
-        head = text.print.head
-        if not head or await files.read(text.handle, 0, len(head)) == head:
-            return True
-        await files.release(text.handle)
-        text.handle = None
-        return False
 
     async def _open(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Open the file that bears the name now, unless it is read under another one."""
@@ -178,10 +163,15 @@ class RemoteTail(LogReader):
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Read a text from now on; before it, what came and went since the last one."""
         if self._left_s is not None:
-            found = await self._read_missed(files, self._left_s, items, await full_fingerprint(files, text))
+            found = await self._read_missed(files, self._left_s, items, text)
             if self._missing and not found:
                 self._notice(items, "lost", self._missing, again=True)
             self._missing = ""
+            if await state_of(files, text) is None:  # rotated as well: it was read as a part, or will be
+                await self._forget(files, text)
+                self._let_go(text)
+                self._new = self.more = True
+                return
             self._notice(items, "rotated", "rotated: reading the new file", again=True)
         text.changed_s = max(text.changed_s, self.changed_s or 0.0)
         if text.handle is not None and text.handle.slot is None:
@@ -196,6 +186,8 @@ class RemoteTail(LogReader):
             return
         if self._clock() - self._gone_at < LINGER_S:
             return
+        if text.handle is None:
+            await self._recover(files, text, items)
         self._put(items, text.cutter.finish())
         self._left_s = text.changed_s
         await files.release(text.handle)
@@ -220,7 +212,9 @@ class RemoteTail(LogReader):
             self._late.append((old, self._clock() + LINGER_S))
         self._put(items, old.cutter.finish())
         self.text, self._gone_at, self._left_s = None, None, old.changed_s
-        if new is not None:
+        if new is None:
+            self._new = True
+        else:
             await self._begin(files, new, items)
 
     def _miss(self, old: Text, text: str, items: list[Item]) -> None:
@@ -234,6 +228,8 @@ class RemoteTail(LogReader):
         """Read what a slow writer still adds to a file after it was rotated."""
         self._late.remove((text, until))
         now = await state_of(files, text)
+        if now is None and await self._find(files, text, None):  # it was known by a name that it has no more
+            now = await state_of(files, text)
         before = text.print.position
         fresh: list[Item] = []
         if now is not None and now.size > before:
@@ -248,13 +244,6 @@ class RemoteTail(LogReader):
             self._put(items, text.cutter.finish(), late=True)
             await files.release(text.handle)
             self._let_go(text)
-
-
-async def _held(files: Files, path: str) -> Handle | None:
-    try:
-        return await files.hold(path)
-    except UnreadableError:
-        return None
 
 
 # --- All logs of one machine, followed in rounds: one look at all of them, then the bytes of those that have grown ---

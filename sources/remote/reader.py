@@ -15,7 +15,7 @@ from ..discovery import LogFile
 from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..follow.rotation import CERTAIN_S
 from ..spec import HEAD, compression_in, compression_of, is_binary
-from .files import Files, Handle, InodeOwners, State, Text, UnreadableError
+from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, find_renamed
 
 # --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
 # ---
@@ -203,18 +203,38 @@ class LogReader:
         self._doubted_s: float | None = None
 
     # --- one text -------------------------------------------------------------------------------------------------
-    async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> None:
-        """The next bytes of a text; those before them are read again and show if it is still the same."""
+    async def _find(self, files: Files, text: Text, state: State | None) -> bool:
+        """Open a text again, under the log's name or that of an older part; False when it is not there any more."""
+        text.handle = await find_renamed(files, self.path, text, state)
+        if text.handle is None:
+            return False
+        head = text.print.head
+        if not head or await files.read(text.handle, 0, len(head)) == head:
+            return True
+        await self._forget(files, text)
+        return False
+
+    async def _forget(self, files: Files, text: Text) -> None:
+        """Close its file."""
+        await files.release(text.handle)
+        text.handle = None
+
+    async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> bool:
+        """The next bytes of a text; those before them are read again and show if it is still the same.
+
+        False if its name leads to another file by now: the next look tells to which.
+        """
         known = text.print
         wanted = now.size - known.position
         self.behind = max(0, wanted)
         if wanted < 0:
             await self._start_anew(files, text, items)
-            return
+            return True
         if not wanted and now.stamp == text.stamp:
-            return
+            self.more = False
+            return True
         if not known.position and wanted and await self._passes_over_copy(files, text, now):
-            return
+            return True
         old = known.position < text.history
         wanted = min(wanted, _HISTORY_CHUNK if old and files.gzip else CHUNK)
         again = len(known.tail)
@@ -222,19 +242,20 @@ class LogReader:
         squeezed = old and wanted > SQUEEZED
         data = await files.read(text.handle, known.position - again, again + wanted, squeezed=squeezed)
         if data is None:
-            return  # the name leads to another file by now: the next look tells which
+            return False
         if data[:again] != known.tail:
             await self._start_anew(files, text, items)
-            return
+            return True
         if data and text.since_s is not None:
             since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items, known.extended(data[again:]))
+            await self._read_missed(files, since_s, items, text, known.extended(data[again:]))
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
         text.changed_s = now.changed_s
         if not self.more:
             text.stamp = now.stamp
+        return True
 
     async def _passes_over_copy(self, files: Files, text: Text, now: State) -> bool:
         """Pass over a copy that a rotation made of a followed log; wait a moment while it is too short to say."""
@@ -326,27 +347,39 @@ class LogReader:
                 self._put(items, text.cutter.feed(data), late=late)
         return True
 
-    async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Fingerprint) -> int:
+    async def _read_missed(
+        self,
+        files: Files,
+        since_s: float,
+        items: list[Item],
+        next_: Text,
+        known: Fingerprint = EMPTY,
+        *,
+        again: bool = False,
+    ) -> int:
         """Read unknown parts that were written since then: logs that came and went between two looks; returns how many.
 
-        `next_` is of the text that is read after them: it may have become a part by now, too.
+        `next_` is the text that is read after them: it may have become a part by now, too. So much of it is `known`.
         """
-        found = 0
+        found = gone = 0
         late = {text.identity for text, _ in self._late}
         for part in await parts_since(files, self.path, since_s):
             if self.text is not None and part.state.identity == self.text.identity and not part.packed:
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
-                if not await was_consumed(files, part, [*self._known(), next_]):
-                    found += await self._read_packed(files, part, items, next_)
+                last = known if known.position else await full_fingerprint(files, next_)
+                if not await was_consumed(files, part, [*self._known(), last]):
+                    found += await self._read_packed(files, part, items, last)
             elif part.head and part.state.identity not in late and await self._is_new(files, part):
-                await self._read_part(files, part, items)
-                found += 1
+                read = await self._read_part(files, part, items)
+                found, gone = found + read, gone + (not read)
+        if gone and not again:
+            found += await self._read_missed(files, since_s, items, next_, known, again=True)
         return found
 
     async def _is_new(self, files: Files, part: Part) -> bool:
         text = self._claims.text(part.state.identity)
-        if text is not None and await holds(files, part, text.print):
+        if text is not None and text.print.position and await holds(files, part, text.print):
             return text.owner is self and text is not self.text
         return not await was_consumed(files, part, self._known())
 
@@ -355,17 +388,23 @@ class LogReader:
         texts = [*(text for text, _ in self._late), *([] if self.text is None else [self.text])]
         return [*self._past, *(text.print for text in texts)]
 
-    async def _read_part(self, files: Files, part: Part, items: list[Item]) -> None:
+    async def _read_part(self, files: Files, part: Part, items: list[Item]) -> bool:
+        """Read a plain part; False if it has not this name any more."""
         text = await self._claimed(files, part.path, items)
         if text is None:
-            return
+            return False
         self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         self.more = True
-        while self.more and (now := await state_of(files, text)) is not None:
-            await self._read(files, text, now, items)
+        while self.more:
+            now = await state_of(files, text)
+            read = now is not None and await self._read(files, text, now, items)
+            if not read and not await self._find(files, text, None):
+                await self._recover(files, text, items)
+                break
         self._put(items, text.cutter.finish())
         await files.release(text.handle)
         self._let_go(text)
+        return True
 
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
         """Read a compressed part; False if it was read before."""

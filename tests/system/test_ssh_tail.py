@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -462,6 +463,38 @@ async def test_a_log_is_compressed_while_its_parts_are_looked_for(sshd: Sshd, tm
         writer.count = 55
         await writer.arrived(seen)
         assert writer.path.with_name("run.log.1.gz").exists()
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+@pytest.mark.parametrize("held_open", [True, False])
+@pytest.mark.parametrize("then", ["gzip run.log.1", "mv run.log.1 run.log.2"])
+async def test_a_part_is_moved_at_any_moment_of_its_search(
+    sshd: Sshd, tmp_path: Path, moment: int, held_open: bool, then: str
+) -> None:
+    """At the first, second ... time at which perfmon looks at it under its name."""
+    writer = Writer(tmp_path / "run.log")
+    writer.path.write_text("log 1\n")
+    writer.write(30)
+    async with following(sshd, writer.path) as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 31)
+        assert host.files is not None
+        if not held_open:  # as where a plain shell follows many logs
+            (tail,) = host.logs.tails.values()
+            assert tail.text is not None
+            assert tail.text.handle is not None
+            tail.text.handle = replace(tail.text.handle, slot=None)
+            host.files._free.clear()
+        await host.files.runner.run(
+            f"cd {tmp_path}; n=0; look(){{ [ -e run.log.1 ] && n=$((n+1)) && [ $n = {moment} ] && {then}; }};"
+            'stat(){ command stat "$@"; case $* in *run.log.1*) look;; esac; }'
+        )
+        writer.write(50)
+        writer.path.rename(tmp_path / "run.log.1")
+        writer.path.write_text("log 2\n")
+        writer.write(5)
+        await until(lambda: writer.lines[-1] in seen.lines, seen.notices)
+        assert [line for line in seen.lines if not line.startswith("log")] == writer.lines
+        assert not [notice for notice in seen.notices if notice.kind == "lost"]
 
 
 async def test_many_logs_are_compressed_right_after_they_were_rotated(any_sshd: Sshd, tmp_path: Path) -> None:

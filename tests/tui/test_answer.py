@@ -318,7 +318,7 @@ def test_a_round_length_has_no_zeros() -> None:
 
 
 def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
-    time_view = TimeNavigation(600.0, 600.0)
+    time_view = TimeNavigation()
     now = START + 594.0
     shown = replace(picture(), now=now, board=replace(picture().board, viewport=Viewport(START, START + 600.0, 75)))
     assert time_view.stands_at is None

@@ -75,7 +75,7 @@ class Hands:
     @property
     def selected(self) -> int:
         """The lane that the selection is on."""
-        return self.app.board.sight.selected
+        return self.app.board.selected
 
     @property
     def current(self) -> str:
@@ -216,7 +216,7 @@ async def _toggles(hands: Hands, key: str, title: str) -> None:
     assert title in hands.text
     await hands.press(key)
     assert title not in hands.text
-    assert screen_text(hands.app)[4].startswith("── ")
+    assert screen_text(hands.app)[5].startswith("── ")
     await hands.press(key)
     assert title in hands.text
 
@@ -301,7 +301,7 @@ async def processes(hands: Hands, key: str) -> None:
     picture = hands.app.monitor.picture
     hands.app.monitor.stop()
     hands.app.monitor.picture = replace(picture, seen=seen(picture.now))
-    await hands.press("g", "z")
+    await hands.press("C", "z")
     below = [line for line in screen_text(hands.app) if "48123" in line]
     await hands.press(key)
     assert [line for line in screen_text(hands.app) if "48123" in line and line not in below]
@@ -311,10 +311,10 @@ async def processes(hands: Hands, key: str) -> None:
 async def zoom(hands: Hands, key: str) -> None:
     await hands.to("log")
     await hands.press(key)
-    assert "4 LOG" in screen_text(hands.app)[4]
+    assert "4 LOG" in screen_text(hands.app)[5]
     assert "TIMELINE" not in hands.text
     await hands.press("tab")
-    assert "1 TIMELINE" in screen_text(hands.app)[4]
+    assert "1 TIMELINE" in screen_text(hands.app)[5]
     await hands.press(key)
     assert "4 LOG" in hands.text
 
@@ -402,15 +402,26 @@ async def zoom_in(hands: Hands, key: str) -> None:
 @check
 async def zoom_out(hands: Hands, key: str) -> None:
     await hands.press(key)
-    await hands.shows("1 TIMELINE  20m,")
+    await hands.shows("1 TIMELINE  13m 22s,")
+    await hands.press(key)
+    assert "1 TIMELINE  13m 22s," in hands.text, "there is no more of the run than that"
 
 
 @check
 async def zoom_reset(hands: Hands, key: str) -> None:
-    await hands.press("minus", "minus")
-    await hands.shows("1 TIMELINE  40m,")
+    await hands.press("plus", "plus")
+    await hands.shows("1 TIMELINE  2m 30s,")
     await hands.press(key)
     await hands.shows("1 TIMELINE  10m,")
+
+
+@check
+async def zoom_all(hands: Hands, key: str) -> None:
+    assert "whole run" in hands.text
+    await hands.press(key)
+    await hands.shows("1 TIMELINE  13m 22s,")
+    assert "whole run" not in hands.text
+    assert "PAUSED" not in hands.text, "the present is in view"
 
 
 @check
@@ -437,7 +448,7 @@ async def next_update(hands: Hands, key: str) -> None:
 
 async def _turns(hands: Hands) -> list[float]:
     await hands.press("minus")
-    await hands.shows("1 TIMELINE  20m,")
+    await hands.shows("1 TIMELINE  13m 22s,")
     return [tick.time for tick in hands.app.picture.board.ticks if tick.state in ("firing", "resolved")]
 
 
@@ -479,7 +490,7 @@ async def down(hands: Hands, key: str) -> None:
 @check
 async def page_up(hands: Hands, key: str) -> None:
     await hands.press("end", key)
-    assert 0 < hands.selected < hands.app.board._drawn_board.count - 5
+    assert 0 < hands.selected < len(hands.app.board._drawn_board.keys) - 5
     await hands.to("log")
     last = hands.current
     await hands.press(key)
@@ -510,7 +521,7 @@ async def top(hands: Hands, key: str) -> None:
 @check
 async def bottom(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert hands.selected == hands.app.board._drawn_board.count - 1
+    assert hands.selected == len(hands.app.board._drawn_board.keys) - 1
     await hands.to("log")
     await hands.press("home", key)
     assert hands.app.log_pane.view.follow
@@ -534,7 +545,7 @@ async def open(hands: Hands, key: str) -> None:
     await hands.to("sources")
     await hands.press(key)  # every value of the first GPU
     await hands.shows("model NVIDIA")
-    await hands.press(key, "l", key)
+    await hands.press(key, "F", key)
     assert isinstance(page_of(hands.app), DoctorPage)
 
 
@@ -548,9 +559,20 @@ async def waterfall(hands: Hands, key: str) -> None:
 
 
 @check
+async def expand(hands: Hands, key: str) -> None:
+    shared = sum("queue" in line and "%" in line for line in hands.text.splitlines())
+    await hands.press(key)
+    rows = [lane for lane in hands.app.board._drawn_board.lanes if lane is not None and lane.kind == "update"]
+    assert len(rows) > 1
+    assert sum("queue" in line and "%" in line for line in hands.text.splitlines()) == shared + len(rows)
+    await hands.press(key)
+    assert all(lane is None or lane.kind != "update" for lane in hands.app.board._drawn_board.lanes)
+
+
+@check
 async def sort(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert "worst first" in hands.text
+    assert "by kind" in hands.text
     await hands.press(key)
     assert "by name" in hands.text
     await hands.press(key)
@@ -892,11 +914,11 @@ async def test_a_strip_shows_any_pane_alone() -> None:
             await hands.press(key)
             assert title in hands.text
             assert app.pane_name == {"HOSTS/GPUS": "sources"}.get(title[2:], title[2:].lower())
-            assert "10m" in screen_text(app)[2]
+            assert "10m" in screen_text(app)[3]
         await hands.press("tab")
         assert "1 TIMELINE" in hands.text
         await hands.press("escape")
-        assert hands.text.splitlines()[3:8] == strip.splitlines()[3:8]
+        assert hands.text.splitlines()[4:8] == strip.splitlines()[4:8]
 
 
 async def test_letters_are_letters_where_one_types() -> None:
@@ -953,7 +975,7 @@ async def test_a_click_on_a_key_of_the_footer_does_what_it_does() -> None:
 async def test_a_click_chooses_a_lane_and_freezes_nothing() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
         await pilot.click(offset=(50, row))
         await pilot.pause()
         assert app.board.lane is not None
@@ -985,10 +1007,45 @@ async def test_a_click_on_the_verdict_opens_its_alert() -> None:
         assert page.alert.key[0] == "frontend-queue"
 
 
+async def test_a_drag_shows_the_time_that_it_went_over() -> None:
+    async with running() as (app, pilot):
+        begin, port = Geometry.of(120).begin, app.picture.board.viewport
+        await pilot.mouse_down(app.board, offset=(begin + 20, 4))
+        await pilot.hover(app.board, offset=(begin + 39, 4))
+        assert app.board.sight.dragged == (20, 39)
+        await pilot.mouse_up(app.board, offset=(begin + 39, 4))
+        await pilot.pause()
+        await until(pilot, lambda: app.picture.board.viewport.end < port.end)
+        shown = app.picture.board.viewport
+        assert shown.end - shown.start == pytest.approx(20 * port.column_s)
+        assert abs(shown.start - (port.start + 20 * port.column_s)) <= shown.column_s
+        assert app.time_view.cursor is None, "a drag is no click"
+        await pilot.press("L")
+        await until(pilot, lambda: app.picture.board.viewport == port)
+
+
+async def test_the_whole_run_moves_the_view() -> None:
+    async with running() as (app, pilot):
+        begin, whole = Geometry.of(120).begin, app.picture.overview
+        assert whole is not None
+        assert "whole run" in screen_text(app)[6]
+        await pilot.click(app.board, offset=(begin + 5, 1))
+        await pilot.pause()
+        await until(pilot, lambda: app.picture.board.viewport.end < app.picture.now - 60.0)
+        port = app.picture.board.viewport
+        assert port.start <= whole.begin + port.column_s
+        await pilot.mouse_down(app.board, offset=(begin + 20, 1))
+        await pilot.hover(app.board, offset=(begin + 25, 1))
+        await pilot.mouse_up(app.board, offset=(begin + 25, 1))
+        await pilot.pause()
+        span = 6 * whole.viewport.column_s
+        await until(pilot, lambda: app.picture.board.viewport.end - app.picture.board.viewport.start < 1.01 * span)
+
+
 async def test_a_double_click_opens() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
         await pilot.click(offset=(50, row), times=2)
         await hands.shows("chart ▸ queue_ms")
         await hands.press("escape", "L")
@@ -1008,9 +1065,9 @@ async def test_the_wheel_goes_through_what_is_under_it() -> None:
             await pilot.pause()
 
         await wheel(MouseScrollDown, "board")
-        assert app.board.sight.selected == 1
+        assert app.board.selected == 1
         await wheel(MouseScrollUp, "board")
-        assert app.board.sight.selected == 0
+        assert app.board.selected == 0
         await wheel(MouseScrollUp, "log")
         assert not app.log_pane.view.follow
         await wheel(MouseScrollDown, "log")

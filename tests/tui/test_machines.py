@@ -10,7 +10,7 @@ from hosts import SIZES, SKIN, Host, paged, screen_text
 from machines import LINKS, gpu, reading, readings, seen
 from pictures import START, picture, source
 from rich.cells import cell_len
-from snapshots import HOSTILE
+from snapshots import HOSTILE, finding, snapshot
 
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
@@ -317,3 +317,18 @@ async def test_there_is_no_room_too_small() -> None:
     async with app.run_test(size=(9, 3)) as pilot:
         await pilot.press("down", "enter", "i")
         assert {cell_len(line) for line in screen_text(app)} == {9}
+
+
+def test_the_queue_that_the_verdict_is_about_is_marked() -> None:
+    names = ("gpu-1:8000/0", "gpu-1:8000/1")
+    engines = seen(NOW, 1, [reading("head", Area.QUEUE, name, running=9.0, waiting=4.0) for name in names])
+    for identity, marked in (({"group": "gpu-1:8000/1"}, ["gpu-1:8000/1"]), ({}, [])):
+        found = finding(proof=("kv_usage", "waiting"), identity=identity)
+        look = RenderContext.at(observed(seen=engines, snapshot=snapshot(findings=(found,))), SKIN)
+        marks = {thing.reading.name: look.mark((look.around.hosts[0], thing))[0] for thing in engines}
+        assert [name for name, mark in marks.items() if "✗" in mark] == marked
+    alone = snapshot(findings=(finding(proof=("waiting",)),))
+    look = RenderContext.at(observed(seen=engines[:1], snapshot=alone), SKIN)
+    assert look.mark((look.around.hosts[0], engines[0])) == (" ✗", "critical"), "the only one there is"
+    other = snapshot(findings=(finding(proof=("queue_ms",)),))
+    assert RenderContext.at(observed(seen=engines[:1], snapshot=other), SKIN).blamed == {}

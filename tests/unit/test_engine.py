@@ -64,6 +64,29 @@ def test_a_life(queues_ms: list[float], state: str, severity: str, count: int) -
     assert (finding.state, finding.severity, finding.count) == (state, severity, count)
 
 
+def overlapping(*queues_ms: float) -> str:
+    """A log of weight updates, sent every second, of which the first one ends last."""
+    sends = [f"[weights][u{at}] client.send url=http://i:8000 t={1000 + at}.0" for at in range(len(queues_ms))]
+    results = [QUEUED.format(id=f"u{at}", wall=queue + 1000, queue=queue) for at, queue in enumerate(queues_ms)]
+    return "\n".join((*sends, *reversed(results)))
+
+
+@pytest.mark.parametrize(
+    ("queues_ms", "state", "count"),
+    [
+        ([4500, 20, 20, 20], "firing", 1),
+        ([4500, 20, 20, 20, 20, 20, 20], "resolving", 1),
+        ([4500, 4500, 20, 20, 20, 20], "firing", 2),
+        ([4500, 1500, 20, 20], "firing", 2),
+        ([900, 20], "pending", 1),
+        ([900, 900, 20], "firing", 2),
+    ],
+)
+def test_updates_during_a_slow_one_do_not_resolve_it(queues_ms: list[float], state: str, count: int) -> None:
+    finding = only(diagnose_texts({"o.log": overlapping(*queues_ms)}))
+    assert (finding.state, finding.count) == (state, count)
+
+
 def test_what_is_pending_costs_nothing_and_is_no_verdict() -> None:
     snapshot = diagnose_texts({"o.log": updates(20, 990)})
     assert (only(snapshot).state, only(snapshot).lost_s, snapshot.verdict) == ("pending", 0.0, None)

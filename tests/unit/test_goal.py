@@ -190,6 +190,22 @@ def test_a_bar_that_is_over_at_once_is_no_goal_where_another_one_took_its_time()
     assert goal.total == 25000.0
 
 
+def test_what_was_over_at_once_before_a_run_failed_is_no_goal() -> None:
+    brief = "100%|####| 25000/25000 [00:00<00:00, 26335.95it/s]\n"
+    died = (
+        'Traceback (most recent call last):\n  File "pretrain.py", line 12, in <module>\n'
+        '    raise ValueError("none")\nValueError: none\n'
+    )
+    assert _goal(brief + died) is None
+
+
+def test_steps_that_state_their_time_tell_what_is_left_without_a_clock() -> None:
+    log = "".join(f"iteration {n}/1000 | elapsed time per iteration (ms): 500.0 | lm loss: 2.5\n" for n in range(1, 41))
+    goal = _goal(log)
+    assert goal is not None
+    assert goal.remaining_s == pytest.approx(480.0)
+
+
 def test_what_is_copied_before_is_no_goal() -> None:
     frames = "\r".join(
         f" {share}%|███       | {share}M/100M [00:0{share // 50}<00:01, 50MB/s]" for share in (10, 50, 90)

@@ -62,6 +62,10 @@ def test_the_lines_of_a_private_key_become_stars() -> None:
     assert without_secrets(body.decode().splitlines()[0]) == "***"
 
 
+def test_a_setting_alone_on_its_line_may_be_a_phrase() -> None:
+    assert without_secrets("  db_password: correct horse battery") == "  db_password: ***"
+
+
 def test_lone_surrogates_are_no_obstacle() -> None:
     assert without_secrets("a\ud800b token=abc123def \udfff") == "a\ud800b token=*** \udfff"
 

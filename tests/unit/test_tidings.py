@@ -50,6 +50,25 @@ def test_what_burns_at_the_start_is_on_the_screen_and_only_its_end_is_told() -> 
     assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
 
 
+def test_what_fired_between_two_pictures_is_told() -> None:
+    clock = Hand()
+    tidings = opened(clock)
+    resolving = alert(state=AlertState.RESOLVING)
+    assert events(tidings, resolving) == [(1, "firing")]
+    assert events(tidings, resolving) == []
+    clock.now += 61
+    assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
+    clock.now += 61
+    assert events(tidings, resolving) == [(1, "firing")]
+
+
+def test_what_resolves_and_was_not_to_be_told_is_not_told() -> None:
+    for state in (AlertState.ACKED, AlertState.INHIBITED, AlertState.UNKNOWN, AlertState.SILENCED):
+        tidings = opened()
+        assert events(tidings, alert(state=state)) == []
+        assert events(tidings, alert(state=AlertState.RESOLVING)) == []
+
+
 def test_nothing_is_told_while_history_is_read() -> None:
     tidings = Notifications(NotifyConfig(), Hand())
     assert tidings.take(picture(alert(), state=RunState.LOADING)) == []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from perfmon.core import InputError, PerfmonError, evidence_text, plain
+from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
 from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, little_is_recognised
 
-from ..actions import Action
+from ..actions import HINTS, Action
 from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
@@ -23,6 +23,9 @@ from .view import TimeActions
 
 if TYPE_CHECKING:
     from ..render.lanes import Lane
+
+LEARNED = "learned"
+"""Name of the saved list of actions that the user has used."""
 
 
 class FileActions(TimeActions):
@@ -137,6 +140,14 @@ class OpenActions(FileActions):
             method = getattr(self, f"do_{action.id}", None)
         if method is not None:
             method()
+            self._learned(action.id)
+
+    def _learned(self, name: str) -> None:
+        """Show the hint at that action no more, the next time neither."""
+        if name in self.opening.hints:
+            self.opening.hints = tuple(hint for hint in self.opening.hints if hint != name)
+            remember(LEARNED, ",".join(hint for hint in HINTS if hint not in self.opening.hints))
+            self._show_header()
 
     # --- charts and weight updates ------------------------------------------------------------------------------------
     def request_open_lane(self, lane: Lane) -> None:

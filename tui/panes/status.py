@@ -1,4 +1,4 @@
-"""The three answer rows; the first and the last row of the screen."""
+"""The answer rows; the first and the last row of the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..widgets.pane import Pane, Request
 
 
 class AnswerPane(Pane):
-    """Verdict, why and next, where the window went."""
+    """Verdict, progress, why and next, where the window went."""
 
     can_focus = False
 
@@ -30,7 +30,7 @@ class AnswerPane(Pane):
         self.redraw()
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
-        """As many of the three as fit."""
+        """As many of the four as fit."""
         rows = answer_rows(self._picture, width, height, self.skin)
         badge = self.moment_badge
         if badge and rows:

@@ -105,15 +105,15 @@ def _limits(finding: Finding, picture: MonitorState, room: int) -> list[Words]:
     return rows
 
 
-_STANDING = {"shown": True, "open": None, "refuted": False}
-"""Hypotheses in terms of conditions."""
+_STANDING = {"shown": True, "refuted": False}
+"""Hypotheses in terms of conditions; the others are open."""
 
 
 def _hypotheses(finding: Finding, skin: ThemeStyles, room: int) -> list[Words]:
     """Each possible cause with its standing, and the values for it, against it, and not observed."""
     rows: list[Words] = []
     for number, one in enumerate(finding.hypotheses, start=1):
-        glyph, style = _HELD[_STANDING[one.standing]]
+        glyph, style = _HELD[_STANDING.get(one.standing)]
         rows += paragraph(f"{number} {one.title} ({one.standing})", room, "title", f" {skin.glyph(glyph)} ", style)
         for held, texts in ((True, one.supporting), (False, one.contradicting), (None, one.unseen)):
             glyph, style = _HELD[held]

@@ -28,7 +28,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return ()
     if snapshot.verdict is None:
         return _why_not(picture, snapshot, width, skin)
-    finding = _behind(snapshot, snapshot.verdict)
+    finding = picture.verdict_finding
     muted = skin.style("muted")
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
@@ -70,12 +70,6 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
         return text
     brief = _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
     return brief if brief == text.rstrip(" .") else f"{brief} {cut_off}"
-
-
-def _behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
-    """The costliest finding of the verdict's signature."""
-    mine = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-    return max(mine, key=lambda finding: finding.lost_s, default=None)
 
 
 # --- values against their limits ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from math import isnan
 from textual.events import Click
 
 from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value
+from perfmon.sources.formats import meaning_of
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MetricLane, MonitorState
 
@@ -19,6 +20,8 @@ from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from ..widgets.overlays import Overlay
 
 _FAR = 10
+_TALL = 10
+"""Rows from which on there is room for the meaning of the metric."""
 _KEYS = (("esc", "back"), ("[ ]", "other metrics"), ("← →", "cursor"), ("+ -", "time"))
 
 
@@ -52,6 +55,8 @@ class ChartPage(Overlay):
         rows = [self._head(lane, width)]
         figures = self._figures(lane, width)
         rows += [styled(words, skin, "background") for words in figures[: 1 + (height >= 14)]]
+        meaning = meaning_of(self.metric)
+        rows += [styled(((f" {meaning}", "text"),), skin, "background")] if meaning and height >= _TALL else []
         foot = [self._foot(lane, width)] if height >= 6 else []
         room = height - len(rows) - len(foot)
         if lane is not None and room >= 3 and width >= 2 * LABEL:
@@ -82,7 +87,7 @@ class ChartPage(Overlay):
         if lane is None:
             return [((f" {self.skin.glyph('unknown')} no data in this time range", "stale"),)]
         snapshot = self._picture.snapshot
-        stats = snapshot.metrics.get(self.metric) if snapshot is not None else None
+        stats = snapshot.metrics.get(lane.metric) if snapshot is not None else None
         if stats is None:
             return [((" no statistics: no data in the analysis window", "muted"),)]
         summary = stats.summary
@@ -99,7 +104,8 @@ class ChartPage(Overlay):
         )
         figures: Words = ((" " + "  ".join(parts), "text"),)
         limits = self._limits(lane, stats.bands_from)
-        window = (f"   in the last {short_duration(self._picture.window_s)}", "muted")
+        whole = "of all queues " if lane.group else ""
+        window = (f"   {whole}in the last {short_duration(self._picture.window_s)}", "muted")
         if width >= 130:
             return [(*figures, window, ("   ", "text"), *limits)]
         return [(*figures, window) if width >= 80 else figures, ((" ", "text"), *limits)]

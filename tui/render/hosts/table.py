@@ -21,12 +21,13 @@ from perfmon.viewmodel import (
     cores,
     labelled,
     level_of,
+    metric_of,
     share,
     value,
     worst_of,
 )
 
-from ...theme import LEVEL_NAMES, ThemeStyles
+from ...theme import LEVEL_NAMES, LEVELS, ThemeStyles
 from ..rows import Words, cells, wrapped
 
 # --- Columns that make room for each other: what matters least goes first, what is left may grow ---
@@ -134,6 +135,19 @@ FULL = 100.0 * _HEADROOM
 """The height of a percentage that leaves a gap below the row above."""
 
 
+def _blamed(picture: MonitorState) -> dict[tuple[str, str], Level]:
+    """Queues with a value that the verdict rests on: the one that it names, or the only one there is."""
+    finding = picture.verdict_finding
+    if finding is None:
+        return {}
+    queues = [seen for seen in picture.seen if seen.reading.area is Area.QUEUE]
+    rests_on = [seen for seen in queues if not set(finding.proof).isdisjoint(map(metric_of, seen.reading.values))]
+    group = finding.identity.get("group", "")
+    named = [seen for seen in rests_on if group and (group in seen.reading.name or seen.reading.name in group)]
+    level = LEVELS[finding.severity.value]
+    return {(seen.host, seen.reading.name): level for seen in named or (rests_on if len(rests_on) == 1 else [])}
+
+
 @dataclass(frozen=True)
 class RenderContext:
     """The machines of a picture, and how they are drawn."""
@@ -142,11 +156,15 @@ class RenderContext:
     skin: ThemeStyles
     metrics: Mapping[str, MetricStats] = field(default_factory=dict)
     """Those of the snapshot: their bands are the limits."""
+    blamed: Mapping[tuple[str, str], Level] = field(default_factory=dict)
+    """The level of the verdict by host and name of the queues that it is about."""
 
     @classmethod
     def at(cls, picture: MonitorState, skin: ThemeStyles) -> RenderContext:
         """At that picture."""
-        return cls(HostOverview.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
+        snapshot = picture.snapshot
+        metrics = {} if snapshot is None else snapshot.metrics
+        return cls(HostOverview.at(picture), skin, metrics, _blamed(picture))
 
     @property
     def any(self) -> bool:
@@ -159,7 +177,9 @@ class RenderContext:
         seen = thing[1]
         if self.around.stale(seen):
             return f" {self.skin.glyph('stale')}", "stale"
-        level = worst_of(seen.reading, self.metrics)
+        place = seen.host, seen.reading.name
+        blamed = self.blamed.get(place, Level.NONE) if seen.reading.area is Area.QUEUE else Level.NONE
+        level = max(worst_of(seen.reading, self.metrics), blamed)
         named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
         return f" {self.skin.glyph(named)}", named
 
