@@ -205,7 +205,8 @@ class LogLines(Pane, can_focus=True):
         if end <= begin or columns < 1:
             return None
         wanted, now = (columns, self.span, self.book.version), time.monotonic()
-        if wanted != self._counted and (now >= self._next_count or len(self._counts) != columns):
+        moved = wanted[:2] != self._counted[:2]
+        if moved or (wanted != self._counted and now >= self._next_count):
             began = time.thread_time()
             self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
             self._counted, self._next_count = wanted, now + (time.thread_time() - began) / _LEVELS_SHARE
