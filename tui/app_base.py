@@ -159,7 +159,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.arrange()
         self.board.show(self.picture)
         port = self.picture.board.viewport
-        self.log_pane.span = (port.start, port.end)
+        self.log_pane.look(port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
