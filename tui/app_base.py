@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -19,7 +19,7 @@ from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
 from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
-from perfmon.viewmodel import AlertState, Level, MonitorState
+from perfmon.viewmodel import MonitorState
 
 from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
@@ -118,7 +118,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.collectives = CollectivesPane(self.skin)
         self.sources = SourcesPane(self.skin)
         self.log_pane = LogPane(self.skin, self.monitor.logbook)
-        self.log_pane.events = self.critical_moments
         self.footer = FooterPane(self.skin, info, self.opening.keys)
         yield self.header
         yield self.answer
@@ -150,9 +149,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
-        """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
-        held = replace(self.picture, board=newest.board, overview=newest.overview)
-        self.picture = held if self.time_view.paused else newest
+        """Show a picture. Of a frozen view the timeline and the log stand still; all else is about the present."""
+        self.picture = newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
         rows = self.collectives.wanted(newest)
@@ -160,6 +158,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
         self.board.show(self.picture)
+        port = self.picture.board.viewport
+        self.log_pane.span = (port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
@@ -200,13 +200,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             firing = [finding for finding in snapshot.findings if finding.state == "firing"]
             self.log_pane.evidence(line for finding in firing for line in finding.evidence)
 
-    def critical_moments(self) -> list[float]:
-        """Times of alert changes and of starts of critical spans in view."""
-        board = self.picture.board
-        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
-        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
-        return ticks + bars
-
     # --- header and footer ----------------------------------------------------------------------------------------
     def show_message(self, text: str) -> None:
         """Show a text for a few seconds: in the header, or on top of what is open."""
@@ -237,12 +230,14 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         return HeaderInfo(
             self.opening.title,
             port.end - port.start,
-            time_view.stands_at(self.picture),
+            time_view.stands_at,
             max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
             self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
             self._hint() or ("overview" if layout == "auto" else layout),
+            self._key("live"),
+            self._key("pause"),
         )
 
     def _hint(self) -> str:
@@ -250,8 +245,19 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         if not self.opening.hints or self.strip or self.size.width < _ROOM_FOR_HINTS:
             return ""
         first = self.opening.hints[0]
-        action = next(action for action in ACTIONS if action.id == first)
-        return f"new here? {spelled(keys_of(action, self.opening.keys)[0])} {HINTS[first]}"
+        return f"new here? {self._key(first)} {HINTS[first]}"
+
+    def _key(self, name: str) -> str:
+        """The key of an action, as it is shown."""
+        action = next(action for action in ACTIONS if action.id == name)
+        return spelled(keys_of(action, self.opening.keys)[0])
+
+    def show_moments(self) -> None:
+        """Of a frozen view each pane shows of which moment it is."""
+        paused = self.time_view.paused
+        for pane in (self.answer, self.alerts, self.sources, self.collectives):
+            pane.set_moment("NOW" if paused else "")
+        self.board.set_moment(f"PAUSED: {self._key('live')} live" if paused else "")
 
     # --- layout ---------------------------------------------------------------------------------------------------
     def arrange(self, size: Size | None = None) -> None:

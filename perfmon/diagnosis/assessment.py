@@ -372,7 +372,7 @@ def _repeated(view: View, begun: Mapping[int, int]) -> Goal | None:
 
 
 def _repeated_bar(view: View, begun: Mapping[int, int]) -> Goal | None:
-    """The progress of a bar of steps, with a name, that was full and began again: once an epoch, of which it tells not."""
+    """The progress of a named bar of steps that was full and began again: once an epoch that it does not show."""
     found = [
         (one, 1 + one.restarts - begun.get(one.source, 0))
         for one in view.store.progress.counters.values()

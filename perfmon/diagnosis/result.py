@@ -118,7 +118,12 @@ class ConditionState:
     """One condition of a signature with the values that were met; `held` is None when it could not be observed."""
 
     text: str
+    """In words, with the values and their limits: of alternatives the one that decides."""
     held: bool | None
+    value: str = ""
+    """The values alone: `queue_ms 30.3 s`."""
+    limit: str = ""
+    """The limit that decides: `critical > 1 s`, `> 32`; "" without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,8 @@ class Finding:
     """Possible causes, the likeliest first; of a finding that explains another one, those of that one."""
     moments: tuple[Moment, ...] = ()
     """The newest of its occurrences, by end."""
+    commands: tuple[str, ...] = ()
+    """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
     """The newest of the stretches that `lost_s` is the length of: from and to, in seconds since `run.start`."""
     proof: tuple[str, ...] = ()

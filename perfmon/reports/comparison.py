@@ -23,7 +23,6 @@ from perfmon.diagnosis import SCHEMA, Diagnosis
 from . import layout
 from .json_report import fields_of, json_object
 from .layout import (
-    HELD,
     STATISTICS,
     Markup,
     bullets,
@@ -36,6 +35,7 @@ from .layout import (
     section,
 )
 
+_PASSED = {True: "✓", False: "✗", None: "?"}
 _SHOWN = 40
 _SHOWN_COUNTS = 24
 _LEAST_SHARE = 0.0005
@@ -235,7 +235,7 @@ def _found(side: FindingSide | None) -> str:
 
 
 def _criterion_text(result: CriterionResult) -> str:
-    return f"{HELD[result.ok]} {result.name}: {result.figures}"
+    return f"{_PASSED[result.ok]} {result.name}: {result.figures}"
 
 
 def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:

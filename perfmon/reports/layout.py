@@ -103,13 +103,14 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
 # --- Wording of figures, levels and confidence, shared by all reports ---
 
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
-HELD = {True: "✓", False: "✗", None: "?"}
+CONDITION_SIGNS = {True: "●", False: "○", None: "?"}
+"""A condition that is met, is not, or was not observed: of a fault that is no good news."""
 
 
 def weighed(one: HypothesisState) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What supports a hypothesis, what contradicts it, and what is not observed, each with its sign; no empty ones."""
-    parts = ((HELD[True], one.supporting), (HELD[False], one.contradicting), (HELD[None], one.unseen))
-    return ((sign, texts) for sign, texts in parts if texts)
+    parts = ((True, one.supporting), (False, one.contradicting), (None, one.unseen))
+    return ((CONDITION_SIGNS[held], texts) for held, texts in parts if texts)
 
 
 def amount(value: float | None, unit: str) -> str:

@@ -16,7 +16,7 @@ from .anonymize import map_texts
 from .comparison import for_page
 from .json_report import json_object
 from .layout import (
-    HELD,
+    CONDITION_SIGNS,
     amount,
     behind,
     clock_notes,
@@ -149,7 +149,7 @@ def _verdict(snapshot: Diagnosis) -> dict[str, Any]:
 
 
 def _conditions(finding: Finding) -> list[tuple[str, str]]:
-    return [(HELD[condition.held], condition.text) for condition in finding.conditions]
+    return [(CONDITION_SIGNS[condition.held], condition.text) for condition in finding.conditions]
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceS
 from .anonymize import Redactor, map_texts, texts
 from .hosts import machine_sections
 from .layout import (
-    HELD,
+    CONDITION_SIGNS,
     amount,
     behind,
     breakdown_table,
@@ -145,7 +145,10 @@ def _time_text(time: float) -> str:
 
 # --- The three answers at the head of a page: what is wrong, why and what to do next, where the window went ---
 
-_CONDITION = {True: f"{HELD[True]} holds", False: f"{HELD[False]} does not", None: f"{HELD[None]} not observed"}
+_CONDITION = {
+    held: f"{CONDITION_SIGNS[held]} {word}"
+    for held, word in ((True, "met"), (False, "not met"), (None, "not observed"))
+}
 _ALIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.SILENCED, AlertState.RESOLVING, AlertState.UNKNOWN)
 _BAR = 60
 _NAMES = 24
@@ -255,7 +258,7 @@ def _finding_lines(finding: Finding) -> list[str]:
         f"{code(finding.signature, 80)} · {inline(finding_line(finding))}",
     ]
     bullets = [f"{inline(key, 80)}: {inline(value, 300)}" for key, value in finding.identity.items()]
-    bullets += [f"{HELD[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
+    bullets += [f"{CONDITION_SIGNS[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
     if finding.explained_by:
         bullets.append(f"explained by {inline(finding.explained_by, 80)}")
     if finding.confused_with:

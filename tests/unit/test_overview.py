@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isnan
+from pathlib import Path
 
 import pytest
 from handfed import HandFed
@@ -76,7 +77,7 @@ def test_a_run_that_has_not_begun_has_none() -> None:
 
 
 def test_the_monitor_fits_the_axis_and_shows_the_whole_run() -> None:
-    log, run = LogFile("trainer.log", None), HandFed(1_772_452_800.0)
+    log, run = LogFile("trainer.log", Path("trainer.log")), HandFed(1_772_452_800.0)
     for second in range(60):
         run.say(log, f"2026-03-02 12:00:{second:02d} INFO step {second + 1}/1000 | loss 2.5 | 1.00 s/step")
         run.feed.now += 1.0

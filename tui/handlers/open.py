@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
-from perfmon.diagnosis import EvidenceLine
+from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, little_is_recognised
 
@@ -94,6 +94,10 @@ class FileActions(TimeActions):
     def do_record(self) -> None:
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
+
+    def do_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again."""
+        self.monitor.toggle_baseline()
 
     def do_theme(self) -> None:
         """Switch to the next theme."""
@@ -203,6 +207,11 @@ class OpenActions(FileActions):
         self.copy_to_clipboard(f"{line.source}:{line.line} {line.text}")
         self.show_message("copied")
 
+    def request_copy_text(self, text: str) -> None:
+        """Copy a command to the clipboard."""
+        self.copy_to_clipboard(text)
+        self.show_message(f"copied: {plain(text, 200)}")
+
     def request_pager(self, line: EvidenceLine) -> None:
         """Open the log of a line in the user's pager."""
         from ..terminal.suspend import opened_at, shown_elsewhere
@@ -244,9 +253,20 @@ class OpenActions(FileActions):
 
     def do_open(self) -> None:
         """Open the verdict if a pane has nothing of its own to open."""
-        firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
-        if firing:
-            self.request_alert(firing[0])
+        self.request_verdict()
+
+    def request_verdict(self, about: object = None) -> None:
+        """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
+        snapshot, alerts = self.picture.snapshot, self.picture.alerts
+        named = snapshot.verdict.signature if snapshot is not None and snapshot.verdict is not None else ""
+        of_verdict = [alert for alert in alerts if alert.key[0] == named and alert.state is not AlertState.RESOLVED]
+        firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+        if of_verdict or firing:
+            self.request_alert((of_verdict or firing)[0])
+        elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
+            self.post_message(Request("doctor"))
+        else:
+            self.show_message("no alerts")
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

@@ -139,6 +139,7 @@ class TimeActions(PaneActions):
             self.log_pane.jump_time(self.time_view.cursor)
 
     def _update_view(self) -> None:
+        self.show_moments()
         self.board.point(self.time_view.cursor)
         self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
 
@@ -146,7 +147,10 @@ class TimeActions(PaneActions):
         """Freeze the view, or let it continue; a replay is paused itself."""
         player = self.player
         if player is not None:
-            if player.paused:
+            if player.ended:
+                self.seek_to(player, 0.0)
+                player.resume()
+            elif player.paused:
                 player.resume()
             else:
                 player.pause()
@@ -281,6 +285,12 @@ class TimeActions(PaneActions):
         if player is not None:
             self._follow()
             player.step()
+
+    def request_share(self, share: float) -> None:
+        """Go to a part of a replay, 0 to 1."""
+        player = self._replayed()
+        if player is not None:
+            self.seek_to(player, share * player.duration_s)
 
     def seek_to(self, player: Player, seconds: float) -> None:
         """Go to a position of the replay, which is then in view: a frozen view follows it."""

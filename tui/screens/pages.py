@@ -9,7 +9,7 @@ from perfmon.core import TimeBase
 from perfmon.logbuffer import Filter, LogBuffer, View
 from perfmon.viewmodel import Alert, Bar, MonitorState, SourceStatus
 
-from ..render.alerts import detail, status
+from ..render.alert_page import detail, status
 from ..render.header_footer import key_row
 from ..render.help import help_lines
 from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
