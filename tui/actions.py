@@ -37,6 +37,7 @@ class Action:
 
 _EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
 _BOARD, _LOG, _ALERTS, _SOURCES, _CHART = ("board",), ("log",), ("alerts",), ("sources",), ("chart",)
+_SORTED = ("board", "sources")
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "Show every key and command.", "General", rank=0),
@@ -82,7 +83,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
     Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
-    Action("sort", ("o",), "sort", "Sort lanes: by the verdict, by kind, or by name.", "Timeline", _BOARD),
+    Action("sort", ("o",), "sort", "Sort lanes by verdict, kind or name; hosts by use.", "Timeline", _SORTED),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
     Action("add_chart", ("a",), "add chart", "Show the next metric, too, below this one.", "Chart", _CHART),
     Action("remove_chart", ("x",), "remove chart", "Take the last of several metrics away.", "Chart", _CHART),
@@ -127,7 +128,7 @@ HINTS: Mapping[str, str] = {
     "next_pane": "goes to the next pane",
     "help": "lists every key",
 }
-"""What a new user is shown, one hint at a time, until the action was used."""
+"""Hints for a new user, shown one at a time until the action was used."""
 
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",

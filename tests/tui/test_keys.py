@@ -946,7 +946,7 @@ async def test_under_what_is_open_nothing_changes(opened: str) -> None:
         assert app.covered
         await hands.press("1", "2", "3", "4", "z", "p", "left", "shift+right", "o", "tab", "slash")
         assert app.covered
-        await hands.press("escape")
+        await hands.press(*["escape"] * (1 + (opened == "question_mark")))  # in the help, slash opened its search
         assert not app.covered
         assert app.time_view.cursor is None
         assert [line[:60] for line in screen_text(app)[1:]] == [line[:60] for line in before.splitlines()[1:]]
