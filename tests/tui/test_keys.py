@@ -744,7 +744,7 @@ async def next_error(hands: Hands, key: str) -> None:
 
 
 @check
-async def baseline(hands: Hands, key: str) -> None:
+async def thresholds(hands: Hands, key: str) -> None:
     await hands.press(key)
     await until(hands.pilot, lambda: hands.app.monitor._watch is not None)
     watch = hands.app.monitor._watch

@@ -95,7 +95,7 @@ class FileActions(TimeActions):
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
-    def do_baseline(self) -> None:
+    def do_thresholds(self) -> None:
         """Learn thresholds from this run, or use those given again."""
         self.monitor.toggle_baseline()
 

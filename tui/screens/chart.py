@@ -24,7 +24,7 @@ _FAR = 10
 _TALL = 10
 """Rows from which on there is room for the meaning of the metric."""
 _KEYS = (
-    ("esc", "back"), ("[ ]", "other metrics"), ("a", "add"), ("S", "smooth"), ("B", "baseline"), ("← →", "cursor"),
+    ("esc", "back"), ("[ ]", "other metrics"), ("c", "add"), ("t", "smooth"), ("b", "baseline"), ("← →", "cursor"),
     ("+ -", "time"),
 )  # fmt: skip
 _WINDOWS = (0, 9, 41)
