@@ -1,4 +1,4 @@
-"""Cost of `perfmon profile` and of HolisticTraceAnalysis on the same trace, in one run: wall time and peak memory.
+"""Cost of `perfmon profile` and of HolisticTraceAnalysis on the same trace, in one run: time, processor, peak memory.
 
 HolisticTraceAnalysis needs an environment of its own (it brings pandas): name its Python with --hta. Without it the
 floor is `json.load` of the same file. Without TRACE a trace is made, of the shape that PyTorch's profiler writes.
@@ -59,15 +59,15 @@ def made(path: Path, kernels: int) -> None:
     path.write_text(json.dumps(whole, indent=1))
 
 
-def cost(command: list[str]) -> tuple[float, float]:
-    """Wall seconds and peak MB of a command."""
+def cost(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, processor seconds and peak MB of a command."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command[0]} failed")
-    return time.perf_counter() - began, usage.ru_maxrss / 1024
+    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main() -> None:
@@ -88,11 +88,13 @@ def main() -> None:
         runs = [
             (cost([sys.executable, "-m", "perfmon", "profile", "--json", str(trace)]), cost(peer)) for _ in range(3)
         ]
-        (ours_s, ours_mb), (peer_s, peer_mb) = min(own for own, _ in runs), min(of_peer for _, of_peer in runs)
-        name = "HolisticTraceAnalysis" if args.hta else "json.load"
+        own, other = ([min(values) for values in zip(*side, strict=True)] for side in zip(*runs, strict=True))
         print(f"{trace.name}: {trace.stat().st_size / 1e6:.0f} MB, best of 3")
-        print(f"perfmon profile {ours_s:.2f} s, {ours_mb:.0f} MB; {name} {peer_s:.2f} s, {peer_mb:.0f} MB")
-        print(f"ratio {ours_s / peer_s:.2f} of the time, {ours_mb / peer_mb:.2f} of the memory")
+        names = ("perfmon profile", "HolisticTraceAnalysis" if args.hta else "json.load")
+        for name, (wall, cpu, memory) in zip(names, (own, other), strict=True):
+            print(f"{name} {wall:.2f} s, {cpu:.2f} s of processor, {memory:.0f} MB")
+        ratios = [ours / peer for ours, peer in zip(own, other, strict=True)]
+        print("ratio {:.2f} of the time, {:.2f} of the processor, {:.2f} of the memory".format(*ratios))
 
 
 if __name__ == "__main__":

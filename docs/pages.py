@@ -12,7 +12,7 @@ from perfmon.core.text import plain
 from perfmon.core.units import metric_unit
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.signatures import Example, Signature, load_signatures
-from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.formats.loader import load_packs, meaning_of
 from perfmon.sources.formats.schema import Pack, Pattern
 from perfmon.themes.loader import STYLES, ThemeData, load_themes
 
@@ -82,10 +82,10 @@ def cli() -> str:
     parts = [
         "# The command line",
         _NOTE,
-        "Data goes to stdout, messages to stderr. Exit codes: 0 success; 1 `--fail-on` matched, or a check failed;"
-        " 2 wrong usage or unreadable input, with a one-line message and the fix; 3 could not connect;"
-        " 130 interrupted. SIGTERM ends `record` and `export prometheus` as asked for (0), and `snapshot` early (130); the"
-        " screen (`perfmon`, `watch`, `ssh`, `demo`) ends with 128 and the signal's number: 143 for SIGTERM, 129 for SIGHUP.",
+        "Data goes to stdout, messages to stderr. Exit codes: 0 success; 1 `--fail-on` matched, or a check failed; 2 wrong"
+        " usage or unreadable input, with a one-line message and the fix; 3 could not connect; 130 interrupted. SIGTERM"
+        " ends `record` and `export prometheus` as intended (0), and `snapshot` early (130); the screen (`perfmon`,"
+        " `watch`, `ssh`, `demo`) ends with 128 and the signal's number: 143 for SIGTERM, 129 for SIGHUP.",
     ]
     for _, line, child in _subcommands(build_parser(tuple(COMMANDS))):
         parts += _command(child, line)
@@ -169,7 +169,7 @@ def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str
         good, critical = _limit(band, band.good), _limit(band, band.critical)
         unless = f"; not if a run logs {', '.join(map(code, band.unless))}" if band.unless else ""
         limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin) + unless]
-    return [code(name), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
+    return [code(name), cell(meaning_of(name)), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
 
 
 def metrics() -> str:
@@ -187,7 +187,7 @@ def metrics() -> str:
         _NOTE,
         "Values between good and critical, inclusive, are warnings. Thresholds are defined in `rules/bands/`; user"
         " thresholds are in `~/.config/perfmon/bands/`. A metric without a pack is derived from other metrics.",
-        table(("metric", "unit", "better", "good", "critical", "origin of thresholds", "packs"), rows),
+        table(("metric", "meaning", "unit", "better", "good", "critical", "origin of thresholds", "packs"), rows),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -13,7 +13,9 @@ from perfmon.tui.render.help import LEGEND
 
 _SHORT = ("help", "palette", "open", "zoom", "pause", "search", "snapshot", "quit")
 """The eight keys to start with."""
-_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "hosts", "replay": "a replay"}
+_PANES = {
+    "board": "timeline", "alerts": "alerts", "log": "log", "sources": "hosts", "chart": "chart", "replay": "a replay",
+}  # fmt: skip
 
 
 def _keys(keys: Iterable[str]) -> str:
@@ -43,6 +45,15 @@ def keys_table() -> str:
         rows = ((_keys(a.keys), cell(a.help) + _where(a), code(a.id)) for a in actions)
         parts.append(f"### {group}\n\n{table(('key', 'function', 'action'), rows)}")
     return "\n\n".join(parts)
+
+
+def pane_keys_table() -> str:
+    """The keys that a pane adds to those that work everywhere."""
+    rows = []
+    for pane, name in _PANES.items():
+        own = [action for action in ACTIONS if pane in action.panes or (pane == "replay" and action.group == "Replay")]
+        rows.append((name, ", ".join(f"{_keys(action.keys)} {cell(action.title)}" for action in own)))
+    return table(("while this has the focus", "keys"), rows)
 
 
 def screen_commands_table() -> str:

@@ -57,7 +57,7 @@ def seen(shot: Shot) -> tuple[MonitorState, LogBuffer]:
     player = Player(demo_timeline(shot.scenario, 0, 60.0, BEGIN), paused=True, linger=True)
     player.seek(shot.at_s)
     monitor = Monitor(lambda: PlayerFeed(player), Config())
-    monitor.look(None, monitor.window_s, board_columns(shot.size[0]))
+    monitor.look(None, None, board_columns(shot.size[0]))
     monitor.start()
     try:
         end = time.monotonic() + _PATIENCE_S

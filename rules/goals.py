@@ -28,6 +28,8 @@ LIMIT, DEADLINE = "time_limit_s", "deadline_at"
 LIMIT_VALUES = ("needs_s", "left_s", "short_s")
 _LEAST_MADE, _LEAST_TOOK_S = 10.0, 120.0
 """The first steps compile and fill caches: their time says nothing about the others."""
+_STEP_TIME, _LATEST = "step_s", 100
+"""The metric of lines that state what a step took, and so many of the latest."""
 _CLOSE = 1.1
 """An estimate that is a tenth too long is no news."""
 _BRIEF_S = 5.0
@@ -78,19 +80,56 @@ def way_of(view: RunView) -> Way | None:
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     last = max((counter.line for counter in counters if counter.amount), default=0)
     main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)]
-    counters = main or [one for one in counters if one.kind in COUNTED or _is_all_there_is(one, view)]
+    main = [one for one in main if not _was_before(one, view)]
+    counters = main or [
+        one
+        for one in counters
+        if one.kind in COUNTED or (_is_all_there_is(one, view) and not (_is_on_the_side(one) and _died(view)))
+    ]
     if not counters:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     best = next((one for one in _counters_of_epochs(view) if best.kind == "step" and _holds(one, best)), best)
-    left = max(0.0, (best.total or 0.0) - best.amount)
+    left = max(0.0, (best.total or 0.0) - best.amount) or _left_of_last_epoch(best, view)
     made, took = best.amount - best.first_amount, best.time - best.first
-    if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
+    if best.first + view.shift(best.source) < view.fact(run_began) and best.elapsed_s is None:
+        made, took = _since_it_began(best, view)
+    elif best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
         took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
+    if remaining is None and best.kind == "step":  # no clock
+        remaining = _by_step_time(left, best.source, view)
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
+    """The share of the last epoch that is left, by the steps within it, where the number of epochs is that of the
+    current one."""
+    if epochs.kind != "epochs" or not epochs.began_at:
+        return 0.0
+    within = [
+        one
+        for one in view.store.progress.counters.values()
+        if one.source == epochs.source and one.kind == "step" and one.total and one.line >= epochs.line
+    ]
+    last = max(within, key=lambda one: one.line, default=None)
+    return 0.0 if last is None else max(0.0, 1.0 - last.amount / (last.total or 1.0))
+
+
+def _since_it_began(counter: WorkCounter, view: RunView) -> tuple[float, float]:
+    """What a counter made in the last run of its log, and in how many seconds: the time between runs is none of it."""
+    since = last_run_line(counter.source, view)
+    series = view.store.steps.get("trainer") if counter.kind == "step" else None
+    if series is not None:
+        rows = zip(series.times, series.values, series.lines, series.sources, strict=True)
+        made = [(time, step) for time, step, line, source in rows if source == counter.source and line >= since]
+        if len(made) > 2 and made[-1][1] > made[0][1]:
+            return made[-1][1] - made[0][1], made[-1][0] - made[0][0]
+    track = view.store.progress.tracks.get((counter.source, counter.kind))
+    times = [time for time, line in zip(track.times, track.lines, strict=True) if line >= since] if track else []
+    return ((len(times) - 1) * counter.rise, times[-1] - times[0]) if len(times) > 2 else (0.0, 0.0)
 
 
 def _counters_of_epochs(view: RunView) -> list[WorkCounter]:
@@ -102,6 +141,31 @@ def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
     """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
     first = epochs.amount == epochs.first_amount and not epochs.restarts
     return first and (epochs.source, epochs.line) == (steps.source, steps.line)
+
+
+def _by_step_time(left: float, source: int, view: RunView) -> float | None:
+    """Seconds that steps take by what the lines of a log state of each; None where they do not."""
+    stated = [
+        value
+        for (metric, _), series in view.store.series.items()
+        if metric == _STEP_TIME
+        for value, of in zip(series.values[-_LATEST:], series.sources[-_LATEST:], strict=True)
+        if of == source
+    ]
+    return left * median(stated) if len(stated) >= _LEAST_MADE else None
+
+
+def _was_before(counter: WorkCounter, view: RunView) -> bool:
+    """True for what was through before the steps, epochs or the like of its log began: the data were read."""
+    if counter.kind in COUNTED or counter.total is None or counter.amount < counter.total:
+        return False
+    tracks = [one for one in view.store.progress.of(counter.source) if one.kind in COUNTED]
+    return any(track.lines and track.lines[0] > counter.line for track in tracks)
+
+
+def _died(view: RunView) -> bool:
+    """True for a run that failed: what was over at once before was none of its work."""
+    return view.fact(death_of_run) is not None
 
 
 def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:

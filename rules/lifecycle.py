@@ -57,13 +57,20 @@ class Hypothesis:
         return zip(self.signature.conditions, self.levels, strict=True)
 
     @property
+    def is_undecidable(self) -> bool:
+        """What would decide is never in logs, and nothing that was observed supports it."""
+        return bool(self.signature.decided_by) and not any(level.holds for level in self.levels) and not self.refuted
+
+    @property
     def likelihood(self) -> tuple[int, float, float]:
-        """Sorts hypotheses: proven ones first, by precedence, and refuted ones last; others by what of them holds."""
+        """Sorts hypotheses: proven ones first, by precedence; others by what of them holds, then refuted ones, then
+        those that nothing in the run decides.
+        """
         if self.proven:
-            return (2, -self.signature.rank, 0.0)
+            return (3, -self.signature.rank, 0.0)
         seen = [level for level in self.levels if level is not Level.UNKNOWN]
         share = sum(level.holds for level in seen) / len(seen) if seen else 0.0
-        return (0 if self.refuted else 1, share, -self.signature.rank)
+        return (0 if self.is_undecidable else 1 if self.refuted else 2, share, -self.signature.rank)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from .tracks import EMPTY, UPDATE, UPDATE_METRICS, Item, Track, merged
 BY_START = attrgetter("start", "end", "key")
 _END = attrgetter("end")
 _T = TypeVar("_T")
+_OfLog = TypeVar("_OfLog", WorkCounter, Failure, RunMark)
 
 
 @dataclass
@@ -71,15 +72,42 @@ class RunView:
 
     def counters(self, source: int) -> list[WorkCounter]:
         """The counters of a log."""
-        return [one for one in self.store.progress.counters.values() if one.source == source]
+        return self._by_log("counters", self.store.progress.counters.values()).get(source, [])
 
     def failures(self, source: int) -> list[Failure]:
         """The failures that a log reports."""
-        return [one for one in self.store.failures.kept if one.source == source]
+        return self._by_log("failures", self.store.failures.kept).get(source, [])
 
     def run_marks(self, source: int, kind: str) -> list[RunMark]:
         """The first (`begin`) or last (`end`) words of runs in a log."""
-        return [mark for mark in self.store.progress.marks if mark.source == source and mark.kind == kind]
+        marks = self._by_log("marks", self.store.progress.marks).get(source, ())
+        return [mark for mark in marks if mark.kind == kind]
+
+    def _by_log(self, name: str, items: Iterable[_OfLog]) -> Mapping[int, list[_OfLog]]:
+        """Items by their log: of many logs each is looked at by itself."""
+
+        def grouped() -> Mapping[int, list[_OfLog]]:
+            groups: dict[int, list[_OfLog]] = {}
+            for item in items:
+                groups.setdefault(item.source, []).append(item)
+            return groups
+
+        return self.once(("by log", name), grouped)
+
+    def counted_steps(self, source: int) -> list[list[tuple[int, float]]]:
+        """(line, step) of a log, for each component that counts steps in it."""
+        return self._counted_steps.get(source, [])
+
+    @cached_property
+    def _counted_steps(self) -> Mapping[int, list[list[tuple[int, float]]]]:
+        found: dict[int, list[list[tuple[int, float]]]] = {}
+        for series in self.store.steps.values():
+            groups: dict[int, list[tuple[int, float]]] = {}
+            for source, line, step in zip(series.sources, series.lines, series.values, strict=True):
+                groups.setdefault(source, []).append((line, step))
+            for source, rows in groups.items():
+                found.setdefault(source, []).append(rows)
+        return found
 
     def marked(self, name: str) -> Iterator[Series]:
         """The marks of a name by group, whatever part of the run is evaluated."""

@@ -46,6 +46,8 @@ _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
+_STEADY = 20
+"""Steps in a row, on either side of the point where they went back."""
 _REFUSED_LINES = 100
 """Within so many lines a launch that is refused prints why."""
 _LAUNCHED_S = 10.0
@@ -116,7 +118,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     begins = [(mark.line, mark.time) for mark in openings]
     of_machine = {mark.line for mark in openings if "driver" in mark.fields}  # scripts print it now and then
     only_with_falls = {mark.line for mark in openings if "settings" in mark.fields}
-    steps = _steps(state.index, view)
+    steps = max(view.counted_steps(state.index), key=len, default=[])
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
@@ -125,6 +127,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         *begins,
         *_after_failures(state, ends, work, steps, view),
         *_after_falls(state, view),
+        *_after_resumes(state, steps, view),
         *scripts,
         *starts,
     }
@@ -303,6 +306,26 @@ def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float
             yield (gap.upto or gap.line + 1, gap.end)
 
 
+def _after_resumes(
+    state: SourceState, steps: Sequence[tuple[int, float]], view: RunView
+) -> Iterable[tuple[int, float]]:
+    """The first step behind the point where the steps went back to their middle, once, as from a checkpoint, whatever
+    time that took. Those of several processes in one log do so often, those of an epoch go back to their start.
+    """
+    falls = [fall for fall in view.store.progress.falls if fall.source == state.index and fall.kind == "step"]
+    track = view.store.progress.tracks.get((state.index, "step"))
+    if not falls or track is None:
+        return
+    lines = [line for line, _ in steps]
+    edges = [0, *(fall.line for fall in falls), state.lines + 1]
+    for low, fall, high in zip(edges, falls, edges[2:], strict=False):
+        first, here, stop = (bisect_left(lines, line) for line in (low, fall.line, high))
+        interval = _interval(list(steps), low)
+        is_middle = fall.after > max(_FROM_START, interval) and fall.before - fall.after > interval
+        if is_middle and min(here - first, stop - here) >= _STEADY:
+            yield fall.line, track.times[max(0, bisect_right(track.lines, fall.line) - 1)]
+
+
 def _is_next_epoch(leap: Leap, view: RunView) -> bool:
     """True where a counter of epochs grew in the pause: the steps that began again are those of the next one."""
     track = view.store.progress.tracks.get((leap.source, "epochs"))
@@ -325,19 +348,6 @@ def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, flo
         refused = before.fields.get("usage") and after.fields.get("usage")  # a wrong command line is refused at once
         if refused or before.frame.get("entry") != after.frame.get("entry"):
             yield (before.last_line + 1, before.time)
-
-
-def _steps(source: int, view: RunView) -> list[tuple[int, float]]:
-    """(line, step) of the most frequent counter of a log."""
-    counters = [
-        [
-            (line, value)
-            for line, value, index in zip(series.lines, series.values, series.sources, strict=True)
-            if index == source
-        ]
-        for series in view.store.steps.values()
-    ]
-    return max(counters, key=len, default=[])
 
 
 def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[float | None, float | None]:

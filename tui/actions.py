@@ -35,8 +35,9 @@ class Action:
         return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
 
-_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
-_BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
+_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
+_BOARD, _LOG, _ALERTS, _SOURCES, _CHART = ("board",), ("log",), ("alerts",), ("sources",), ("chart",)
+_SORTED = ("board", "sources")
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "Show every key and command.", "General", rank=0),
@@ -45,6 +46,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("record", ("R",), "record", "Start or stop a recording.", "General"),
     Action("theme", ("T",), "theme", "Switch to the next theme.", "General"),
     Action("doctor", ("D",), "doctor", "Show the parse coverage of each log.", "General"),
+    Action("thresholds", ("B",), "learn thresholds", "Learn thresholds from this run, or use the others.", "General"),
     Action("suspend", ("ctrl+z",), "suspend", "Suspend (fg to resume).", "General"),
     Action("quit", ("q",), "quit", "Quit; closes a recording.", "General", rank=8),
     Action("next_pane", ("tab",), "next pane", "Focus the next pane.", "Panes"),
@@ -62,11 +64,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("live", ("L",), "live", "Return to live.", "Time"),
     Action("cursor_left", ("left", "h"), "cursor left", "Move the time cursor left.", "Time"),
     Action("cursor_right", ("right", "l"), "cursor right", "Move the time cursor right.", "Time"),
-    Action("cursor_left_far", ("shift+left", "H"), "cursor far left", "Move the time cursor ten columns left.", "Time"),
+    Action("cursor_left_far", ("shift+left",), "cursor far left", "Move the time cursor ten columns left.", "Time"),
     Action("cursor_right_far", ("shift+right",), "cursor far right", "Move the time cursor ten columns right.", "Time"),
     Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Zoom in.", "Time"),
     Action("zoom_out", ("minus",), "zoom out", "Zoom out.", "Time"),
     Action("zoom_reset", ("0",), "zoom reset", "Reset the zoom to the analysis window.", "Time"),
+    Action("zoom_all", ("9",), "whole run", "Show the whole run.", "Time"),
     Action("previous_update", ("comma",), "previous update", "Go to the previous weight update.", "Time"),
     Action("next_update", ("full_stop",), "next update", "Go to the next weight update.", "Time"),
     Action("previous_alert", ("left_square_bracket",), "previous alert", "Go to the previous alert change.", "Time"),
@@ -79,25 +82,31 @@ ACTIONS: tuple[Action, ...] = (
     Action("bottom", ("end", "G"), "bottom", "Go to the last row; follow the log again.", "Move"),
     Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
-    Action("sort", ("o",), "sort", "Sort metrics: default, worst first, or by name.", "Timeline", _BOARD),
+    Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
+    Action("sort", ("o",), "sort", "Sort lanes by verdict, kind or name; hosts by use.", "Timeline", _SORTED),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
+    Action("add_chart", ("c",), "add chart", "Show the next metric, too, below this one.", "Chart", _CHART),
+    Action("remove_chart", ("X",), "remove chart", "Take the last of several metrics away.", "Chart", _CHART),
+    Action("smooth", ("t",), "smooth", "Draw the mean over more columns, or none.", "Chart", _CHART),
+    Action("baseline", ("b",), "baseline", "Show or hide a recorded run behind this one.", "Chart", _CHART),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
-    Action("machines", ("a",), "overview", "Show an overview of GPUs, hosts and queues.", "Hosts", _SOURCES, rank=5),
-    Action("gpus", ("g",), "GPUs", "Show every GPU: utilisation, memory, power.", "Hosts", _SOURCES, rank=5),
-    Action("hosts", ("h",), "hosts", "Show every host: CPU, disks, network, processes.", "Hosts", _SOURCES, rank=6),
+    Action("machines", ("V",), "overview", "Show an overview of GPUs, hosts and queues.", "Hosts", _SOURCES, rank=5),
+    Action("gpus", ("C",), "GPUs", "Show every GPU: utilisation, memory, power.", "Hosts", _SOURCES, rank=5),
+    Action("hosts", ("H",), "hosts", "Show every host: CPU, disks, network, processes.", "Hosts", _SOURCES, rank=6),
     Action("queues", ("Q",), "queues", "Show engines, queues, sockets and jobs.", "Hosts", _SOURCES, rank=6),
-    Action("sources", ("l",), "logs", "Show every log and poller.", "Hosts", _SOURCES, rank=7),
+    Action("sources", ("F",), "logs", "Show every log and poller.", "Hosts", _SOURCES, rank=7),
     Action("processes", ("i",), "processes", "Show or hide the processes of each GPU.", "Hosts", _SOURCES, rank=7),
-    Action("search", ("slash",), "find", "Search for text or a /regular expression/.", "Log", _LOG, rank=5),
+    Action("search", ("slash",), "find", "Search backward for text or a /regular expression/.", "Log", _LOG, rank=5),
     Action("filter_text", ("ampersand",), "only lines", "Filter lines by text or /regex/.", "Log", _LOG, rank=6),
     Action("next_match", ("n",), "next match", "Go to the next match.", "Log"),
     Action("previous_match", ("N",), "previous match", "Go to the previous match.", "Log"),
-    Action("next_error", ("e",), "next error", "Go to the next error.", "Log", rank=7),
+    Action("next_error", ("e",), "next error", "Go to the next error; from the tail to the last.", "Log", rank=7),
     Action("previous_error", ("E",), "previous error", "Go to the previous error.", "Log"),
     Action("filter_source", ("f",), "one source", "Filter by log: one log, then the next.", "Log", _LOG),
     Action("filter_level", ("v",), "level", "Filter by level: warnings, errors, all.", "Log", _LOG),
+    Action("fold", ("A",), "access lines", "Fold or show access lines.", "Log", _LOG),
     Action("filter_trace", ("r",), "update", "Filter by the weight update under the cursor.", "Log", _LOG),
     Action("clear_filters", ("x",), "clear filters", "Clear all filters.", "Log", _LOG),
     Action("mark", ("m",), "mark", "Mark the line.", "Log", _LOG),
@@ -106,18 +115,26 @@ ACTIONS: tuple[Action, ...] = (
     Action("scroll_right", ("greater_than_sign",), "scroll right", "Scroll right.", "Log", _LOG),
     Action("yank", ("y",), "copy", "Copy the line or evidence to the clipboard.", "Log"),
     Action("pager", ("O",), "pager", "Open the log at this line in $PAGER or lnav.", "Log"),
-    Action("faster", ("greater_than_sign",), "faster", "Replay: double the speed.", "Replay"),
-    Action("slower", ("less_than_sign",), "slower", "Replay: halve the speed.", "Replay"),
+    Action("faster", ("right_parenthesis",), "faster", "Replay: double the speed.", "Replay"),
+    Action("slower", ("left_parenthesis",), "slower", "Replay: halve the speed.", "Replay"),
     Action("seek_back", ("left_curly_bracket",), "30 s back", "Replay: seek back 30 s.", "Replay"),
     Action("seek_on", ("right_curly_bracket",), "30 s forward", "Replay: seek forward 30 s.", "Replay"),
     Action("step", ("backslash",), "step", "Replay, paused: advance one frame.", "Replay"),
 )  # fmt: skip
 """In the order of the help page."""
 
+HINTS: Mapping[str, str] = {
+    "open": "explains what is selected",
+    "next_pane": "goes to the next pane",
+    "help": "lists every key",
+}
+"""Hints for a new user, shown one at a time until the action was used."""
+
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",
     "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}",
+    "left_parenthesis": "(", "right_parenthesis": ")",
     "backslash": "\\", "ampersand": "&",
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
     "shift+tab": "⇧tab", "pageup": "pgup", "pagedown": "pgdn", "space": "space", "ctrl+p": "^p", "ctrl+u": "^u",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from perfmon.viewmodel import MonitorState
-
-from .render.hosts.sections import lines_wanted
-from .render.timeline import lanes_wanted
+if TYPE_CHECKING:
+    from perfmon.viewmodel import MonitorState
 
 # --- Rows of each pane: four layouts, selected by the size of the terminal or by name ---
 
@@ -21,7 +20,10 @@ _LEAST_LANES = 3
 USUALLY_LISTED = (1, 3)
 """Alerts and sources that room is kept for as long as their number is unknown."""
 _TITLE_AND_AXIS = 2
+_ANSWERS = 4
+"""Rows of the summary; those of a low terminal have fewer."""
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
+_LOW = 6
 _TALL = 6
 """Rows that lanes leave of a strip, from which on it has more panes."""
 
@@ -88,7 +90,7 @@ def shares(width: int, machines: bool) -> tuple[str, str]:
 
 
 def _zoomed(height: int, pane: str) -> Layout:
-    answer = 3 if height >= 9 else 1
+    answer = _ANSWERS if height >= 10 else 1
     header = int(height >= 14)
     rest = height - answer - header - 1
     rows = {name: rest if name == pane else 0 for name in ("board", "alerts", "sources", "log", "collectives")}
@@ -100,7 +102,7 @@ def _strip(width: int, height: int, alerts: int, lanes: int | None) -> Layout:
 
     Of a tall one, what lanes do not need shows alerts and the log.
     """
-    answer = min(height, 3)
+    answer = min(height, _ANSWERS if height > _LOW else 3)
     header = int(height >= 4)
     rest = height - answer - header
     if width < 40:
@@ -117,7 +119,7 @@ def _strip(width: int, height: int, alerts: int, lanes: int | None) -> Layout:
 def _full(
     width: int, height: int, preset: str, hidden: Collection[str], listed: tuple[int, int] | None, machines: bool
 ) -> Layout:
-    rest = height - 5
+    rest = height - _ANSWERS - 2
     lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
     if machines:
         lower, log = (5, 3) if height < 28 else (8, 5) if height < 44 else (14, 10)
@@ -132,7 +134,7 @@ def _full(
     rows["board"] = rest - below - rows["log"]
     if "board" in hidden:
         rows |= _instead(rows, hidden)
-    return Layout(1, 3, footer=1, bare=False, **rows)
+    return Layout(1, _ANSWERS, footer=1, bare=False, **rows)
 
 
 def _listing(width: int, alerts: int, sources: int) -> int:
@@ -143,7 +145,7 @@ def _listing(width: int, alerts: int, sources: int) -> int:
 
 def _lent(full: Layout, lanes: int) -> Layout:
     """Rows of the board that would stay empty show lines of the log."""
-    spare = full.board - max(_LEAST_LANES, lanes) - _TITLE_AND_AXIS
+    spare = full.board - max(1, lanes) - _TITLE_AND_AXIS
     return full if spare <= 0 or not full.log else replace(full, board=full.board - spare, log=full.log + spare)
 
 
@@ -176,12 +178,16 @@ class Room:
 
     def _listed_of(self, newest: MonitorState, shown: int) -> tuple[int, int]:
         """Alerts that come to nothing go again: the rows that they had stay."""
+        from .render.hosts.sections import lines_wanted  # Textual comes with it: the first frame does not wait for it
+
         whole = newest.snapshot is not None and newest.progress is None
         alerts, sources = (0, 0) if whole and not self._counted else self.listed
         self._counted = self._counted or whole
         return max(alerts, shown), max(sources, lines_wanted(newest))
 
     def _lanes_of(self, newest: MonitorState, strip: bool) -> int | None:
+        from .render.timeline import is_part, lanes_wanted  # likewise
+
         if newest.snapshot is None or newest.progress is not None:
             return self.lanes
-        return max(self.lanes or 0, lanes_wanted(newest.board, brief=strip))
+        return max(self.lanes or 0, lanes_wanted(newest.board, brief=strip) + (is_part(newest) and not strip))

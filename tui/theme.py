@@ -35,6 +35,8 @@ class ColorDepth(Enum):
 
 LEVEL_NAMES: Mapping[Level, str] = {level: level.name.lower() for level in Level}
 LEVEL_WORDS: Mapping[Level, str] = {Level.NONE: "", Level.GOOD: "OK", Level.WARNING: "WARN", Level.CRITICAL: "CRIT"}
+LEVELS: Mapping[str, Level] = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
+"""The level of a severity."""
 _CAUSES: Mapping[str, str] = {
     # a cause has the colour of the lane on which it shows
     "productive": "productive",

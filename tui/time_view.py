@@ -7,20 +7,27 @@ from dataclasses import dataclass
 
 from perfmon.viewmodel import MonitorState
 
-_LEAST_SPAN_S, _MOST_S = 30.0, 7 * 86400.0
+_LEAST_SPAN_S = 5.0
+MOST_S = 400 * 86400.0
+"""Longer than any run: all of it is in view then."""
 
 
 @dataclass(slots=True)
 class TimeNavigation:
     """Changes with every key that moves in time; the app requests the view that follows from it."""
 
-    span_s: float
-    usual_s: float
+    span_s: float | None = None
+    """Seconds in view; None: as much as is judged."""
     end: float | None = None
     """The time at which the view is frozen; None follows the present."""
     cursor: float | None = None
     lines_then: int = 0
     """Lines that had been read when the view was frozen."""
+    frozen_at: float = 0.0
+    """The present when it was frozen."""
+    _live_s: float | None = None
+    _frozen_s: float | None = None
+    """Span before the view was frozen, and since."""
 
     @property
     def paused(self) -> bool:
@@ -30,28 +37,41 @@ class TimeNavigation:
     def pause(self, picture: MonitorState) -> None:
         """Freeze the view where it is."""
         if self.end is None:
-            self.end, self.lines_then = picture.board.viewport.end, picture.lines
+            port = picture.board.viewport
+            self.end, self.lines_then, self.frozen_at = port.end, picture.lines, picture.now
+            self._live_s, self._frozen_s = self.span_s, port.end - port.start
+            self.span_s = self._frozen_s
 
-    def stands_at(self, picture: MonitorState) -> float | None:
-        """The time that a frozen view, of which `picture` is, is about; None: the present."""
+    @property
+    def stands_at(self) -> float | None:
+        """The time that a frozen view is about; None: the present."""
         if self.cursor is not None or self.end is None:
             return self.cursor
-        port = picture.board.viewport
-        # The last column is one that time had not filled yet.
-        return picture.now if self.end - port.column_s < picture.now < self.end else self.end
+        return min(self.end, self.frozen_at)  # the last column is one that time had not filled yet
 
     def live(self) -> None:
-        """Follow the present again."""
+        """Follow the present again, over as much time as before, unless that was changed meanwhile."""
+        if self.end is not None and self.span_s == self._frozen_s:
+            self.span_s = self._live_s
         self.end = self.cursor = None
 
-    def zoom(self, factor: float) -> None:
-        """Show more (`factor` > 1) or less time."""
-        old = self.span_s
-        self.span_s = min(_MOST_S, max(_LEAST_SPAN_S, old * factor))
+    def zoom(self, factor: float, picture: MonitorState) -> None:
+        """Show more (`factor` > 1) or less time than the picture does."""
+        port = picture.board.viewport
+        old = self.span_s if self.span_s is not None and self.end is not None else port.end - port.start
+        self.span_s = span = min(MOST_S, max(_LEAST_SPAN_S, old * factor))
         if self.end is not None and self.cursor is not None:
             # What is under the cursor stays where it is.
-            share = (self.end - self.cursor) / old
-            self.end = self.cursor + share * self.span_s
+            self.end = self.cursor + (self.end - self.cursor) / old * span
+
+    def show(self, start: float, end: float, picture: MonitorState) -> None:
+        """Show a range of time; one that reaches the present follows it."""
+        self.pause(picture)
+        self.cursor = None
+        self.span_s = self._frozen_s = min(MOST_S, max(_LEAST_SPAN_S, end - start))
+        self.end = (start + end + self.span_s) / 2
+        if self.end >= picture.now:
+            self.end = None
 
     def move(self, columns: int, picture: MonitorState) -> None:
         """Move the cursor by columns; at its edges the view moves too."""
@@ -65,10 +85,11 @@ class TimeNavigation:
         self.cursor = moment
         if self.end is None:
             return
-        if moment < self.end - self.span_s:
-            self.end = moment + 0.9 * self.span_s
+        span = self.span_s or _LEAST_SPAN_S
+        if moment < self.end - span:
+            self.end = moment + 0.9 * span
         elif moment > self.end:
-            self.end = moment + 0.1 * self.span_s
+            self.end = moment + 0.1 * span
 
     def jump(self, moments: Iterable[float], onward: bool, picture: MonitorState) -> bool:
         """Go to the next of some times, or the one before; False when there is none."""

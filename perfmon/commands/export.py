@@ -45,8 +45,8 @@ _ABOUT = {
 _TRACES = """\
 Write a run of complete logs as a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev) and chrome://tracing
 show: spans by log and kind, counters of all metrics, steps, findings, and arrows between the sides of each weight
-update. Times are those of the logs, so that a trace of PyTorch's profiler of the same run can be opened with it. The
-name of the file may end in .gz."""
+update, and from the producer of an item through its queue to the consumer. Times are those of the logs, so that a trace
+of PyTorch's profiler of the same run can be opened with it. The name of the file may end in .gz."""
 _SERVES = """\
 Monitor a run without a screen and serve /metrics to Prometheus: metrics by log and group, thresholds, findings, the
 time breakdown, logs, GPUs, hosts and queues. It keeps serving after the run has ended, until Ctrl+C (exit code 130) or

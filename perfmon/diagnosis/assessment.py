@@ -46,7 +46,7 @@ from perfmon.rules import (
     overdue_s,
     waiting_lines,
 )
-from perfmon.store import COUNTED, Recent, Store
+from perfmon.store import COUNTED, Failure, Recent, Store
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
 from .summary import (
@@ -140,13 +140,19 @@ _PROOF = 3
 """Progress of a kind that proves a working run."""
 _MORE_PROOF = 8
 """The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
+_SAVES = ("checkpoint", "checkpoint-write")
+"""Kinds of progress that save the run."""
+_REPORTED = ("cause", "cascade", "record")
+"""Roles of failures that are the run's own; others are orders from outside, and what is around a failure."""
 _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
+_MANY_LINES, _HARDLY_READ = 1000, 0.02
+"""The same where only a start is reported: so many lines belong to none."""
 
 
 def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment) -> RunInfo:
     start, end = view.window
-    state = view.state.state
+    state, store = view.state.state, view.store
     if assessment is Assessment.UNREADABLE and state is Progress.STARTING:
         state = Progress.UNKNOWN
     components = {one.component: one.state for one in component_states(view)}
@@ -166,7 +172,28 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         role_gpus(view),
         None if view.limit is None else view.limit.left_s,
         is_past_clock(view),
+        _saved(view),
+        sum(one.count for one in store.failures.kept if one.role in _REPORTED and _in_last_run(one, view)),
     )
+
+
+def _saved(view: View) -> float | None:
+    """The time of the last checkpoint of the run; the time of no log is known to be that of another without clocks."""
+    if not view.timed:
+        return None
+    tracks = view.store.progress.tracks.values()
+    saves = [
+        track.times[-1] + view.shift(track.source)
+        for track in tracks
+        if track.kind.partition(":")[0] in _SAVES and track.last_line >= last_run_line(track.source, view)
+    ]
+    spans = reversed(view.store.spans.get("checkpoint-write", ()))
+    ended = next((one.end + view.shift(one.source) for one in spans if one.end is not None), None)
+    return max((*saves, *([] if ended is None else [ended])), default=None)
+
+
+def _in_last_run(failure: Failure, view: View) -> bool:
+    return failure.last_line >= last_run_line(failure.source, view)
 
 
 def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], unscored: Sequence[str]) -> Assessment:
@@ -180,6 +207,8 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if not view.activity.tracks and lines and events < _READ_SHARE * lines:
         return Assessment.UNREADABLE
+    if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
+        return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
     if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
@@ -322,9 +351,9 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
 def _starts_again(source: int, view: View) -> int:
     """Number of times that the steps of a log begin again, as those of epochs do that no counter shows."""
     most = 0
-    for series in view.store.steps.values():
-        steps = [step for step, of in zip(series.values, series.sources, strict=True) if of == source]
-        begin = max(steps[0], 1.0) if steps else 0.0
+    for counter in view.counted_steps(source):
+        steps = [step for _, step in counter]
+        begin = max(steps[0], 1.0)
         most = max(most, sum(after <= begin < before for before, after in pairwise(steps)))
     return most
 
@@ -341,8 +370,21 @@ def _repeated(view: View, begun: Mapping[int, int]) -> Goal | None:
         if track.count >= _FEWEST_A_PASS * passes:
             found.append((one, passes))
     if not found:
-        return _repeated_steps(view, begun)
+        return _repeated_bar(view, begun) or _repeated_steps(view, begun)
     best, passes = max(found, key=lambda row: COUNTED.index(row[0].kind))
+    return Goal(best.amount, best.total, best.kind, None, passes)
+
+
+def _repeated_bar(view: View, begun: Mapping[int, int]) -> Goal | None:
+    """The progress of a named bar of steps that was full and began again: once an epoch that it does not show."""
+    found = [
+        (one, 1 + one.restarts - begun.get(one.source, 0))
+        for one in view.store.progress.counters.values()
+        if one.kind == "step" and one.label and one.elapsed_s is not None and one.total is not None
+    ]
+    best, passes = max(found, key=lambda row: (row[1], row[0].total), default=(None, 1))
+    if best is None or passes < 2 or best.line < last_run_line(best.source, view):
+        return None
     return Goal(best.amount, best.total, best.kind, None, passes)
 
 

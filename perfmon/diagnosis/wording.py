@@ -178,7 +178,8 @@ def worded(
     wall = max(view.observed_s, 1e-9)
     lost = shares.lost.get(at, 0.0)
     cause = finding.explained_by
-    conditions = _conditions(finding, view)
+    advice, commands = _advice(finding, view, pattern_names)
+    conditions, proof = _conditions(finding, view)
     return Finding(
         signature=signature.id,
         title=signature.title,
@@ -191,7 +192,8 @@ def worded(
         lost_s=lost,
         lost_share=lost / wall,
         sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
-        advice=_advice(finding, view, pattern_names),
+        advice=advice,
+        commands=commands,
         evidence=evidence_lines(finding, view),
         confidence=sum(condition.held is True for condition in conditions) / len(conditions),
         conditions=conditions,
@@ -201,20 +203,23 @@ def worded(
         hypotheses=tuple(_hypothesis(one, view) for one in _hypotheses_of(at, found)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
+        proof=proof,
     )
 
 
-def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[str, ...]:
-    """The signature's, or that for the cause of a failure, or for the format of which the finding's lines are."""
+def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The signature's advice, or that for the cause of a failure, or for the format of which the finding's lines are;
+    and the commands that go with it.
+    """
     cause = str(finding.occurrences[0].item.fields.get("cause", ""))
     general = finding.signature.advice_by_cause.get(cause, finding.signature.advice)
-    special = finding.signature.advice_for
+    special, commands = finding.signature.advice_for, finding.signature.commands
     if not special:
-        return general
+        return general, commands
     logs = {ref.source for occurrence in finding.occurrences for ref, _ in occurrence.item.refs}
     patterns = {at for source in logs for at in view.store.sources[source].patterns}
     packs = {pattern_names[at].partition("/")[0] for at in patterns if at < len(pattern_names)}
-    return next((one.advice for one in special if one.pack in packs), general)
+    return next(((one.advice, (*one.commands, *commands)) for one in special if one.pack in packs), (general, commands))
 
 
 def _within(time: float, view: View) -> float:
@@ -268,17 +273,32 @@ def _figures(finding: Found, view: View) -> dict[str, str]:
     return {slot: figure for each in figures for slot, figure in each.items()}
 
 
-def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
+def _conditions(finding: Found, view: View) -> tuple[tuple[ConditionState, ...], tuple[str, ...]]:
+    """The conditions with the values that were met, and the names of what meets them."""
     best, levels = finding.best(view)
-    return tuple(
-        _state(condition.deciding(best.item, view), best.item, None if level is Level.UNKNOWN else level.holds, view)
-        for condition, level in zip(finding.signature.conditions, levels, strict=True)
-        if condition.role != "gate"
-    )
+    states: list[ConditionState] = []
+    lost = finding.signature.lost
+    names = [lost.spans] if lost is not None and lost.spans and view.spans(lost.spans) else []
+    names += [best.item.span.kind] if best.item.span is not None else []
+    for condition, level in zip(finding.signature.conditions, levels, strict=True):
+        if condition.role == "gate":
+            continue
+        deciding = condition.deciding(best.item, view)
+        states.append(_state(deciding, best.item, None if level is Level.UNKNOWN else level.holds, view))
+        if level.holds:
+            names += [name for one in every_condition((deciding,)) for name in _seen_in(one)]
+    return tuple(states), tuple(dict.fromkeys(names))
+
+
+def _seen_in(condition: Condition) -> Sequence[str]:
+    """What shows that a condition is met: not that something is missing."""
+    absent = getattr(condition, "none", False)
+    return () if absent or condition.role == "gate" else (*condition.metric_names(), *condition.other_names())
 
 
 def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
-    return ConditionState(f"{condition.explain()}: {evidence_text(condition.describe(item, view))}", held)
+    words, value = evidence_text(condition.words(item, view)), evidence_text(condition.describe(item, view))
+    return ConditionState(words, held, value, condition.bound(item, view))
 
 
 # --- Hypotheses: the evidence for and against each possible cause ---
@@ -296,8 +316,9 @@ def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
         elif condition.role != ("gate" if level.holds else "supporting"):
             text = evidence_text(condition.describe(one.item, view))
             (supporting if level.holds else contradicting).append(text)
-    standing = "shown" if one.proven else "refuted" if one.refuted else "open"
     signature = one.signature
+    undecided = f"needs {signature.decided_by}" if one.is_undecidable else "open"
+    standing = "shown" if one.proven else "refuted" if one.refuted else undecided
     return HypothesisState(
         signature.id, signature.title, standing, *(tuple(dict.fromkeys(x)) for x in (supporting, contradicting, unseen))
     )

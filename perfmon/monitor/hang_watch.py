@@ -1,7 +1,8 @@
 """The rank that is behind, for a run that hangs while it is watched: looks for dumps in a thread, at a few moments.
 
 Where dumps name no rank soon, NCCL RAS is queried once, if the user gave its address; of ranks that are named, the
-stack is taken, if the user agreed.
+stack is taken once, if the user agreed. A query has crashed jobs with some versions of NCCL, and py-spy reads the
+memory of a process: so neither is used before the logs show a hang.
 
 Dumps are written within seconds of each other, once a collective has timed out. A stall began long before that: so the
 looks begin again with every line about a time-out. Nothing is looked for between hangs.
@@ -11,17 +12,15 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import Fields, Progress, counted
+from perfmon.core import Fields, PerfmonError, Progress, counted, plain
 from perfmon.pipeline import TIMEOUT, Session, hang_begin, note_of, timeouts_of, written_since
 from perfmon.sources import LogFile
-
-from .hang_sources import HangSources, ras_answer, stack_words
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
@@ -30,6 +29,67 @@ if TYPE_CHECKING:
 
     from .feeds import Feed
     from .ingest import Ingest
+
+_QUERY_S = 12.0
+"""A query takes up to 10 s where processes do not respond."""
+_MOST_STACKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HangSources:
+    """The sources that the user agreed to."""
+
+    ras: str = ""
+    """HOST:PORT of NCCL RAS, as seen from here, or with `ssh://HOST/` before it as that host sees it."""
+    stacks: bool = False
+
+
+def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
+    """The rank that is behind by one query of NCCL RAS, or None and a sentence about what it gave instead.
+
+    An address that begins with a host (ssh://) is queried through the connection of the feed to it.
+    """
+    from perfmon.hangs import Answer, Found, ask, judge_ras, named_ranks, parse_ras, query  # for the few runs that hang
+
+    try:
+        if (address := parse_ras(target)) is None:
+            return None, f"NCCL RAS: {plain(target, 120)} is no HOST:PORT"
+        through, host, port = address
+        if through is None:
+            report = query(host, port, _QUERY_S)
+        else:
+            report = feed.through(through.shown, lambda opener: ask(opener, host, port, _QUERY_S))
+        verdict, places = judge_ras(report)
+    except PerfmonError as error:
+        return None, f"NCCL RAS: {error}"
+    source = f"NCCL RAS{f' {report.version}' if report.version else ''}"
+    if verdict.answer is not Answer.NAMED:
+        named = f"; candidates: {named_ranks(verdict.candidates)}" if verdict.candidates else ""
+        return None, f"{source} does not decide: {verdict.reasons[-1]}{named}"
+    first = next(cause for cause in verdict.causes if set(cause.ranks) & set(verdict.ranks))
+    place = places.get(first.ranks[0], "")
+    why = "; ".join(part for part in (first.detail, place, verdict.confidence, f"by {source}") if part)
+    # A process that is not in the largest communicator has no rank of the job.
+    return Found(verdict.ranks if min(verdict.ranks) >= 0 else (), why), ""
+
+
+def stack_words(ranks: Sequence[int]) -> tuple[str, str]:
+    """The innermost frames of ranks on this host for a sentence, and the reason why some have none."""
+    from perfmon.hangs import main_frames, named_ranks, process_stacks
+
+    words: list[str] = []
+    reasons: dict[str, list[int]] = {}
+    for rank, (_, stack, reason) in process_stacks(ranks[:_MOST_STACKS]).items():
+        frames = main_frames(stack)
+        if frames:
+            words.append(f"rank {rank} is in {frames}")
+        else:
+            reasons.setdefault(reason or "py-spy: no main thread", []).append(rank)
+    notes = [f"no stack of {counted(len(some), 'rank')} {named_ranks(some)}: {why}" for why, some in reasons.items()]
+    return "; ".join(words), "; ".join(notes)
+
+
+# --- The watch ---
 
 _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 """Moments after the begin of a hang, and after each line about a time-out."""
@@ -98,7 +158,7 @@ class _Look:
                 self.found, self.stamps = found, self.search.stamps
             if self.ras and (self.found is None or not (self.found.why or self.found.left)):
                 self.was_queried = True
-                self.by_ras, self.notice = ras_answer(self.ras)
+                self.by_ras, self.notice = ras_answer(self.ras, self.feed)
         except Exception:  # of a thread, it would be printed onto the screen
             self.found = None
         finally:

@@ -18,7 +18,7 @@ from perfmon.viewmodel import AlertKey, MonitorState, TimeRange, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
-    from .hang_sources import HangSources
+    from .hang_watch import HangSources
     from .worker import Watch
 
 
@@ -72,7 +72,7 @@ class Monitor:
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of, self._clock = feed, clock
-        self._time_range = TimeRange(span_s=window_s)
+        self._time_range = TimeRange()
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_event: asyncio.Event | None = None
@@ -114,9 +114,12 @@ class Monitor:
         return self._thread is not None and self._thread.is_alive()
 
     # --- requests -------------------------------------------------------------------------------------------------
-    def look(self, end: float | None, span_s: float, columns: int) -> None:
-        """Set the part of the axis in view: `span_s` seconds up to `end` (None follows the present)."""
-        shown = TimeRange(end, max(1.0, span_s), max(1, columns))
+    def look(
+        self, end: float | None, span_s: float | None, columns: int, charted: tuple[str, ...] = (), points: int = 0
+    ) -> None:
+        """Set the part of the axis in view: `span_s` seconds (None: as much as is judged) up to `end` (None: now), and
+        the lanes that are shown as charts, in so many points."""
+        shown = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns), charted, points)
         if shown != self._time_range:
             self._time_range = shown
             self._wake_thread()
@@ -134,6 +137,10 @@ class Monitor:
         """Set the analysis window in seconds."""
         self.window_s = seconds
         self.ask(lambda watch: watch.judge_window(seconds))
+
+    def toggle_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again."""
+        self.ask(lambda watch: watch.toggle_baseline())
 
     def ack(self, key: AlertKey) -> None:
         """Acknowledge an alert."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.alerting import AlertManager
 from perfmon.clocks import Alignment, align, axis_moved
-from perfmon.core import WATCHED, Block, Config, Notice, Progress, TimeBase
+from perfmon.core import AUTO, BUILTIN, WATCHED, Block, Config, Notice, Progress, TimeBase
 from perfmon.diagnosis import Diagnosis
 from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import Session
@@ -25,9 +25,9 @@ from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
-    from perfmon.viewmodel import TimeRange
+    from perfmon.viewmodel import TimeRange, Transition
 
-    from .hang_sources import HangSources
+    from .hang_watch import HangSources
 
 _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
@@ -74,7 +74,7 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
-        self._source_list = SourceList(self.session, self._clock)
+        self._source_list = SourceList(self.session, self._logbook.levels, self._clock)
         self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
@@ -314,6 +314,16 @@ class Watch:
         actual = self._present.actual(self._feed.clock()) if self._history_dated and not self.ended else None
         return actual if actual is not None and actual > now + _AHEAD_S else None
 
+    def toggle_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again; all is judged by them at once."""
+        learns = self.session.config.baseline == BUILTIN
+        self.session.use_baseline(AUTO if learns else BUILTIN)
+        self._config, self._baseline_note = self.session.config, ""
+        self._notices.append(
+            "learning thresholds from the start of this run" if learns else "thresholds: built-in, or of your files"
+        )
+        self._pace = EvaluationScheduler(played=self._feed.player is not None)
+
     def _apply_baseline(self) -> None:
         """Apply learned thresholds, and report that."""
         note = self.session.baseline_note
@@ -354,7 +364,14 @@ class Watch:
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
-        board, actual = self._drawn_board(viewport(shown, known), known), self._actual(known)
+        begin, ticks = self._first(alignment), self.alerts.transitions()
+        over = self._over or (
+            self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
+        )
+        port = viewport(shown, known, self._shown_s, begin, over=over)
+        board = self._drawn_board(port, known, ticks, shown)
+        overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
+        actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         return MonitorState(
@@ -379,10 +396,17 @@ class Watch:
             seen=self.session.seen(alignment),
             links=self._feed.hosts,
             actual=actual,
-            begin=self._first(alignment),
+            begin=begin,
             unjudged_s=self._unjudged_s(),
             collectives=self._feed.collectives,
+            overview=overview,
         )
+
+    @property
+    def _shown_s(self) -> float:
+        """Seconds that are judged: of a run that is over, all of it."""
+        run = None if self._snapshot is None else self._snapshot.run
+        return self._judged_s if run is None else max(self._judged_s, run.end - run.start)
 
     def _unjudged_s(self) -> float | None:
         if self._snapshot is None or not self._first_full_pass_done or self._still:
@@ -394,12 +418,13 @@ class Watch:
         alignment, now = self._align(), self._now()
         return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 
-    def _drawn_board(self, viewport: Viewport, known: float) -> Board:
+    def _drawn_board(self, viewport: Viewport, known: float, ticks: tuple[Transition, ...], shown: TimeRange) -> Board:
         """The current timeline; while the history is read a slightly older one, if it is expensive."""
         began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
-            ticks, version = self.alerts.transitions(), self.session.store.version - self._pending_polls
-            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, version))
+            version = self.session.store.version - self._pending_polls
+            now = Now(viewport, known, self._alignment, self._snapshot, ticks, version, shown.charted, shown.points)
+            self._drawn = self._board.build(now)
             self._drawing.done(began, self._clock() - began)
         return self._drawn
 

@@ -93,6 +93,10 @@ class Session:
         """Result of learning thresholds from the run's own start; "" before the first attempt."""
         return "" if self._baseline is None else self._baseline.note
 
+    def use_baseline(self, name: str) -> None:
+        """Learn thresholds from the run's own start from now on (`auto`), or use those given again (`builtin`)."""
+        self.config, self._baseline, self._knowledge = replace(self.config, baseline=name), None, None
+
     def _learn(self, alignment: Alignment) -> None:
         """Learn thresholds from the run's own start, if configured and due."""
         if self.config.baseline == BUILTIN:
@@ -131,8 +135,8 @@ class Session:
             self.feed(state, item)
 
     def feed(self, state: SourceState, block: Block) -> ScanResult | None:
-        """Take in the next lines of a log; return the scan, or None for a poller, whose readings are objects."""
-        if state.polled:
+        """Take in the next lines of a log; return the scan, or None for readings, which are objects."""
+        if state.polled or isinstance(block, PolledBlock):
             for polled in polled_blocks(block):
                 self._hear(state, polled)
             return None
@@ -144,10 +148,11 @@ class Session:
         return scanned
 
     def _hear(self, state: SourceState, block: PolledBlock) -> None:
-        """Take in a poller's readings: for the store, and as latest readings."""
+        """Take in readings: for the store, and those of pollers as latest readings."""
         self.take(state, self._readings.scan(block))
         state.next_line = block.line + len(block.readings)
-        self.machines.hear(block, state.index)
+        if state.polled:
+            self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """Latest readings of all pollers, and of queues that logs report; times are on the run's axis."""

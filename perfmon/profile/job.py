@@ -248,7 +248,9 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         found.uses += evaluate(trace, options.long_gap)
         found.ranges += named_ranges(trace)
         if not trace.gpus:
-            found.notes.append("no GPU events: it was recorded without ProfilerActivity.CUDA, or without a GPU")
+            found.notes.append(
+                "no GPU events: recorded without ProfilerActivity.CUDA, without a GPU, or by another profiler"
+            )
     if not options.pictures:
         for use in found.uses:
             use.lanes = {}

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,6 +44,8 @@ _GPU = {
 _RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
 """Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
 _HOST = frozenset(("operator", "cpu_op", "user_annotation"))
+_TO_DEVICE = re.compile(r"HtoD|Host ?-> ?Device|Host_?To_?Device|\bM2D\b", re.IGNORECASE)
+"""Copies from the host, as CUDA, ROCm by its versions, and XPU name them."""
 _MEMORY = re.compile(r"Memcpy|Memset|dma")
 """Work of copy engines among kernels."""
 _NUMBER = re.compile(r"-?\d{1,20}")
@@ -110,6 +113,8 @@ def read_kineto(path: Path) -> Trace:
                     except (OverflowError, ValueError):
                         wrong += 1
     trace.settle()
+    if trace.malformed:
+        trace.notes.append(f"{counted(trace.malformed, 'event')} with values of a wrong type: left out")
     if wrong:
         trace.notes.append(f"{counted(wrong, 'event')} with times out of range: left out")
     if not trace.events:
@@ -187,13 +192,12 @@ def _decode(text: bytes, trace: Trace) -> list[_Event]:
     try:
         return _EVENTS.decode(text)
     except msgspec.ValidationError:
-        found, bad = [], 0
+        found = []
         for one in msgspec.json.decode(text):
             try:
                 found.append(msgspec.convert(one, _Event, strict=False))
             except (msgspec.ValidationError, ArithmeticError):
-                bad += 1
-        trace.notes.append(f"{bad} events have values of a wrong type and are left out")
+                trace.malformed += 1
         return found
 
 
@@ -258,8 +262,7 @@ def _add(event: _Event, trace: Trace) -> None:
     category = event.cat.lower()
     args = event.args
     if (kind := _GPU.get(category)) is not None:
-        if args is not None:
-            _add_work(event, args, kind, (start, end), trace)
+        _add_work(event, args or _Args(), kind, (start, end), trace)
         return
     if "ProfilerStep" in event.name:  # also those of the GPU's own annotations
         trace.step(event.name, start)
@@ -282,16 +285,20 @@ def _add(event: _Event, trace: Trace) -> None:
         trace.host.add(start, end, thread, trace.name(event.name))
 
 
+@lru_cache(8192)
+def _of_kernel(name: str) -> int:
+    return COMMUNICATION if COLLECTIVE.match(name) else COPY if _MEMORY.match(name) else COMPUTE
+
+
 def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: Trace) -> None:
     device, stream = _whole(args.device), _whole(args.stream)
     device = device if device is not None else _whole(event.pid) or 0
     if kind == COMPUTE:
-        kind = COMMUNICATION if COLLECTIVE.match(event.name) else COPY if _MEMORY.match(event.name) else COMPUTE
+        kind = _of_kernel(event.name)
     correlation = _whole(args.correlation)
     correlation = -1 if correlation is None else correlation
     work = trace.work(device) if stream is not None else trace.streamless(device)
     stream = stream if stream is not None else _whole(event.tid) or 0
     work.add(*interval, stream, correlation, kind, trace.name(event.name))
-    if kind == COPY and "HtoD" in event.name.replace("Host -> Device", "HtoD"):
-        size = args.bytes if isinstance(args.bytes, int) else 0
-        trace.copy(device, interval, size, correlation, pageable="Pageable" in event.name)
+    if kind == COPY and _TO_DEVICE.search(event.name):
+        trace.copy(device, interval, _whole(args.bytes) or 0, correlation, pageable="Pageable" in event.name)

@@ -5,16 +5,15 @@ Each part of a trace is one sample or several, so that signatures can require th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from perfmon.core import Block, Config, Progress, plain
+from perfmon.core import Config, Progress, plain
 from perfmon.diagnosis import EvidenceLine
 from perfmon.pipeline import Session
+from perfmon.sources.pollers import Area, PolledBlock, Reading, format_reading
 
 from .job import Profile, late_ranks
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Finding, RuleSet
     from perfmon.rules import View
 
-    from .analysis import GpuUse, NamedRange
+    from .analysis import GpuUse
     from .shares import Shares
 
 SIGNATURES = (
@@ -36,19 +35,21 @@ _ABOUT_GAPS = ("data-starved", "launch-bound", "gpu-idle")
 _MOMENTS, _NAME = 3, 80
 _RANGES = 12
 _LENGTH_S = 600
-_UNFIT = re.compile(r'["\r\n]')
 SOURCE = "profile"
-_LEAST_LINES = 60
+_LEAST_READINGS = 60
 _LEAD = 4
 """Signatures skip so many samples of a log: what a run starts with. A trace starts in the middle of one."""
 _STEP_S = 10
 """Traces last seconds: their time is stretched for rules that want minutes of a run."""
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_EPOCH_S = 946_684_800
+"""Any date: traces need not have one."""
+_Readings = list[tuple[float, Reading]]
+"""Readings with their seconds since the start."""
 
 
 def find(found: Profile, config: Config | None = None) -> tuple[Finding, ...]:
     """Findings of the signatures about traces, with their cost in the time of the trace."""
-    diagnosis, _, _ = _examined(signal_lines(found), config)
+    diagnosis, _, _ = _examined(_signals(found), config)
     return in_trace_time(found, diagnosis).findings
 
 
@@ -64,8 +65,8 @@ def as_runs(
     made = []
     for found, step in zip((before, after), steps, strict=True):
         scale = step / steps[0] if all(steps) else 1.0
-        diagnosis, view, rules = _examined(signal_lines(found), config)
-        _, samples, _ = _examined(_sample_lines(found, scale), config)
+        diagnosis, view, rules = _examined(_signals(found), config)
+        _, samples, _ = _examined(_samples(found, scale), config)
         made.append((in_trace_time(found, diagnosis), view, samples, rules))
     return tuple(made)
 
@@ -81,12 +82,16 @@ def is_sample(name: str) -> bool:
     return name.partition("{")[0] in _COMPARED
 
 
-def _examined(lines: Sequence[str], config: Config | None) -> tuple[Diagnosis, View, RuleSet]:
-    """Evaluate lines as those of a run."""
+def _examined(readings: _Readings, config: Config | None) -> tuple[Diagnosis, View, RuleSet]:
+    """Evaluate readings as those of a run."""
     session = Session(config or Config())
     state = session.add_source(SOURCE)
     state.ended = True
-    session.feed(state, Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    offset = 0
+    for number, (at, reading) in enumerate(sorted(readings, key=itemgetter(0)), 1):
+        line = format_reading(reading, "-", str(at))
+        session.feed(state, PolledBlock(line, offset, number, host="-", at=_EPOCH_S + at, readings=(reading,)))
+        offset += len(line)
     return *session.examined(), session.knowledge
 
 
@@ -133,46 +138,42 @@ def _ms(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:.1f} ms"
 
 
-def signal_lines(found: Profile) -> list[str]:
-    """Lines of the format pack `profiler-trace`, in order of time."""
+def _signals(found: Profile) -> _Readings:
+    """The readings of all parts, each several times, in order of time."""
     most = max((len(use.parts) for use in found.gpus), default=0)
     if not most:
         return []
-    times = -(-_LEAST_LINES // most)
+    times = -(-_LEAST_READINGS // most)
     length = _STEP_S * most * times
-    lines = [(-0.1, _whole_line(use)) for use in found.gpus]
+    made = [(-0.1, _of_whole(use)) for use in found.gpus]
     for use in found.gpus:
-        lines += [(0.001 * at, text) for at in range(_LEAD) for text in _part_lines(use, use.parts[0])]
+        made += [(0.001 * at, _of_part(use, use.parts[0])) for at in range(_LEAD)]
         for part in use.parts:
             for again in range(1, times + 1):
                 end = part.start + (part.end - part.start) * again / times - use.start
-                lines += [(length * end / use.span, text) for text in _part_lines(use, part)]
+                made.append((length * end / use.span, _of_part(use, part)))
     for at, (rank, speed) in enumerate(late := late_ranks(found.gpus), 1):
-        lines.append((length * at / len(late), f"rank={rank} speed_pct={speed:.2f}"))
-    lines += [(_STEP_S * (at + 1), f"part={at + 1}") for at in range(most * times)]
-    return _dated(lines)
+        made.append((length * at / len(late), Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
+    for number in range(1, most * times + 1):
+        made.append((_STEP_S * number, Reading(Area.TRACE, "parts", {"part": float(number)})))
+    return made
 
 
-def _sample_lines(found: Profile, scale: float) -> list[str]:
-    """The same of short parts, one line of each, with steps and named ranges."""
-    lines: list[tuple[float, str]] = []
+def _samples(found: Profile, scale: float) -> _Readings:
+    """The same of short parts, one of each, with steps and named ranges."""
+    made: _Readings = []
     for use in found.gpus:
-        for part in use.cells:
-            at = _LENGTH_S * (part.end - use.start) / use.span
-            lines += [(at, text) for text in _part_lines(use, part, scale)]
+        made += [(_LENGTH_S * (part.end - use.start) / use.span, _of_part(use, part, scale)) for part in use.cells]
         for part in use.parts:
             if part.steps:
-                step = (part.end - part.start) / part.steps / 1e6
-                at = _LENGTH_S * (part.end - use.start) / use.span
-                lines.append((at, f'gpu="{label(use)}" step_ms={step:.4f}'))
+                step = {"step_ms": (part.end - part.start) / part.steps / 1e6}
+                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step)))
     for named in found.ranges[:_RANGES]:
-        lines += [(_LENGTH_S * at / len(named.samples), text) for at, text in enumerate(_range_lines(named), 1)]
-    return _dated(lines)
-
-
-def _dated(lines: list[tuple[float, str]]) -> list[str]:
-    lines.sort(key=lambda line: line[0])
-    return [f"{_EPOCH + timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" [profile] {text}" for at, text in lines]
+        for at, (length, between) in enumerate(named.samples, 1):
+            values = {"range_ms": length / 1e6, "between_ms": between / 1e6}
+            reading = Reading(Area.TRACE, plain(named.name, 100), values)
+            made.append((_LENGTH_S * at / len(named.samples), reading))
+    return made
 
 
 def label(use: GpuUse) -> str:
@@ -180,39 +181,30 @@ def label(use: GpuUse) -> str:
     return str(use.device) if use.rank is None else f"{use.device} (rank {use.rank})"
 
 
-def _part_lines(use: GpuUse, part: Shares, scale: float = 1.0) -> Iterator[str]:
-    name, whole = label(use), 100 * scale
-    yield (
-        f'gpu="{name}" busy_pct={100 * (1 - part.idle):.2f} idle_pct={whole * part.idle:.2f} '
-        f"late_pct={whole * part.late:.2f} launch_pct={whole * part.launch:.2f} "
-        f"comm_pct={whole * part.communication:.2f} exposed_pct={whole * part.exposed:.2f} "
-        f"h2d_pct={whole * part.fed:.2f} sync_pct={whole * part.sync:.2f} queue={max(0.0, use.queue_mean):.1f}"
-    )
+def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
+    whole = 100 * scale
+    values = {
+        "busy_pct": 100 * (1 - part.idle), "idle_pct": whole * part.idle, "late_pct": whole * part.late,
+        "launch_pct": whole * part.launch, "comm_pct": whole * part.communication, "exposed_pct": whole * part.exposed,
+        "h2d_pct": whole * part.fed, "sync_pct": whole * part.sync, "queue": max(0.0, use.queue_mean),
+    }  # fmt: skip
     if part.data is not None:
-        yield f'gpu="{name}" loader_pct={whole * part.data:.2f}'
+        values["loader_pct"] = whole * part.data
     if part.pageable is not None:
-        yield f'gpu="{name}" pageable_pct={100 * part.pageable:.2f}'
+        values["pageable_pct"] = 100 * part.pageable
+    return Reading(Area.TRACE, label(use), values)
 
 
-def _range_lines(named: NamedRange) -> Iterator[str]:
-    name = _UNFIT.sub("_", plain(named.name, 100))
-    for length, between in named.samples:
-        yield f'range="{name}" range_ms={length / 1e6:.4f} between_ms={between / 1e6:.4f}'
-
-
-def _whole_line(use: GpuUse) -> str:
+def _of_whole(use: GpuUse) -> Reading:
     """The means of the whole trace, by length of its parts."""
     length = sum(part.end - part.start for part in use.parts) or 1
-
-    def mean(name: str) -> float:
-        return 100.0 * sum(float(getattr(part, name)) * (part.end - part.start) for part in use.parts) / length
-
-    line = (
-        f'whole gpu="{label(use)}" launch_pct={mean("launch"):.2f} comm_pct={mean("communication"):.2f} '
-        f"exposed_pct={mean('exposed'):.2f} h2d_pct={mean('fed'):.2f}"
-    )
+    names = {"launch": "launch", "comm": "communication", "exposed": "exposed", "h2d": "fed"}
     if use.loader is not None:
-        line += f" loader_pct={mean('data'):.2f}"
+        names["loader"] = "data"
+    values = {
+        f"whole_{name}_pct": 100.0 * sum(getattr(part, held) * (part.end - part.start) for part in use.parts) / length
+        for name, held in names.items()
+    }
     if use.copied_bytes:
-        line += f" pageable_pct={100 * use.pageable_bytes / use.copied_bytes:.2f}"
-    return line
+        values["whole_pageable_pct"] = 100 * use.pageable_bytes / use.copied_bytes
+    return Reading(Area.TRACE, label(use), values)

@@ -14,8 +14,13 @@ Interval = tuple[int, int]
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 """Kinds of work of a GPU."""
-COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)", re.IGNORECASE)
-"""Kernels that communicate: libraries of NVIDIA, AMD and Microsoft name theirs so."""
+COLLECTIVE = re.compile(
+    r"^(?:void )?(?:nccl|rccl|msccl|hccl|hcom_|oneccl|nvshmem"
+    r"|(?:[\w()]+(?: [\w()]+)?::)*(?:(?:nccl|rccl)Dev|cross_device_reduce|all_?reduce_(?:fusion|kernel)"
+    r"|(?:multimem|(?:one|two)_?shot)_?all_?(?:reduce|gather)|deep_ep::.*(?:dispatch|combine)))",
+    re.IGNORECASE,
+)
+"""Kernels that communicate: of libraries, of PyTorch's symmetric memory, and of engines, which also wait for peers."""
 BLOCKING = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize")
 """Calls in which the host waits for a GPU."""
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
@@ -124,6 +129,8 @@ class Trace:
     In a complete trace the index of the launch instead of the correlation.
     """
     events: int = 0
+    malformed: int = 0
+    """Events that are left out for the types of their values."""
     notes: list[str] = field(default_factory=list)
     """What was lost, in sentences."""
     is_partial: bool = False

@@ -66,6 +66,8 @@ class ProgressLog:
         self.advanced = 0
         """Total count of progress."""
         self.tracks: dict[tuple[int, str], ProgressTrack] = {}
+        self._of: dict[int, list[ProgressTrack]] = {}
+        """They by log."""
         self.counters: dict[tuple[int, str, str], WorkCounter] = {}
         self.marks: list[RunMark] = []
         self.leaps: list[Leap] = []
@@ -86,6 +88,7 @@ class ProgressLog:
         track = self.tracks.get((source, kind))
         if track is None:
             track = self.tracks[source, kind] = ProgressTrack(source, kind)
+            self._of.setdefault(source, []).append(track)
         track.add(time, line, live)
 
     def step(self, source: int, component: str, step: float, time: float, line: int, live: int) -> None:
@@ -268,8 +271,8 @@ class ProgressLog:
 
     def of(self, source: int) -> Iterator[ProgressTrack]:
         """The tracks of one log."""
-        return (track for (index, _), track in self.tracks.items() if index == source)
+        return iter(self._of.get(source, ()))
 
     def sources(self) -> Iterable[int]:
         """Logs with progress."""
-        return {index for index, _ in self.tracks}
+        return self._of.keys()

@@ -102,6 +102,40 @@ def _bent(low: float, high: float, critical: float) -> Callable[[float], int]:
     return height
 
 
+_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+"""Bits of a braille character, of its left and its right column, from the bottom."""
+_BLANK = 0x2800
+
+
+def trace(spans: Sequence[tuple[float, float]], low: float, high: float, rows: int) -> list[str]:
+    """A line of braille dots in `rows` rows from `low` to `high`, the top row first; two spans a cell.
+
+    Each span is the lowest and the highest value of its place, NaN where nothing was measured; neighbours are joined.
+    """
+    cells = [[_BLANK] * ((len(spans) + 1) // 2) for _ in range(max(0, rows))]
+    steps = 4 * rows
+    before: tuple[int, int] | None = None
+    for at, (bottom, top) in enumerate(spans):
+        if isnan(bottom) or isnan(top) or not cells:
+            before = None
+            continue
+        first, last = _dot(bottom, low, high, steps), _dot(top, low, high, steps)
+        span = first, last
+        if before is not None:
+            first, last = min(first, max(before[1] + 1, 0)), max(last, before[0] - 1)
+        for dot in range(first, last + 1):
+            cells[rows - 1 - dot // 4][at // 2] |= _DOTS[at % 2][dot % 4]
+        before = span
+    return ["".join(" " if cell == _BLANK else chr(cell) for cell in row) for row in cells]
+
+
+def _dot(value: float, low: float, high: float, steps: int) -> int:
+    """Height of a value in dots; in the middle where there is no room between low and high."""
+    if _flat(low, high):
+        return steps // 2
+    return min(steps - 1, max(0, int(steps * (min(max(value, low), high) - low) / (high - low))))
+
+
 def _flat(low: float, high: float) -> bool:
     """Return true if there is no room between them."""
     span = high - low

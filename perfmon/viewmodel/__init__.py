@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
     from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
+    from .courses import BaselineRun, Course, baseline_run, held_values, smoothed
     from .hosts import (
         Host,
         HostOverview,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        metric_of,
         percent,
         rate,
         share,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         verdict_words,
         worst_of,
     )
+    from .overview import Overview, OverviewBuilder
     from .state import (
         Alert,
         AlertKey,

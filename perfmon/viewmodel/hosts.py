@@ -205,6 +205,11 @@ def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricSta
     return Level.CRITICAL if value >= critical else Level.WARNING if value >= good else Level.GOOD
 
 
+def metric_of(key: str) -> str:
+    """The metric that holds the values of a queue which have this key."""
+    return _METRICS.get((Area.QUEUE, key), key)
+
+
 def _limits(area: Area, key: str, metrics: Mapping[str, MetricStats]) -> tuple[float | None, float | None]:
     known = metrics.get(_METRICS.get((area, key), ""))
     if known is not None and known.good is not None:
@@ -357,6 +362,8 @@ def rate(mb_s: float | None) -> str:
     """`412 MB/s`, `1.1 GB/s`."""
     if mb_s is None:
         return ""
+    if mb_s < 0.095:  # hundredths of a megabyte are no figures that anyone compares
+        return f"{mb_s:.1f} MB/s"
     return f"{mb_s / 1000:.1f} GB/s" if mb_s >= 999.5 else f"{compact(mb_s, 4)} MB/s"
 
 

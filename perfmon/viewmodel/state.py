@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from math import ceil
+from math import ceil, log
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
@@ -21,6 +21,9 @@ from .collectives import CollectivesState
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
+
+    from .courses import Course
+    from .overview import Overview
 
 
 class Level(IntEnum):
@@ -155,6 +158,11 @@ class SourceStatus:
     """A few lines that no pattern recognised, made safe to show."""
     offset_s: float | None = None
     """Clock offset against the client's, if weight updates show it."""
+    warning_lines: int = 0
+    error_lines: int = 0
+    """Lines that state a warning, and an error or worse."""
+    levels_exact: bool = True
+    """All lines were counted for that; otherwise there are at least so many."""
 
 
 _FEW, _LITTLE = 20, 0.2
@@ -220,6 +228,7 @@ class MetricLane:
     """A metric over the viewport, a value a column."""
 
     name: str
+    """The metric; of one queue of several its name and the metric."""
     unit: str
     values: Sequence[float]
     """Per column the worst value (the largest, or the smallest where less is worse); NaN where nothing was measured."""
@@ -235,6 +244,13 @@ class MetricLane:
     critical: float | None = None
     """Limits of its band; `good` is where warning begins."""
     lower_is_worse: bool = False
+    group: str = ""
+    """The queue that it is of, where several have a lane each."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric alone."""
+        return self.name.removeprefix(f"{self.group} ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +262,8 @@ class Board:
     metrics: tuple[MetricLane, ...]
     """In the order in which they should be shown: worst first among those with bands, then by name."""
     ticks: tuple[Transition, ...]
+    courses: Mapping[str, Course] = field(default_factory=dict)
+    """Of the metrics that are shown as charts, by the names of their lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +320,22 @@ class MonitorState:
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
     collectives: CollectivesState | None = None
     """None without logs of NCCL Inspector."""
+    overview: Overview | None = None
+    """The whole run; None where no line has a time."""
 
     @property
     def is_over(self) -> bool:
         """The run has ended or failed, by its own logs: that nothing comes any more is no news."""
         return self.snapshot is not None and self.snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
+
+    @property
+    def verdict_finding(self) -> Finding | None:
+        """The costliest finding of the verdict's signature."""
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.verdict is None:
+            return None
+        mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
+        return max(mine, key=lambda finding: finding.lost_s, default=None)
 
     @property
     def past_s(self) -> float | None:
@@ -329,8 +358,13 @@ class TimeRange:
 
     end: float | None = None
     """None: the present, and it moves."""
-    span_s: float = 600.0
+    span_s: float | None = None
+    """Seconds; None: as much as is judged."""
     columns: int = 100
+    charted: tuple[str, ...] = ()
+    """Lanes of metrics that are shown as charts."""
+    points: int = 0
+    """Parts of the range that a chart shows."""
 
 
 def empty_picture(window_s: float) -> MonitorState:
@@ -342,8 +376,26 @@ def empty_picture(window_s: float) -> MonitorState:
     )  # fmt: skip
 
 
-def viewport(shown: TimeRange, now: float) -> Viewport:
-    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes."""
-    column_s = shown.span_s / shown.columns
-    end = ceil((now if shown.end is None else shown.end) / column_s) * column_s
+_LEAST_SPAN_S, _STEP, _SCROLL_S = 10.0, 1.2, 3.0
+
+
+def fitted_span(observed_s: float) -> float:
+    """Seconds for what was observed so far: in steps of a fifth, so that columns keep for a while what they show."""
+    if observed_s <= _LEAST_SPAN_S:
+        return _LEAST_SPAN_S
+    return float(_LEAST_SPAN_S * _STEP ** ceil(log(observed_s / _LEAST_SPAN_S, _STEP) - 1e-9))
+
+
+def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None, *, over: bool) -> Viewport:
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes.
+
+    A young run, which has begun at `begin`, has all of the axis, and one that is `over` no more than it needs. Columns
+    that are short move several at a time, for each move draws all of them.
+    """
+    span_s = judged_s if shown.span_s is None else shown.span_s
+    if begin is not None:
+        span_s = min(span_s, max(_LEAST_SPAN_S, now - begin) if over else fitted_span(now - begin))
+    column_s = span_s / shown.columns
+    step_s = column_s if over else column_s * max(1, min(shown.columns // 10, round(_SCROLL_S / column_s)))
+    end = ceil(now / step_s) * step_s if shown.end is None else ceil(shown.end / column_s) * column_s
     return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import floor
+from math import floor, isfinite
 from typing import TypeVar
 
 from perfmon.clocks import Alignment
@@ -17,6 +17,8 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, DenseBars
+from .courses import Course, CourseBuilder, course_of
+from .overview import OverviewBuilder
 from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
@@ -130,8 +132,12 @@ METRIC_ORDER = (
     "queue_empty_share", "put_per_s", "get_per_s", "produced_per_s", "consumed_per_s", "put_wait_share",
     "get_wait_share", "data_share", "gpu_busy",
 )  # fmt: skip
+_FILL = "queue_fill"
+_OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_share"), 6
+"""Metrics of which every queue has a lane of its own, where there are no more queues than that."""
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
+_SHORT_S = 1.0
 _DENSE = 8
 """With more bars per column only the worst are kept."""
 
@@ -147,6 +153,9 @@ class Now:
     ticks: tuple[Transition, ...]
     version: int | None = None
     """Grows with all that must be shown at once; None: with every change of the store."""
+    charted: tuple[str, ...] = ()
+    points: int = 0
+    """As in `TimeRange`."""
 
 
 _Lane = TypeVar("_Lane")
@@ -172,12 +181,18 @@ class TimelineBuilder:
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
+        self._charts = CourseBuilder()
+        self.overview = OverviewBuilder(store).build
+        """Builds the overview of the whole run."""
 
     def build(self, now: Now) -> Board:
         """Build the current timeline; the one before if nothing has changed."""
         version = self._store.version if now.version is None else now.version
+        if self._board is not None and self._is_early(now):
+            return self._board
         if self._board is not None and not self._growing and self._version == version:
             same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
+            same = same and (now.charted, now.points) == (self._now.charted, self._now.points)
             if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
                 return self._board
         bands = self._learned(now.snapshot)
@@ -193,8 +208,34 @@ class TimelineBuilder:
         ticks = self._ticks(now)
         if self._board is not None and ticks == self._board.ticks:
             ticks = self._board.ticks
-        self._board = Board(now.viewport, spans, metrics, ticks)
+        self._board = Board(now.viewport, spans, metrics, ticks, self._courses(now, metrics) if now.charted else {})
         return self._board
+
+    def _is_early(self, now: Now) -> bool:
+        """Columns of a young run are so short that each picture would change all lanes: once a second is enough."""
+        before = self._now
+        same = (now.viewport, now.charted, now.points) == (before.viewport, before.charted, before.points)
+        return same and now.viewport.column_s < _SHORT_S and 0.0 <= now.now - before.now < _SHORT_S
+
+    def _courses(self, now: Now, lanes: Sequence[MetricLane]) -> dict[str, Course]:
+        """Those of the metrics that are shown as charts."""
+        self._charts.keep(now.charted)
+        of_updates = self._update_samples(now) if not set(now.charted).isdisjoint(UPDATE_METRICS) else {}
+        courses: dict[str, Course] = {}
+        for lane in lanes:
+            if lane.name not in now.charted:
+                continue
+            if lane.name in of_updates:
+                courses[lane.name] = course_of(of_updates[lane.name], now.viewport, now.points)
+                continue
+            held = [
+                series
+                for (metric, group), series in self._store.series.items()
+                if metric == lane.metric and lane.group in ("", group)
+            ]
+            shifts = now.alignment.shifts
+            courses[lane.name] = self._charts.of_series(lane.name, held, shifts, now.viewport, now.points, self._shifts)
+        return courses
 
     def _learned(self, snapshot: Diagnosis | None) -> Bands:
         """The thresholds that hold for the run, with those that the diagnosis derived for relative ones."""
@@ -294,9 +335,15 @@ class TimelineBuilder:
         grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
         lanes = self._update_lanes(now, bands)
         of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
-        lanes += [self._lane(name, held, now, bands) for name, held in grouped.items() if name not in of_updates]
+        for name, held in grouped.items():
+            if name in of_updates:
+                continue
+            if name in _OF_QUEUES and 1 < len(held) <= _MOST_QUEUES and not (name == "queue_size" and _FILL in grouped):
+                lanes += [self._lane(name, [series], now, bands, series.group) for series in held]
+            else:
+                lanes.append(self._lane(name, held, now, bands))
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
-        lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
+        lanes.sort(key=lambda lane: (places.get(lane.metric, len(places)), lane.good is None, lane.name))
         return tuple(lanes)
 
     def _belongs(self, metric: str, held: Sequence[Series], now: Now) -> bool:
@@ -308,34 +355,38 @@ class TimelineBuilder:
         stats = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
         return stats is not None and stats.band not in (None, "good")
 
-    def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands) -> MetricLane:
+    def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands, group: str = "") -> MetricLane:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        buckets = self._grid(metric, band, width, first)
+        buckets = self._grid(f"{group} {metric}", band, width, first)
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
-        return _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
+        values = buckets.values(first, now.viewport.columns)
+        return _metric_lane(metric, values, _last(held, band), now, band, group)
 
-    def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
-        """The buckets of a metric; new ones if the grid changed or samples were moved."""
-        held = self._buckets.get(metric)
+    def _grid(self, name: str, band: Band | None, width: float, first: int) -> Buckets:
+        """The buckets of a lane; new ones if the grid changed or samples were moved."""
+        held = self._buckets.get(name)
         if held is None or held.width_s != width or first < held.first or held.stamp != self._shifts:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
-            held = self._buckets[metric] = Buckets(width, first, worst, self._shifts)
+            held = self._buckets[name] = Buckets(width, first, worst, self._shifts)
         return held
 
-    def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
+    def _update_samples(self, now: Now) -> dict[str, list[tuple[float, float]]]:
         """Metrics of weight updates, at the time of their lines: the end."""
-        lanes = []
         samples_of: dict[str, list[tuple[float, float]]] = {}
         for span in self._recent.spans(UPDATES, self._since(now)):
             if isinstance(span, Update) and span.end is not None:
                 end = span.end + now.alignment.shifts.get(span.source, 0.0)
                 for metric, value in update_values(span).items():
                     samples_of.setdefault(metric, []).append((end, value))
+        return samples_of
+
+    def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
+        lanes = []
         width = now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        for metric, samples in samples_of.items():
+        for metric, samples in self._update_samples(now).items():
             if metric not in UPDATE_METRICS or metric == "wall_ms":
                 continue
             buckets = Buckets(width, first, "max")
@@ -368,20 +419,29 @@ def _last(held: Sequence[Series], band: Band | None) -> float | None:
     return min(values) if band is not None and not band.higher_is_worse else max(values)
 
 
-def _metric_lane(metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None) -> MetricLane:
-    stats: MetricStats | None = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
+def _metric_lane(
+    metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None, group: str = ""
+) -> MetricLane:
+    stats: MetricStats | None = None
+    if now.snapshot is not None and not group:  # statistics are of all queues together
+        stats = now.snapshot.metrics.get(metric)
     summary = stats.summary if stats is not None else None
+    levels = bytes(len(values)) if band is None else band.levels(values)
+    share = stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None
+    if group and band is not None:  # of the columns in which something was measured
+        share = levels.count(Level.CRITICAL) / (sum(map(isfinite, values)) or 1)
     return MetricLane(
-        name=metric,
+        name=f"{group} {metric}" if group else metric,
+        group=group,
         unit=metric_unit(metric),
         values=values,
-        levels=bytes(len(values)) if band is None else band.levels(values),
+        levels=levels,
         now=last,
         now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
         p50=summary.p50 if summary else None,
         p95=summary.p95 if summary else None,
         max=summary.max if summary else None,
-        critical_share=stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None,
+        critical_share=share,
         good=band.good if band is not None else None,
         critical=band.critical if band is not None else None,
         lower_is_worse=band is not None and not band.higher_is_worse,

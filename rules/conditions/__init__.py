@@ -14,8 +14,7 @@ from .combine import AllOf, AnyOf, Combined, every_condition
 from .durations import THAN
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
-from .replaced import refuse_replaced
-from .run import DiedOf, Has
+from .progress import DiedOf, Has
 from .spans import overlap
 from .steady import steady
 from .trends import Fall, Grows
@@ -79,6 +78,68 @@ def _one_of(table: Table, key: str, choices: Mapping[str, object] | tuple[str, .
     if value not in choices:
         raise table.wrong(key, f"expected one of {', '.join(choices)}")
     return value
+
+
+# --- Former kinds and flags ---
+
+_KINDS: Mapping[str, str] = {
+    "threshold": '"compare"',
+    "aggregate": '"compare"',
+    "ratio": '"compare"',
+    "outweighs": '"compare", with at_least in place of over',
+    "fits": '"compare", with at_most in place of whole',
+    "takes": '"compare"',
+    "coincides": '"overlap"',
+    "ready": '"overlap", with ended_before in place of share (which was 0.3 where left out)',
+    "baseline": '"duration" with than = "undisturbed"',
+    "overlong": '"duration" with than = "earlier"',
+    "advances": '"progress" with what = "steps"',
+    "drift": '"trend" with shape = "fall"',
+    "grows": '"trend" with shape = "growth"',
+    "jump": '"trend" with shape = "jump"',
+    "nonfinite": '"trend" with shape = "not-finite"',
+    "periodic": '"trend" with shape = "periodic"',
+    "lasts": '"steady"',
+    "unchanged": '"steady"',
+    "trickle": '"peers" with what = "trickle"',
+    "prevails": '"peers" with what = "most-often"',
+    "tells": '"has"',
+    "last-word": '"death"',
+}
+_MISSED: Mapping[str, str] = {
+    "step": '"duration" with than = "steps"',
+    "usual": '"duration" with than = "usual"',
+    "rhythm": '"duration" with than = "rhythm"',
+    "going-on": '"progress" with what = "work"',
+    "spans": '"progress" with what = "no-reported-work"',
+    "lines": '"progress" with what = "other-logs"',
+    "busy-log": '"progress" with what = "busy-log"',
+}
+"""Replacements of `missed`, by its `what`."""
+_FLAGS: Mapping[tuple[str, bool], str] = {
+    ("required", False): 'role = "supporting"',
+    ("required", True): 'role = "required", or nothing',
+    ("gate", True): 'role = "gate"',
+    ("gate", False): "nothing",
+    ("optional", True): 'if_missing = "pass"',
+    ("optional", False): "nothing",
+}
+
+
+def refuse_replaced(table: Table) -> None:
+    """Raise DataFileError with the replacement for a former kind or flag of a condition."""
+    kind = table.data.get("type")
+    if isinstance(kind, str):
+        now = _KINDS.get(kind)
+        if kind == "missed":
+            now = _MISSED.get(str(table.data.get("what")), '"duration" or "progress"')
+        elif kind == "peers" and "what" not in table.data:
+            raise table.wrong("what", 'missing, expected what = "busiest" as "peers" alone is no longer accepted')
+        if now is not None:
+            raise table.wrong("type", f'"{kind}" is now {now}')
+    for (flag, value), now in _FLAGS.items():
+        if table.data.get(flag) is value:
+            raise table.wrong(flag, f"no longer a key, expected {now} in place of {flag} = {str(value).lower()}")
 
 
 __all__ = ["Condition", "Level", "every_condition", "read_condition"]

@@ -236,6 +236,9 @@ class Grows(Trend[Growth]):
     Of eight parts of its history, medians of each, six or more of the seven steps rise, none loses a quarter of all
     growth, and the last quarter rises at least half as fast as all: what fills and stays full is none. All the history
     counts that is kept, whatever part of the run is looked at.
+
+    With `everywhere` it is the one of the run that reaches its limit first, instead of the item's; of its figures only
+    when that is.
     """
 
     absent: ClassVar[str] = "does not grow steadily"
@@ -246,6 +249,26 @@ class Grows(Trend[Growth]):
     least_s: Amount = 1800.0
     within_s: Amount = 6 * 3600.0
     critical_s: Amount = 3600.0
+    everywhere: bool = False
+
+    def _found(self, source: int, group: str, view: View) -> Growth | None:
+        if not self.everywhere:
+            return super()._found(source, group, view)
+        return view.once((self,), lambda: self._first_to_be_full(view))
+
+    def _first_to_be_full(self, view: View) -> Growth | None:
+        grown = [
+            found
+            for (metric, group), series in view.store.series.items()
+            if metric == self.metric
+            for source in sorted(set(series.sources))
+            if (found := self._look(source, group, view)) is not None
+        ]
+        return min(grown, key=lambda one: one.full_in_s, default=None)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """It depends on others where it counts everywhere."""
+        return not self.everywhere and super().barren(name, source, group, view)
 
     def _look(self, source: int, group: str, view: View) -> Growth | None:
         series = view.store.series.get((self.metric, group))
@@ -282,16 +305,21 @@ class Grows(Trend[Growth]):
 
     def _holds(self, item: Item, found: Growth) -> bool:
         """For the newest samples."""
-        return item.end >= found.newest and not (self.limit and found.full_in_s > self.within_s)
+        newest = self.everywhere or item.end >= found.newest
+        return newest and not (self.limit and found.full_in_s > self.within_s)
 
     def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
+        if found is None and self.everywhere and not len(view.track(self.metric)):
+            return Level.UNKNOWN
         if found is None or not self._holds(item, found):
             return Level.NO
         return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
 
     def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
+        if self.everywhere:
+            return {"full_in": format_seconds(found.full_in_s)} if self.limit else {}
         return {
             "from": format_value(found.first, unit),
             "to": format_value(found.last, unit),
@@ -301,8 +329,9 @@ class Grows(Trend[Growth]):
         }
 
     def _in_words(self, figures: Mapping[str, str]) -> str:
+        speed = f" by {figures['per_hour']} an hour" if "per_hour" in figures else ""
         full = f", full in {figures['full_in']}" if self.limit else ""
-        return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
+        return f"{self.metric} grows{speed}{full}"
 
     def explain(self) -> str:
         least, limit = (format_value(value, metric_unit(self.metric)) for value in (self.least, self.limit))

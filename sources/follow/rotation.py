@@ -83,10 +83,10 @@ def may_hold(path: Path, known: Fingerprint) -> bool | None:
         return known.may_fit(file.fileno())
 
 
-def parts_since(log: Path, changed_ns: int, known: set[Identity]) -> Iterator[Path]:
+def parts_since(log: Path, changed_ns: int, is_known: Callable[[Path, Identity], bool]) -> Iterator[Path]:
     """Unknown parts that were written at or after `changed_ns`: logs that came and went between two looks."""
     for path, state in parts_of(log):
-        if state.st_mtime_ns >= changed_ns and identity_of(state) not in known:
+        if state.st_mtime_ns >= changed_ns and not is_known(path, identity_of(state)):
             yield path
 
 
@@ -122,14 +122,10 @@ class InodeRegistry:
         self._count = 0
         """Streams that are open."""
         self._doubted: dict[Identity, float] = {}
-        self._copies: set[Identity] = set()
+        self._copies: dict[Identity, Fingerprint] = {}
+        """Files that are copies, with the text they are copies of: a file that is gone gives its number to another."""
         self._streams: OrderedDict[Identity, Stream] = OrderedDict()
         self._texts: deque[tuple[Path, Fingerprint]] = deque(maxlen=64)
-
-    @property
-    def identities(self) -> set[Identity]:
-        """All files that are known."""
-        return set(self._streams)
 
     def claim(self, path: Path, owner: object) -> Stream | None:
         """The stream of the file at `path`, going on where it ended.
@@ -141,11 +137,11 @@ class InodeRegistry:
         known = self._streams.get(identity)
         if known is not None and known.owner is not None:
             return None
-        if known is None and self._is_copy(path, identity):
-            return None
         if self._count >= self._most:
             raise OSError(EMFILE, os.strerror(EMFILE))
-        if known is None or not known.reopen(path):
+        if known is None or not known.print.position or not known.reopen(path):
+            if self._is_copy(path, identity):
+                return None
             known = Stream(path)
         self._count += 1
         known.path = path
@@ -153,9 +149,10 @@ class InodeRegistry:
         self._streams[known.identity] = known
         return known
 
-    def is_known(self, path: Path) -> bool:
-        """True if the file at `path` was read before, under any name."""
-        return identity_of(path.stat()) in self._streams
+    def is_known(self, path: Path, identity: Identity) -> bool:
+        """True if the file at `path` was read before, under any name; its number alone may be that of another one."""
+        known = self._streams.get(identity)
+        return known is not None and (known.owner is not None or holds(path, known.print))
 
     def release(self, stream: Stream) -> None:
         """Close a stream; it is remembered, so that another name of its file does not read it again."""
@@ -172,24 +169,33 @@ class InodeRegistry:
 
     def _is_copy(self, path: Path, identity: Identity) -> bool:
         """True if a file is a copy, or may become one: for a while a copy is shorter than its original."""
-        if identity in self._copies:
+        if (copied := self._copies.pop(identity, None)) is not None and holds(path, copied):
+            self._copies[identity] = copied
             return True
-        copy = self.may_be_copy(path)
-        if copy:
-            self._copies.add(identity)
+        copied, sure = self._copied(path)
+        if copied is not None:
+            self._copies[identity] = copied
             return True
-        return copy is None and self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
+        return not sure and self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
 
     def may_be_copy(self, path: Path) -> bool | None:
         """True for a copy that a rotation made of a log that is or was followed; None while it is too short to say."""
+        copied, sure = self._copied(path)
+        return copied is not None if sure else None
+
+    def _copied(self, path: Path) -> tuple[Fingerprint | None, bool]:
+        """The text that a file is a copy of, and False while it is too short to be sure."""
         names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
-        held = {
-            may_hold(path, text)
-            for log, text in (self._all_texts() if names else ())
-            if text.position and log != path and log.parent == path.parent
-            if log.name in names or not names.isdisjoint(names_of_logs(log.name))
-        }
-        return True if True in held else None if None in held else False
+        sure = True
+        for log, text in self._all_texts() if names else ():
+            if not text.position or log == path or log.parent != path.parent:
+                continue
+            if log.name in names or not names.isdisjoint(names_of_logs(log.name)):
+                held = may_hold(path, text)
+                if held:
+                    return text, True
+                sure = sure and held is not None
+        return None, sure
 
     def _all_texts(self) -> list[tuple[Path, Fingerprint]]:
         followed = [(stream.path, stream.print) for stream in self._streams.values() if stream.owner is not None]

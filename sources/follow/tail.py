@@ -115,7 +115,7 @@ class Tail:
             yield from self._notices("gone", "does not exist yet: waiting")
             return
         try:
-            known = self._known.is_known(path)
+            known = self._known.is_known(path, identity_of(path.stat()))
             stream = self._known.claim(path, self)
             if stream is not None and self._skip:
                 stream.skip_history(self._keep)
@@ -205,7 +205,7 @@ class Tail:
 
     def _missed(self) -> list[Path]:
         """Parts that came and went since the file that was read last."""
-        return [] if self._left_ns is None else list(parts_since(self.log.path, self._left_ns, self._known.identities))
+        return [] if self._left_ns is None else list(parts_since(self.log.path, self._left_ns, self._known.is_known))
 
     def _switch(self, old: Stream) -> Iterator[Item]:
         """Another file bears the name: the end of the old one first."""

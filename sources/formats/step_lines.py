@@ -31,7 +31,8 @@ _NO_STEP = re.compile(
 )
 _BATCH = re.compile(
     r"""(?ix)\b(?:epoch|ep)\b["']?\s?[:=]?\s{0,4}\[?\d+.{0,40}?
-    (?<![\w/])(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
+    (?<![\w/])(?<!ffective[ ])(?<!otal[ ])(?<!lobal[ ])
+    (?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
     (?P<n>\d+)(?:\s{0,4}/\s{0,4}(?P<of>\d+))?"""
 )
 _BATCHES = re.compile(
@@ -62,7 +63,7 @@ _NAMES = {
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
-    "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
+    "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
     "step_time": (
         r"m?s/batch|sec/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"

@@ -78,7 +78,12 @@ class RemoteTail(LogReader):
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
         if text.handle is None or (not same and text.handle.slot is None):
-            await self._find(files, text, state)  # it is known by its name alone, and may have another one by now
+            found = await self._find(files, text, state)  # known by its name alone, which may be another one
+            if same and not found:  # its number was given to another file
+                text.handle = await held(files, self.path)
+                if text.handle is not None:
+                    await self._start_anew(files, text, items)
+                return
         now = state if same and text.handle is not None else await state_of(files, text)
         before = text.print.position
         moved = now is not None and not await self._read(files, text, now, items)

@@ -13,7 +13,7 @@ from ..formats.timestamps import any_stamp
 from .block_times import BlockTimes
 from .gaps import BOM
 from .json_envelope import json_begin, opened_envelope, record_stamp
-from .pattern_set import PatternSet
+from .search import PatternSet
 from .tables import Columns, row_of
 from .update_templates import PhaseLine, phase_values, update_records
 

@@ -9,7 +9,7 @@ from perfmon.core import HEAD, LOCAL, TAIL, Record
 from ..formats.compiled import CompiledPattern
 from ..pollers.reading import PolledBlock
 from .block_scanner import BlockScanner, ScanResult
-from .pattern_set import PatternSet
+from .search import PatternSet
 from .tables import Heading
 
 _FIRST = (1 << 14, 1 << 18)

@@ -20,6 +20,7 @@ from following import follow
 from perfmon.core.errors import UsageError
 from perfmon.core.model import Block, Notice
 from perfmon.sources.follow.follower import Follower
+from perfmon.sources.follow.rotation import InodeRegistry
 
 pytestmark = pytest.mark.slow
 
@@ -501,3 +502,22 @@ async def test_cancelling_leaves_no_thread_and_no_file_open(log: Writer) -> None
     assert str(log.path) not in open_files()
     idle = [thread for thread in threading.enumerate() if thread.name.startswith(("asyncio_", "AnyIO"))]
     assert threading.active_count() <= threads + len(idle)
+
+
+def test_a_copy_is_known_by_its_text_whatever_number_its_file_has(log: Writer, tmp_path: Path) -> None:
+    """The number of a file that is gone is given to the next one: here it is the same file with another text."""
+    registry, part = InodeRegistry(time.monotonic), Writer(tmp_path / f"{log.path.name}.1")
+    part.write()
+    old, stream = registry.claim(part.path, "part"), registry.claim(log.path, "log")
+    for read in (old, stream):
+        assert read is not None
+        read.read()
+    assert old is not None
+    registry.release(old)
+    part.path.write_bytes(log.path.read_bytes())
+    assert registry.claim(part.path, "part") is None
+    part.path.write_text("of another log\n")
+    again = registry.claim(part.path, "part")
+    assert again is not None
+    assert again.read()[0] == b"of another log\n"
+    registry.close()

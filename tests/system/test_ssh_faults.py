@@ -96,6 +96,25 @@ async def test_a_log_is_truncated_while_disconnected(sshd: Sshd, tmp_path: Path)
     await through(sshd, tmp_path, truncate)
 
 
+async def test_the_number_of_a_deleted_log_is_given_to_the_next_one(sshd: Sshd, tmp_path: Path) -> None:
+    """More logs than the host keeps open: those behind are found by name and number."""
+    (tmp_path / "logs").mkdir()
+    writers = [Writer(tmp_path / "logs" / f"{at}.log") for at in range(8)]
+    for writer in writers:
+        writer.write(100)
+    async with following(sshd, tmp_path / "logs") as (seen, _):
+        await until(lambda: len(seen.lines) == 800)
+        for number, writer in enumerate(writers):
+            os.link(writer.path, tmp_path / "same-number")
+            writer.path.unlink()
+            gone = f"{number}.log: deleted or renamed"
+            await until(lambda gone=gone: any(gone in notice.text for notice in seen.notices))  # type: ignore[misc]
+            (tmp_path / "same-number").write_text(f"next {number}\n")
+            os.replace(tmp_path / "same-number", writer.path)
+            await until(lambda number=number: f"next {number}" in seen.lines)  # type: ignore[misc]
+        assert len(seen.lines) == 808
+
+
 async def test_the_user_is_logged_out(sshd: Sshd, tmp_path: Path) -> None:
     async def log_out(_: Writer) -> None:
         await asyncio.sleep(0.3)

@@ -62,7 +62,7 @@ def test_all_four_panes_from_80x24_on() -> None:
 def test_the_strip_is_for_a_split_below_the_run() -> None:
     layout = layout_for(60, 10)
     assert layout.bare
-    assert (layout.answer, layout.board, layout.log) == (3, 5, 0)
+    assert (layout.answer, layout.board, layout.log) == (4, 4, 0)
 
 
 def test_a_tall_strip_has_more_panes_than_the_timeline() -> None:

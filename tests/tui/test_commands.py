@@ -48,7 +48,8 @@ async def test_time() -> None:
         assert (app.time_view.span_s, app.time_view.end) == (1800.0, None)
         await done(app, pilot, "window 2m")
         await until(pilot, lambda: app.monitor.picture.window_s == 120.0)
-        assert app.time_view.usual_s == 120.0
+        await done(app, pilot, "zoom-reset")
+        await until(pilot, lambda: round(app.picture.board.viewport.end - app.picture.board.viewport.start) == 120)
 
 
 async def test_a_time_before_the_first_line_leads_to_it() -> None:
@@ -57,9 +58,10 @@ async def test_a_time_before_the_first_line_leads_to_it() -> None:
         assert app.time_view.cursor == app.monitor.picture.begin
         assert app.time_view.cursor is not None
         assert app._message == "'03:00' is before the first line (10:00:00)"
-        end = app.time_view.end
+        end, span = app.time_view.end, app.time_view.span_s
         assert end is not None
-        assert end - app.time_view.span_s < app.time_view.cursor < end
+        assert span is not None
+        assert end - span < app.time_view.cursor < end
 
 
 async def test_alerts() -> None:
@@ -134,6 +136,12 @@ async def test_a_replay_is_steered() -> None:
         assert player.speed == 8.0
         await done(app, pilot, "seek 1:30")
         await until(pilot, lambda: abs(player.position_s - 90.0) < 5.0)
+        await done(app, pilot, "seek 99:00:00")
+        assert "'99:00:00' is past the end of the recording" in screen_text(app)[0]
+        await until(pilot, lambda: player.ended)
+        await done(app, pilot, "pause")
+        await until(pilot, lambda: player.position_s < player.duration_s)
+        assert not player.paused
 
 
 async def test_what_is_wrong_is_told_in_one_line() -> None:
@@ -164,7 +172,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "snapshot ~nobody-of-that-name/x": "unknown home folder",
             "speed fast": "'fast': expected a factor from 0.1 to 1000",
             "speed inf": WORDS,
-            "seek 99:00:00": "as in 1:30",
+            "seek soon": "as in 1:30",
             "snapshto": "no such command: 'snapshto': did you mean snapshot?",
             "[/x]": "no such command: '[/x]': ? lists all",
             "quit now": "quit takes no more arguments, got 'now'",
@@ -182,8 +190,8 @@ async def test_what_was_wrong_with_one_command_is_not_said_of_the_next() -> None
     async with running(size=(120, 30)) as (app, pilot):
         await pilot.press("colon", *"theme", "space", *"nope", "enter")
         await until(pilot, lambda: "no such theme: 'nope'" in screen_text(app)[0])
-        await pilot.press("colon", *"last", "space", *"20m", "enter")
-        await until(pilot, lambda: "20m" in screen_text(app)[0])
+        await pilot.press("colon", *"last", "space", *"5m", "enter")
+        await until(pilot, lambda: "TIMELINE  5m," in "".join(screen_text(app)))
         assert "nope" not in screen_text(app)[0]
 
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan, nan
 
 import pytest
 from builders import lane, with_metrics
-from hosts import PLAIN
+from hosts import PLAIN, SKIN
 from pictures import START, bar, board, picture
+from snapshots import finding, snapshot
 
-from perfmon.tui.render.lanes import Geometry
+from perfmon.textgraphics.cells import ASCII
+from perfmon.textgraphics.charts import trace
+from perfmon.themes.loader import load_themes
+from perfmon.tui.render.lanes import Geometry, held, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
-from perfmon.viewmodel.state import AlertState, Bar, Level, MonitorState, SpanLane, Transition, Viewport
+from perfmon.tui.theme import ColorDepth, ThemeStyles
+from perfmon.viewmodel.state import (
+    AlertState,
+    Bar,
+    Level,
+    MetricLane,
+    MonitorState,
+    SpanLane,
+    Transition,
+    Viewport,
+)
 
+THEMES = load_themes()
 WRITE = Bar(
     "checkpoint-write", "7", START + 300.0, START + 304.0, False, Level.WARNING, (), {"write_ms": 4000.0}, (), 99
 )
@@ -73,7 +89,109 @@ def test_a_strip_that_has_room_tells_names_apart() -> None:
 
 def test_a_filter_that_no_lane_passes_says_so() -> None:
     drawn = draw_board(shown(), 80, 9, TimelineView(wanted="/x[y]/"), PLAIN)
-    assert drawn.count == 0
+    assert drawn.keys == []
     message = "".join(text for text, _ in drawn.rows[1])
     assert "no lane matches '/x[y]/'" in message
     assert len(drawn.rows) == len(drawn.lanes) == 2
+
+
+def proven(*names: str) -> MonitorState:
+    """Weight updates, a checkpoint and three metrics, of which the verdict rests on these."""
+    metrics = (
+        lane("kv_usage", (40.0,), critical_share=0.0),
+        lane("queue_ms"),
+        lane("write_ms", (60.0,), critical_share=0.0, now=60.0),
+    )
+    made = with_metrics(shown(), *(replace(one, now_level=Level.NONE) for one in metrics))
+    return replace(made, snapshot=snapshot(findings=(finding(proof=names),)))
+
+
+def names(made: MonitorState, height: int, sight: TimelineView | None = None, *, brief: bool = False) -> list[str]:
+    """The names of the lanes in view, with the mark of what the verdict rests on."""
+    drawn = draw_board(made, 80, height, sight or TimelineView(), PLAIN, not brief)
+    return ["".join(text for text, _ in one)[:12].rstrip() for one in drawn.rows[not brief :]]
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_what_the_verdict_rests_on_comes_first_and_is_marked(brief: bool) -> None:
+    made = proven("kv_usage", "checkpoint-write")
+    assert names(made, 2 + (not brief), brief=brief) == ["▌kv_usage", "▌ckpt write"]
+    edge = draw_board(made, 80, 9, TimelineView(), SKIN).rows[1][0]
+    assert edge == ("▌", SKIN.level(Level.CRITICAL)), "in the colour of its severity"
+    assert names(proven(), 9)[0] == " queue_ms", "what is critical, where the verdict rests on no lane"
+
+
+def test_of_several_queues_the_one_that_the_verdict_is_about_is_marked() -> None:
+    lanes = [lane(f"{group} queue_fill", (9.0,), group=group, critical_share=0.0, now=9.0) for group in ("a", "b")]
+    for identity, marked in (({"group": "b"}, ["▌b queue_fil"]), ({}, ["▌a queue_fil", "▌b queue_fil"])):
+        found = finding(proof=("queue_fill",), identity=identity)
+        made = replace(with_metrics(shown(), *lanes), snapshot=snapshot(findings=(found,)))
+        assert [name for name in names(made, 9) if name.startswith("▌")] == marked
+
+
+def test_then_comes_what_is_critical_and_the_rest_by_kind() -> None:
+    assert names(proven("kv_usage"), 9) == ["▌kv_usage", " queue_ms", " weights x13", " ckpt write"]
+    kinds = names(proven("kv_usage"), 9, TimelineView(order="kind"))
+    assert kinds == [" weights x13", " ckpt write", "▌kv_usage", " queue_ms"]
+
+
+def test_the_selection_stays_on_its_lane() -> None:
+    sight = TimelineView(chosen=("metric", "queue_ms"))
+    assert draw_board(proven("kv_usage"), 80, 9, sight, PLAIN).selected == 1
+    assert draw_board(proven("queue_ms"), 80, 9, sight, PLAIN).selected == 0
+    assert draw_board(with_metrics(proven()), 80, 9, sight, PLAIN).selected == 0, "it is gone"
+
+
+def test_weight_updates_share_a_row_of_heat_until_they_are_expanded() -> None:
+    assert names(proven(), 30).count(" weights x13") == 1
+    drawn = draw_board(proven(), 80, 30, TimelineView(expanded=True), PLAIN)
+    assert sum(key[0] == "update" for key in drawn.keys) == 13
+    shared = next(one for one in draw_board(proven(), 80, 30, TimelineView(), SKIN).lanes if one and one.bars)
+    assert SKIN.level(Level.CRITICAL) in {style for text, style in shared.runs if text.strip()}
+
+
+def test_a_level_holds_its_value_between_samples_and_a_duration_does_not() -> None:
+    values = (50.0, nan, nan, 60.0, nan, nan)
+    levels, _ = held(values * 3, bytes(18))
+    assert list(levels) == [50.0, 50.0, 50.0, 60.0, 60.0, 60.0] * 3
+    gap, _ = held((*values, *(nan,) * 12, *values), bytes(24))
+    assert [at for at, value in enumerate(gap) if isnan(value)] == list(range(8, 18)), "for 1.5 times their distance"
+    assert list(held((nan, 5.0, nan), bytes(3))[0][1:2]) == [5.0]
+    drawn = {one: chart(lane(one, values, unit=unit, good=None)) for one, unit in (("kv", "%"), ("queue_ms", "ms"))}
+    assert " " not in drawn["kv"].rstrip()
+    assert drawn["queue_ms"].count(" ") > 60
+
+
+def chart(shown_lane: MetricLane) -> str:
+    return "".join(text for text, _ in metric_lane(shown_lane, Geometry.of(120), PLAIN).runs)
+
+
+def test_a_level_without_limits_is_a_line_that_fits_and_ascii_has_one_too() -> None:
+    falling = tuple(3.0 - 0.01 * at for at in range(100))
+    loss = lane("loss", falling, unit="", good=None, critical=None, levels=bytes(100))
+    assert set(chart(loss)) <= set("⠉⠒⠤⣀⠑⠢⢄⠓⠦⠔") | {chr(at) for at in range(0x2800, 0x2900)}
+    assert chart(loss)[0] == "⠉"
+    assert chart(loss)[-1] == "⣀"
+    plain = ThemeStyles(SKIN.theme, glyphs=ASCII)
+    drawn = "".join(text for text, _ in metric_lane(loss, Geometry.of(120), plain).runs)
+    assert drawn.isascii()
+    assert drawn[0] == "#" or drawn[0] == "*"
+    assert drawn[-1] == "_"
+    steady = lane("loss", (2.0, 2.001), unit="", good=None, critical=None, levels=bytes(100))
+    assert set(chart(steady)) <= {"⠒", "⠤"}, "noise is no course"
+
+
+def test_a_line_joins_its_neighbours_and_leaves_out_what_is_unknown() -> None:
+    rows = trace([(0.0, 0.0), (8.0, 8.0), (nan, nan), (0.0, 8.0)], 0.0, 8.0, 2)
+    assert [len(row) for row in rows] == [2, 2]
+    assert rows[0][1] == "⢸"
+    assert rows[1][1] == "⢸", "from the least value to the largest one"
+    assert trace([], 0.0, 1.0, 1) == [""]
+    assert trace([(1.0, 1.0)] * 4, 1.0, 1.0, 1) == ["⠒⠒"]
+
+
+def test_without_colours_no_bar_is_reversed() -> None:
+    for skin in (ThemeStyles(THEMES["mono"]), ThemeStyles(THEMES["midnight"], ColorDepth.NONE)):
+        runs = metric_lane(lane(), Geometry.of(120), skin).runs
+        assert not any(style.reverse for text, style in runs if text.strip())
+        assert len({style for text, style in runs if text.strip()}) == 3, "each level has a style"

@@ -79,16 +79,18 @@ class EndedRun(Monitor):
     def __init__(self) -> None:
         super().__init__(played, Config())
         self._of_all, self.logbook = _watched()
-        self._wanted = TimeRange(span_s=self.window_s)
+        self._wanted = TimeRange()
 
     def start(self, wake: Callable[[], None] | None = None) -> None:
         """Shows it."""
         self._tell = wake
         self._show()
 
-    def look(self, end: float | None, span_s: float, columns: int) -> None:
+    def look(
+        self, end: float | None, span_s: float | None, columns: int, charted: tuple[str, ...] = (), points: int = 0
+    ) -> None:
         """Shows that part of the axis."""
-        wanted = TimeRange(end, max(1.0, span_s), max(1, columns))
+        wanted = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns), charted, points)
         if wanted != self._wanted:
             self._wanted = wanted
             self._show()

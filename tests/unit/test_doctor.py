@@ -20,8 +20,7 @@ from terminals import wait
 
 from perfmon.core.errors import ExitCode
 from perfmon.doctor.base import Check, Finding, State, found
-from perfmon.doctor.remote_checks import PORTS
-from perfmon.doctor.runner import PROBES, Probe, examine, lines
+from perfmon.doctor.runner import PORTS, PROBES, Probe, examine, lines
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
 

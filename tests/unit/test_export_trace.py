@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streams import peaknet, queue
 
 from perfmon.cli import main
 from perfmon.core.errors import ExitCode
@@ -39,6 +40,43 @@ def of(events: list[Event], *phases: str) -> list[Event]:
     return [event for event in events if event["ph"] in phases]
 
 
+def holding(events: list[Event], arrow: Event) -> Event:
+    """The slice that an end of an arrow binds to: the innermost one of its thread that has begun, and is not over."""
+    place = arrow["pid"], arrow["tid"]
+    held = [
+        one
+        for one in of(events, "X")
+        if (one["pid"], one["tid"]) == place and one["ts"] <= arrow["ts"] < one["ts"] + one["dur"]
+    ]
+    return min(held, key=lambda one: float(one["dur"]))
+
+
+def bound_arrows(events: list[Event]) -> list[tuple[Event, Event]]:
+    """Both ends of every arrow, as a reader of the format joins them."""
+    arrows: dict[tuple[object, ...], dict[str, Event]] = defaultdict(dict)
+    for event in of(events, "s", "f"):
+        pair = arrows[event["cat"], event["name"], event["id"]]
+        assert event["ph"] not in pair
+        pair[event["ph"]] = event
+    for pair in arrows.values():
+        assert pair["s"]["ts"] <= pair["f"]["ts"]
+        assert pair["f"]["bp"] == "e"
+        assert holding(events, pair["s"])["ts"] <= holding(events, pair["f"])["ts"]  # else viewers turn it round
+    return [(pair["s"], pair["f"]) for pair in arrows.values()]
+
+
+def exported(folder: Path, **logs: list[str]) -> list[Event]:
+    """The events of a run with these logs."""
+    (folder / "logs").mkdir(exist_ok=True)
+    for path in (folder / "logs").iterdir():
+        path.unlink()
+    for name, lines in logs.items():
+        (folder / "logs" / f"{name}.log").write_text("".join(f"{line}\n" for line in lines))
+    assert main(["export", "trace", str(folder / "logs"), "-o", str(folder / "run.json")]) == ExitCode.DONE
+    found: list[Event] = json.loads((folder / "run.json").read_text())["traceEvents"]
+    return found
+
+
 def test_every_process_and_thread_has_a_name(events: list[Event]) -> None:
     named = {(event["name"], event["pid"], event["tid"]) for event in of(events, "M")}
     used = [event for event in events if event["ph"] != "M"]
@@ -47,15 +85,16 @@ def test_every_process_and_thread_has_a_name(events: list[Event]) -> None:
     assert {event["ph"] for event in events} == {"M", "X", "C", "i", "s", "f"}
 
 
-def test_slices_of_a_thread_never_overlap_and_units_are_microseconds(events: list[Event]) -> None:
+def test_slices_of_a_thread_are_apart_or_nested_and_units_are_microseconds(events: list[Event]) -> None:
     threads: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in of(events, "X"):
-        assert event["dur"] >= 0
+        assert event["dur"] > 0
         threads[event["pid"], event["tid"]].append(event)
     for held in threads.values():
-        held.sort(key=lambda event: event["ts"])
+        held.sort(key=lambda event: (event["ts"], -event["dur"]))
         for before, after in pairwise(held):
-            assert before["ts"] + before["dur"] <= after["ts"] + 0.01
+            end = before["ts"] + before["dur"]
+            assert end <= after["ts"] or after["ts"] + after["dur"] <= end
     updates = [event for event in of(events, "X") if event["name"] == "update_weights"]
     assert updates
     for update in updates:
@@ -63,20 +102,60 @@ def test_slices_of_a_thread_never_overlap_and_units_are_microseconds(events: lis
 
 
 def test_arrows_begin_and_end_at_slices_of_both_sides(events: list[Event]) -> None:
-    slices = {(event["pid"], event["tid"]): [] for event in of(events, "X")}  # type: dict[tuple[int, int], list[Event]]
-    for event in of(events, "X"):
-        slices[event["pid"], event["tid"]].append(event)
-    arrows: dict[int, dict[str, Event]] = defaultdict(dict)
-    for event in of(events, "s", "f"):
-        assert event["ph"] not in arrows[event["id"]]
-        arrows[event["id"]][event["ph"]] = event
-        held = slices[event["pid"], event["tid"]]
-        assert any(one["ts"] - 0.01 <= event["ts"] <= one["ts"] + one["dur"] + 0.01 for one in held)
+    arrows = bound_arrows(events)
     assert len(arrows) == 2 * len([event for event in of(events, "X") if event["name"] == "update_weights"])
-    for pair in arrows.values():
-        assert pair["s"]["ts"] <= pair["f"]["ts"]
-        assert pair["s"]["pid"] != pair["f"]["pid"]  # the logs of the client and the server
-        assert pair["f"]["bp"] == "e"
+    for begin, end in arrows:
+        assert begin["pid"] != end["pid"]  # the logs of the client and the server
+
+
+def test_items_of_a_queue_are_followed_from_the_producer_to_the_consumer(tmp_path: Path) -> None:
+    """12 items a second, in batches of 24 every 2 s; the consumer is 4 s behind."""
+    put = queue(count=20, name="Q1", put=12, get=0)
+    taken = [line.replace("produced=", "produced=0 was=") for line in queue(count=20, name="Q1", put=0, get=12)]
+    taken = [f"{line.split(' produced=')[0]} produced=0 consumed={24 * at}" for at, line in enumerate(taken[2:], 1)]
+    found = exported(tmp_path, producer=put, consumer=taken)
+    arrows = bound_arrows(found)
+    assert {begin["name"] for begin, _ in arrows} >= {"item 96 put into Q1", "item 96 taken from Q1"}
+    logs = {event["pid"]: event["args"]["name"] for event in of(found, "M") if event["name"] == "process_name"}
+    for begin, end in arrows:
+        here, there = holding(found, begin), holding(found, end)
+        item = int(begin["name"].split()[1])
+        if here["name"].startswith("items"):
+            assert logs[here["pid"]].endswith("producer.log")
+            assert here["args"]["first"] <= item <= here["args"]["last"]
+        if there["name"] == f"item {item} taken":
+            assert logs[there["pid"]].endswith("consumer.log")
+        else:
+            assert there["name"] == f"item {item}"
+    waits = [event for event in of(found, "X") if "at_most_s" in event["args"]]
+    assert {event["args"]["at_most_s"] for event in waits} == {4.0}
+
+
+def test_batches_are_followed_by_their_numbers(tmp_path: Path) -> None:
+    found = exported(tmp_path, pipeline=peaknet(batches=300))
+    arrows = bound_arrows(found)
+    puts = [(begin, end) for begin, end in arrows if "put into" in begin["name"]]
+    for one in puts:
+        push, waiting = (holding(found, event) for event in one)
+        assert push["name"] == f"push 0/{waiting['args']['batch']}"
+        assert int(one[0]["name"].split()[1]) == int(waiting["args"]["batch"]) + 1  # batches count from 0
+    assert len(puts) == 5
+
+
+def test_without_all_producers_there_are_no_arrows(tmp_path: Path) -> None:
+    assert bound_arrows(exported(tmp_path, consumer=queue(put=1, get=12))) == []
+    assert bound_arrows(exported(tmp_path, consumer=queue(put=0, get=12))) == []
+    # One that counts from the start again: several processes under one name.
+    again = [*queue(20), *[line.replace(" 08:15", " 08:16") for line in queue(20)]]
+    assert bound_arrows(exported(tmp_path, consumer=again)) == []
+
+
+def test_each_of_several_queues_has_its_own_lanes(tmp_path: Path) -> None:
+    ahead = queue(name="parsed", put=lambda number: 12 if number else 24)
+    found = exported(tmp_path, parse=ahead, store=queue(name="stored", put=lambda number: 3 if number else 9, get=3))
+    lanes = {event["args"]["name"] for event in of(found, "M") if event["name"] == "thread_name"}
+    assert lanes >= {f"{what} {name}" for what in ("put into", "in", "taken from") for name in ("parsed", "stored")}
+    assert {begin["name"].split()[-1] for begin, _ in bound_arrows(found)} == {"parsed", "stored"}
 
 
 def test_counters_have_numbers_and_findings_their_time(events: list[Event]) -> None:

@@ -190,6 +190,22 @@ def test_a_bar_that_is_over_at_once_is_no_goal_where_another_one_took_its_time()
     assert goal.total == 25000.0
 
 
+def test_what_was_over_at_once_before_a_run_failed_is_no_goal() -> None:
+    brief = "100%|####| 25000/25000 [00:00<00:00, 26335.95it/s]\n"
+    died = (
+        'Traceback (most recent call last):\n  File "pretrain.py", line 12, in <module>\n'
+        '    raise ValueError("none")\nValueError: none\n'
+    )
+    assert _goal(brief + died) is None
+
+
+def test_steps_that_state_their_time_tell_what_is_left_without_a_clock() -> None:
+    log = "".join(f"iteration {n}/1000 | elapsed time per iteration (ms): 500.0 | lm loss: 2.5\n" for n in range(1, 41))
+    goal = _goal(log)
+    assert goal is not None
+    assert goal.remaining_s == pytest.approx(480.0)
+
+
 def test_what_is_copied_before_is_no_goal() -> None:
     frames = "\r".join(
         f" {share}%|███       | {share}M/100M [00:0{share // 50}<00:01, 50MB/s]" for share in (10, 50, 90)
@@ -207,3 +223,14 @@ def test_a_bar_before_the_first_clock_is_a_clock_behind_it() -> None:
     )
     run = diagnose_texts({"train.log": log})
     assert {one.cause: one.lost_s for one in run.ledger}.get("productive", 0.0) > 500
+
+
+def test_the_time_between_two_runs_is_no_part_of_the_pace() -> None:
+    def lines(first: int, last: int, hour: int) -> str:
+        at = ((step, 2 * (step - first)) for step in range(first, last + 1))
+        return "".join(f"2026-03-02 {hour}:{s // 60:02d}:{s % 60:02d} step {step}/1000 loss: 1.5\n" for step, s in at)
+
+    resumed = "2026-03-02 14:00:00 Using device: cuda\n2026-03-02 14:00:01 Resuming from step 100\n"
+    goal = _goal(f"{lines(1, 120, 10)}{resumed}{lines(101, 200, 15)}")
+    assert goal is not None
+    assert goal.remaining_s == pytest.approx(1600.0, rel=0.05)

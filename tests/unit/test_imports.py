@@ -53,6 +53,7 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.nccl",
         "perfmon.commands.keep",
         "perfmon.sources.remote.discovery",
+        "perfmon.tui.terminal.splash",
     ],
 )
 def test_headless_modules_load_no_heavy_library(module: str) -> None:

@@ -59,6 +59,12 @@ def _called(count: int) -> dict[str, list[str]]:
     return {"run.log": [f"{_clock(at)} INFO [weights][{at:x}] rpc.start t={at}.0" for at in range(4 * count)]}
 
 
+def _logs(count: int) -> dict[str, list[str]]:
+    return {
+        f"worker-{at}.log": [f"{_clock(at + again)} step {again} loss 2.5" for again in range(3)] for at in range(count)
+    }
+
+
 def _session(logs: dict[str, list[str]]) -> Session:
     session = Session(Config())
     for name, lines in logs.items():
@@ -73,7 +79,7 @@ def _processor_s(logs: dict[str, list[str]]) -> float:
     return time.process_time() - begun
 
 
-@pytest.mark.parametrize("kind", [_engines, _hosts, _sent, _called])
+@pytest.mark.parametrize("kind", [_engines, _hosts, _sent, _called, _logs])
 def test_four_times_as_many_cost_in_proportion(kind: object) -> None:
     assert callable(kind)
     many = kind(_FEW * _TIMES)

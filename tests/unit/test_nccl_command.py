@@ -134,7 +134,7 @@ def test_without_accounting_the_controller_describes_the_job(
         (["{logs}", "--jobid", "1"], "give either DIR or --jobid"),
         (["--jobid", "../x"], "expected the number of a Slurm job"),
         (["--jobid", "1"], "not found (--config FILE"),
-        (["{logs}", "--ssh-config", "x"], "--ssh-config and --accept-new are for logs of other hosts"),
+        (["{logs}", "--ssh-config", "x"], "--ssh-config and --accept-new are for other hosts"),
         (["{logs}", "--config", "x.ini"], "--config INI is for --jobid"),
         (["{logs}", "--parquet"], "name a folder with -o"),
         (["{logs}", "-o", "{logs}"], "holds the logs that are read"),
@@ -174,7 +174,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["nccl", str(tmp_path / "logs")]) == 0
     assert "\x1b" not in capsys.readouterr().out
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("</script>") == 1
+    assert page.count("</script>") == 3  # data, and two scripts
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out"]
     assert "<script" not in (tmp_path / "out" / "SUMMARY.md").read_text()
 

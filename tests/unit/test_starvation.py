@@ -7,8 +7,13 @@ from collections.abc import Mapping
 import pytest
 from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
 
+from perfmon.clocks import align
+from perfmon.core import Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
+from perfmon.pipeline import Session
 from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.viewmodel.state import Viewport
+from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 
 def judged(**logs: list[str]) -> Diagnosis:
@@ -27,6 +32,9 @@ def verdict(diagnosis: Diagnosis) -> str | None:
 
 def standings(finding: Finding) -> Mapping[str, str]:
     return {one.signature: one.standing for one in finding.hypotheses}
+
+
+TRACE = "needs a trace (perfmon profile)"
 
 
 # --- who is to blame --------------------------------------------------------------------------------------------------
@@ -66,8 +74,9 @@ def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
     assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
     assert "whole_pageable_share" in named["pageable-transfer"].unseen
     assert [one.standing for one in finding.hypotheses] == sorted(
-        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted").index
+        (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted", TRACE).index
     )
+    assert named["pageable-transfer"].standing == TRACE
     assert found(diagnosis)["data-starved"].hypotheses == finding.hypotheses
     assert found(diagnosis)["data-starved"].explained_by == "network-slow"
 
@@ -104,7 +113,7 @@ def test_the_first_batches_of_a_pipeline_are_no_fault() -> None:
 def test_without_anything_that_decides_all_hypotheses_stay_open() -> None:
     rows = [f"2026-03-02 10:{n // 15:02d}:{n % 15 * 4:02d} step={n} step_time=4.0 data_time=2.00" for n in range(40)]
     finding = found(judged(train=rows))["data-starved"]
-    assert set(standings(finding).values()) == {"open"}
+    assert set(standings(finding).values()) == {"open", TRACE}
     assert "parse_s" in {name for one in finding.hypotheses for name in one.unseen}
 
 
@@ -273,3 +282,19 @@ HEALTHY = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_pipelines_give_nothing(name: str) -> None:
     assert found(judged(**HEALTHY[name])) == {}
+
+
+# --- the timeline -----------------------------------------------------------------------------------------------------
+def test_each_of_several_queues_has_its_own_lane() -> None:
+    full, empty = queue(name="received", capacity=20, depth=18), queue(name="parsed", capacity=20, depth=1)
+    for logs, names in ((full, {"queue_fill"}), ([*full, *empty], {"received queue_fill", "parsed queue_fill"})):
+        session = Session(Config())
+        session.feed(session.add_source("run.log"), Block("".join(f"{line}\n" for line in logs).encode(), 0, 1))
+        snapshot = session.snapshot()
+        run = snapshot.run
+        now = Now(Viewport(run.start, run.end, 20), run.end, align(session.store), snapshot, ())
+        board = TimelineBuilder(session.store, session.recent, session.knowledge.bands).build(now)
+        lanes = {lane.name: lane for lane in board.metrics if lane.metric == "queue_fill"}
+        assert lanes.keys() == names
+    shown = {lane.group: (lane.now, lane.critical_share) for lane in lanes.values()}
+    assert shown == {"received": (90.0, 0.0), "parsed": (5.0, 1.0)}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from perfmon.core import evidence_text
 from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import PANES, BaseApp
+from ..app_base import BACK, PANES, BaseApp
 from ..layout import PRESETS
 from ..render.hosts.layout import VIEWS
+from ..time_view import MOST_S
 
 if TYPE_CHECKING:
     from perfmon.sources import Player
@@ -138,14 +139,18 @@ class TimeActions(PaneActions):
             self.log_pane.jump_time(self.time_view.cursor)
 
     def _update_view(self) -> None:
+        self.show_moments()
         self.board.point(self.time_view.cursor)
-        self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+        self.request_view()
 
     def do_pause(self) -> None:
         """Freeze the view, or let it continue; a replay is paused itself."""
         player = self.player
         if player is not None:
-            if player.paused:
+            if player.ended:
+                self.seek_to(player, 0.0)
+                player.resume()
+            elif player.paused:
                 player.resume()
             else:
                 player.pause()
@@ -171,7 +176,7 @@ class TimeActions(PaneActions):
     do_cursor_right_far = partialmethod(_step, 10)
 
     def _zoom(self, factor: float) -> None:
-        self.time_view.zoom(factor)
+        self.time_view.zoom(factor, self.picture)
         self._moved()
 
     do_zoom_in = partialmethod(_zoom, 0.5)
@@ -179,7 +184,27 @@ class TimeActions(PaneActions):
 
     def do_zoom_reset(self) -> None:
         """Show as much time as is analysed."""
-        self._zoom(self.time_view.usual_s / self.time_view.span_s)
+        self.time_view.span_s = None
+        self._moved()
+
+    def do_zoom_all(self) -> None:
+        """Show the whole run, however long it becomes."""
+        self.time_view.live()
+        self.time_view.span_s = MOST_S
+        self._moved()
+
+    def request_range(self, between: tuple[float, float]) -> None:
+        """Show the time between two moments."""
+        self.time_view.show(*between, self.monitor.picture)
+        self._moved()
+
+    def request_centre(self, moment: float) -> None:
+        """Move the view to a moment, as far as the run reaches."""
+        picture, port = self.monitor.picture, self.picture.board.viewport
+        half = (port.end - port.start) / 2
+        begin = moment if picture.begin is None else picture.begin
+        middle = min(max(moment, begin + half), picture.now - half + port.column_s)
+        self.request_range((middle - half, middle + half))
 
     def updates(self) -> list[Bar]:
         """The weight updates in view."""
@@ -224,6 +249,8 @@ class TimeActions(PaneActions):
             self._moved()
         elif self.time_view.paused:
             self.do_live()
+        elif self.opening.back:
+            self.exit(BACK)
 
     # --- replay -------------------------------------------------------------------------------------------------------
     @property
@@ -258,6 +285,12 @@ class TimeActions(PaneActions):
         if player is not None:
             self._follow()
             player.step()
+
+    def request_share(self, share: float) -> None:
+        """Go to a part of a replay, 0 to 1."""
+        player = self._replayed()
+        if player is not None:
+            self.seek_to(player, share * player.duration_s)
 
     def seek_to(self, player: Player, seconds: float) -> None:
         """Go to a position of the replay, which is then in view: a frozen view follows it."""

@@ -16,24 +16,29 @@ from ..render.timeline import RenderedTimeline, TimelineView, board_title, draw_
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
 
-_ORDERS = ("usual", "worst", "name")
+_DRAGGED = 2
+"""Columns from which on a press is a drag, and no click."""
+_ORDERS = ("verdict", "kind", "name")
 
 
 class BoardPane(Pane, can_focus=True):
     """Weight updates, checkpoints, generation, metrics and alerts.
 
-    Posts `Request("cursor", moment)` when a column is clicked, `Request("open_lane", lane)` for the lane that is to be
-    opened, `Request("view")` when it needs a picture with another number of columns.
+    Posts `Request("cursor", moment)` when a column of the axis is clicked, `Request("centre", moment)` for one of the
+    whole run, `Request("range", (start, end))` for the time that the mouse was dragged over, `Request("open_lane",
+    lane)` for the lane that is to be opened, `Request("view")` when it needs a picture with another number of columns.
     """
 
     def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
         super().__init__(skin, id="board")
         self._picture = picture
         self.sight = TimelineView()
-        self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
-        self._drawn_board = RenderedTimeline([], [], 0, 0, 0)
+        self._drawn_board = RenderedTimeline([], [], [], 0, 0)
+        self._pressed: int | None = None
+        """Column at which the mouse was pressed."""
+        self._was_dragged = False
 
     @property
     def columns(self) -> int:
@@ -48,6 +53,11 @@ class BoardPane(Pane, can_focus=True):
         at = drawn.selected - drawn.top
         return shown[at] if 0 <= at < len(shown) else None
 
+    @property
+    def selected(self) -> int:
+        """Place of the selected lane among all of them."""
+        return self._drawn_board.selected
+
     def show(self, picture: MonitorState) -> None:
         """Show another picture."""
         self._picture = picture
@@ -60,7 +70,7 @@ class BoardPane(Pane, can_focus=True):
 
     def want(self, text: str) -> None:
         """Show only lanes with a text in their names."""
-        self.sight = replace(self.sight, wanted=text, selected=0, top=0)
+        self.sight = replace(self.sight, wanted=text, chosen=None, top=0)
         self.redraw()
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
@@ -72,20 +82,20 @@ class BoardPane(Pane, can_focus=True):
         sight = replace(self.sight, focused=self.has_focus)
         drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
         self._drawn_board = drawn
-        self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
+        self.sight = replace(self.sight, top=drawn.top)
         if not titles:
             return drawn.rows
-        left, right = board_title(self._picture.board, self.span_s, self.sight, drawn)
+        left, right = board_title(self._picture.board, self.sight, drawn)
         return [self.title_row(1, "TIMELINE", left, right, width), *drawn.rows]
 
     # --- keys -------------------------------------------------------------------------------------------------
     def _select(self, at: int) -> None:
-        last = max(0, self._drawn_board.count - 1)
-        self.sight = replace(self.sight, selected=min(max(0, at), last))
+        keys = self._drawn_board.keys
+        self.sight = replace(self.sight, chosen=keys[min(max(0, at), len(keys) - 1)] if keys else None)
         self.redraw()
 
     def _select_by(self, by: int) -> None:
-        self._select(self.sight.selected + by)
+        self._select(self._drawn_board.selected + by)
 
     do_up = partialmethod(_select_by, -1)
     do_down = partialmethod(_select_by, 1)
@@ -100,10 +110,15 @@ class BoardPane(Pane, can_focus=True):
 
     def do_bottom(self) -> None:
         """Select the last lane."""
-        self._select(self._drawn_board.count)
+        self._select(len(self._drawn_board.keys))
+
+    def do_expand(self) -> None:
+        """Give each weight update a row, or all of them one."""
+        self.sight = replace(self.sight, expanded=not self.sight.expanded)
+        self.redraw()
 
     def do_sort(self) -> None:
-        """The next order of the metrics."""
+        """The next order of the lanes."""
         order = _ORDERS[(_ORDERS.index(self.sight.order) + 1) % len(_ORDERS)]
         self.sight = replace(self.sight, order=order)
         self.redraw()
@@ -118,19 +133,73 @@ class BoardPane(Pane, can_focus=True):
         self.post_message(Request("view"))
 
     # --- mouse ------------------------------------------------------------------------------------------------
+    def _row(self, y: int) -> int:
+        """Row below the title."""
+        return y - (0 if self.bare or self.size.height <= 3 else 1)
+
+    def _column(self, x: int) -> int:
+        """Column of the chart, within it."""
+        geometry = Geometry.of(self.size.width)
+        return min(geometry.chart - 1, max(0, x - geometry.begin))
+
+    def _moments(self, columns: tuple[int, int], whole: bool) -> tuple[float, float]:
+        """The time from the beginning of one column to the end of another, of the overview or of the timeline."""
+        picture = self._picture
+        port = picture.overview.viewport if whole and picture.overview is not None else picture.board.viewport
+        low, high = sorted(columns)
+        return port.start + low * port.column_s, port.start + (high + 1) * port.column_s
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """A drag over columns begins here."""
+        geometry = Geometry.of(self.size.width)
+        if event.button == 1 and 0 <= event.x - geometry.begin < geometry.chart and self._row(event.y) >= 0:
+            self._pressed = self._column(event.x)
+            whole = self._drawn_board.overview and self._row(event.y) == 0
+            self.sight = replace(self.sight, whole=whole)
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Mark the columns that are dragged over."""
+        if self._pressed is None:
+            return
+        column = self._column(event.x)
+        if self.sight.dragged is not None or abs(column - self._pressed) >= _DRAGGED:
+            self.sight = replace(self.sight, dragged=(self._pressed, column))
+            self.redraw()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Show the time that was dragged over."""
+        dragged, self._pressed = self.sight.dragged, None
+        self.release_mouse()
+        self._was_dragged = dragged is not None
+        if dragged is not None:
+            self.sight = replace(self.sight, dragged=None)
+            self.redraw()
+            self.post_message(Request("range", self._moments(dragged, self.sight.whole)))
+
     def on_click(self, event: events.Click) -> None:
-        """A click selects the lane and puts the cursor on the column; a second one opens."""
-        titles = 0 if self.bare or self.size.height <= 3 else 1
-        row = event.y - titles
-        lanes = self._drawn_board.lanes
-        if 0 <= row < len(lanes) and lanes[row] is not None:
+        """A click selects the lane, a second one opens it.
+
+        One on the axis, or with shift, puts the cursor there; one on the whole run moves the view there.
+        """
+        if self._was_dragged:
+            self._was_dragged = False
+            return
+        row, lanes, geometry = self._row(event.y), self._drawn_board.lanes, Geometry.of(self.size.width)
+        inside = 0 <= event.x - geometry.begin < geometry.chart
+        if row == 0 and self._drawn_board.overview:
+            if inside:
+                low, high = self._moments((self._column(event.x),) * 2, whole=True)
+                self.post_message(Request("centre", (low + high) / 2))
+            return
+        on_lane = 0 <= row < len(lanes) and lanes[row] is not None
+        if on_lane:
             shown = sum(lane is not None for lane in lanes[:row])
             self._select(self._drawn_board.top + shown)
-        geometry, port = Geometry.of(self.size.width), self._picture.board.viewport
-        column = event.x - geometry.begin
-        if 0 <= column < geometry.chart:
-            self.post_message(Request("cursor", port.start + (column + 0.5) * port.column_s))
-        if event.chain >= 2:
+        if inside and (event.shift or (row == self._drawn_board.overview and not on_lane)):
+            low, high = self._moments((self._column(event.x),) * 2, whole=False)
+            self.post_message(Request("cursor", (low + high) / 2))
+        elif event.chain >= 2:
             self.do_open()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from math import ceil, floor
+from math import ceil, floor, isfinite, isnan, nan
 from operator import itemgetter
 
 from rich.style import Style
 
 from perfmon.core import plain
-from perfmon.textgraphics import compact_value, gantt, limits, spark
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.textgraphics import ASCII, compact_value, gantt, limits, spark, trace
+from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_values
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -28,12 +28,16 @@ _Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
-def gantt_runs(bars: Sequence[Bar], port: Viewport, columns: int, skin: ThemeStyles) -> list[Run]:
-    """The bars on one row, the later ones before those that they share columns with."""
+def gantt_runs(
+    bars: Sequence[Bar], port: Viewport, columns: int, skin: ThemeStyles, *, heat: bool = False
+) -> list[Run]:
+    """The bars on one row, the later ones before those that they share columns with; with `heat` in the styles of their
+    levels: characters show the phase then."""
     cells: dict[int, Cell] = {}
     for bar in bars:
         still_open, legs = _legs_of(bar, port)
-        cells.update(_drawn(legs, columns, still_open, skin))
+        level = bar.level if heat and bar.level > Level.GOOD else Level.NONE
+        cells.update(_drawn(legs, columns, still_open, skin, level))
     return runs_of(cells, columns, skin)
 
 
@@ -57,12 +61,12 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
 
 @lru_cache(maxsize=512)
 def _drawn(
-    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: ThemeStyles
+    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: ThemeStyles, level: Level
 ) -> tuple[tuple[int, Cell], ...]:
     placed = [Leg(kind, begin, end) for kind, begin, end in legs]
     drawn = gantt(placed, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
     return tuple(
-        (column, (char, skin.style(_LEG_STYLES.get(kind, "metric"))))
+        (column, (char, skin.level(level) if level else skin.style(_LEG_STYLES.get(kind, "metric"))))
         for column, (char, kind) in enumerate(drawn)
         if kind
     )
@@ -143,10 +147,6 @@ class Lane:
     """Of a row of several: what the cursor may stand on."""
 
 
-LazyLane = Callable[[], Lane]
-"""A lane that is drawn when it is needed: most lanes are out of view."""
-
-
 def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """One weight update on a row of its own."""
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
@@ -161,7 +161,7 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: T
     """Several weight updates on one row."""
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
-    runs = gantt_runs(bars, port, geometry.chart, skin)
+    runs = gantt_runs(bars, port, geometry.chart, skin, heat=True)
     return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last, bars)
 
 
@@ -234,23 +234,49 @@ def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
 
 
 def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane:
-    """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
+    """A metric over time, coloured by its thresholds; where nothing was measured for long there is nothing.
+
+    What has thresholds, and durations, are bars from zero; other levels (loss, reward, rates) are a line that fits.
+    """
     limit = None if lane.lower_is_worse else lane.critical
     # A new value changes the figures next to the chart, but only the worst one of a column shows in that.
-    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, skin))
+    fits = lane.good is None and is_level(lane.unit) and lane.unit != "%"
+    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, fits, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
 
 
+def is_level(unit: str) -> bool:
+    """A value that holds until the next one is measured; a duration is over with its sample."""
+    return unit not in ("ms", "s")
+
+
+def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
+    """The values and levels with those columns filled that only lie between two samples of the usual distance."""
+    places = held_values([nan if isnan(value) else float(at) for at, value in enumerate(values)])
+    if sum(map(isnan, places)) == sum(map(isnan, values)):
+        return values, levels
+    filled = [None if isnan(place) else int(place) for place in places]
+    shown = bytes(0 if place is None else levels[place] for place in filled)
+    return array("d", [nan if place is None else values[place] for place in filled]), shown
+
+
 @lru_cache(128)
-def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: ThemeStyles) -> tuple[Run, ...]:
-    """The sparkline of values that are packed as doubles; `limit` where more of it is worse."""
-    values = array("d", packed)
-    low, high = _scale(values, limit, unit)
-    # A full block would touch the lane above.
-    drawn = spark(values, low, high, critical=limit, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
+def _chart(
+    packed: bytes, levels: bytes, limit: float | None, unit: str, fits: bool, skin: ThemeStyles
+) -> tuple[Run, ...]:
+    """The values, packed as doubles, as bars or as a line that fits; `limit` where more of it is worse."""
+    values: Sequence[float] = array("d", packed)
+    if is_level(unit):
+        values, levels = held(values, levels)
+    if fits and skin.glyphs is not ASCII:
+        drawn = trace([(value, value) for value in values for _ in range(2)], *_fitting(values), 1)[0]
+    else:
+        low, high = _fitting(values) if fits else _scale(values, limit, unit)
+        # A full block would touch the lane above.
+        drawn = spark(values, low, high, critical=limit, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
     runs: list[Run] = []
     begin = 0
     for level, same in groupby(levels):
@@ -260,9 +286,21 @@ def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: T
     return tuple(runs)
 
 
+_LEAST_RANGE = 0.1
+"""Share of the largest value that the height of a line stands for, at least: less would make much of noise."""
+
+
+def _fitting(values: Sequence[float]) -> tuple[float, float]:
+    """Lowest and highest value of a line."""
+    known = [value for value in values if isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    room = _LEAST_RANGE * max(abs(low), abs(high)) - (high - low)
+    return (low - room / 2, high + room / 2) if room > 0 else (low, high)
+
+
 def shown_unit(unit: str) -> str:
     """Units that the metric's name contains already take no room."""
-    return "" if unit == "steps" else unit
+    return {"steps": "", "tokens/s": "/s"}.get(unit, unit)
 
 
 def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[float, float]:
@@ -305,64 +343,94 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
     return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), text)
 
 
-def lanes_of(
-    board: Board, geometry: Geometry, skin: ThemeStyles, update_rows: int, order: str, wanted: str, brief: bool = False
-) -> list[LazyLane]:
-    """All lanes from top to bottom.
+@dataclass(frozen=True, slots=True)
+class PendingLane:
+    """A lane that is drawn when it is needed: most lanes are out of view."""
 
-    `brief`: what has limits goes first, the worst of it before the rest; for where few lanes have room.
-    """
+    key: tuple[str, str]
+    """Kind and name: what the selection stays on."""
+    draw: Callable[[], Lane]
+    proves: bool = False
+    """The verdict rests on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChoice:
+    """Selection and order of lanes."""
+
+    order: str = "verdict"
+    """`verdict`: what proves it, what is critical, then the rest by kind; `kind`; `name`."""
+    wanted: str = ""
+    """Only lanes with this in their name."""
+    update_rows: int = 1
+    """Most rows of weight updates: with one they share it."""
+    proof: tuple[str, ...] = ()
+    """Metrics and kinds of spans that the verdict rests on."""
+    group: str = ""
+    """The queue or engine that it is about, if it is about one."""
+    alerts: bool = True
+    """With a lane of alert changes."""
+
+
+def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneChoice) -> list[PendingLane]:
+    """All lanes from top to bottom."""
     port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
-    lanes: list[LazyLane] = []
-    of_spans: set[str] = set()
-    spans, metrics = (board.spans, ordered(board.metrics, order)) if not brief else _pressing(board, stats)
-    for lane in spans:
+    ranked: list[tuple[tuple[float, ...], PendingLane]] = []
+    of_spans = set[str]()
+
+    def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: Callable[[], Lane]) -> None:
+        place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
+        usual = float(len(ranked))
+        rank = (0.0, float(place), usual) if place is not None else (1.0, -bad, usual) if bad else (2.0, 0.0, usual)
+        ranked.append((rank, PendingLane(key, draw, place is not None)))
+
+    for lane in board.spans:
+        bad = _badness(stats.get(lane.metric), lane.bars[-1].level if lane.bars else Level.NONE)
         if lane.kind == UPDATES:
-            lanes += _updates(lane.bars, port, geometry, skin, update_rows)
+            for key, draw in _updates(lane.bars, port, geometry, skin, choice.update_rows):
+                add((lane.kind, lane.metric), bad, key, draw)
         elif lane.bars:
             of_spans.add(lane.metric)
-            lanes.append(partial(span_lane, lane, stats.get(lane.metric), port, geometry, skin))
-    if not brief:
-        lanes.append(partial(alerts_lane, board.ticks, port, geometry, skin))
-    lanes += [
-        partial(metric_lane, metric, geometry, skin) for metric in metrics if metric.name not in of_spans or wanted
-    ]
-    if not wanted:
+            draw = partial(span_lane, lane, stats.get(lane.metric), port, geometry, skin)
+            add((lane.kind, lane.metric), bad, (lane.kind, ""), draw)
+    if choice.alerts and board.ticks:
+        add((), 0.0, ("alerts", ""), partial(alerts_lane, board.ticks, port, geometry, skin))
+    for metric in sorted(board.metrics, key=lambda lane: lane.name) if choice.order == "name" else board.metrics:
+        if metric.name not in of_spans or choice.wanted:
+            bad = _badness(metric, metric.now_level)
+            other = metric.group and choice.group and metric.group != choice.group
+            add(
+                () if other else (metric.metric,),
+                bad,
+                ("metric", metric.name),
+                partial(metric_lane, metric, geometry, skin),
+            )
+    if choice.order == "verdict":
+        ranked.sort(key=lambda entry: entry[0])
+    lanes = [lane for _, lane in ranked]
+    if not choice.wanted:
         return lanes
-    return [draw for draw in lanes if wanted in (drawn := draw()).label or wanted in drawn.key]
+    return [one for one in lanes if choice.wanted in (drawn := one.draw()).label or choice.wanted in drawn.key]
 
 
-def _pressing(board: Board, stats: Mapping[str, MetricLane]) -> tuple[list[SpanLane], list[MetricLane]]:
-    """Spans that were critical, then metrics with limits, the worst first, then what is left."""
-    spans = pressing_spans(board)
-    spans.sort(key=lambda lane: (lane.kind != UPDATES, -_critical_share(stats.get(lane.metric))))
-    metrics = sorted(board.metrics, key=lambda lane: (lane.good is None, -(lane.critical_share or 0.0)))
-    return spans, metrics
+_NOTABLE = 0.05
+"""Share of critical values from which a lane is of interest, whatever its last value is."""
 
 
-def pressing_spans(board: Board) -> list[SpanLane]:
-    """Updates, batches, and what was critical."""
-    critical = {lane.name for lane in board.metrics if _critical_share(lane) > 0}
-    return [lane for lane in board.spans if lane.kind in (UPDATES, "generation-batch") or lane.metric in critical]
+def _badness(lane: MetricLane | None, now: Level) -> float:
+    """Zero where nothing is critical; in tenths, so that lanes keep their places."""
+    share = lane.critical_share or 0.0 if lane is not None else 0.0
+    return 0.1 + round(share, 1) if share >= _NOTABLE or now is Level.CRITICAL else 0.0
 
 
-def _critical_share(lane: MetricLane | None) -> float:
-    return lane.critical_share or 0.0 if lane is not None else 0.0
-
-
-def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int) -> list[LazyLane]:
+def _updates(
+    bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int
+) -> Iterator[tuple[tuple[str, str], Callable[[], Lane]]]:
     """The newest updates on rows of their own, those before them together on one."""
     own = bars if len(bars) <= rows and rows > 1 else bars[len(bars) - (rows - 1) :] if rows > 1 else ()
     rest = bars[: len(bars) - len(own)]
-    label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
-    shared = [partial(shared_lane, rest, port, geometry, skin, label)] if rest else []
-    return [*shared, *(partial(update_lane, bar, port, geometry, skin) for bar in own)]
-
-
-def ordered(lanes: Sequence[MetricLane], order: str) -> list[MetricLane]:
-    """Metrics in the usual order, the worst first, or by name."""
-    if order == "name":
-        return sorted(lanes, key=lambda lane: lane.name)
-    if order == "worst":
-        return sorted(lanes, key=lambda lane: (-(lane.critical_share or 0.0), -lane.now_level))
-    return list(lanes)
+    if rest:
+        label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
+        yield ("updates", ""), partial(shared_lane, rest, port, geometry, skin, label)
+    for bar in own:
+        yield ("update", str(bar.seq)), partial(update_lane, bar, port, geometry, skin)

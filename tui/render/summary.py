@@ -1,4 +1,4 @@
-"""The three rows that answer the question at every size: what is wrong, why and what next, where time went."""
+"""The summary rows at every size: what is wrong, how the run is, why and what next, where time went."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState, SourceStatus
 
-from ..theme import LEVEL_WORDS, ThemeStyles
+from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
+from .progress import progress_row
 from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
-_LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _NOTHING = {
@@ -38,10 +38,10 @@ _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 
 
 def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyles) -> list[Row]:
-    """The first `height` of the three rows, `width` cells each."""
+    """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
-    rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
-    return [crop(row, width, fill) for row in rows[:height]]
+    drawn = (verdict_row, progress_row, why_row, ledger_row)
+    return [crop(row(picture, width, skin), width, fill) for row in drawn[:height]]
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
@@ -53,9 +53,10 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
-    level = _LEVELS[verdict.severity.value]
-    head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
-    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
+    level, muted = LEVELS[verdict.severity.value], _muted(_alerts_of(picture, verdict.signature))
+    sign, word = (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level])
+    head = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
+    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.style("muted") if muted else skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
         sentence = plain(verdict.sentence, 2000).partition(": ")[2]
@@ -143,6 +144,13 @@ def _wall(snapshot: Diagnosis) -> str:
 def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
     over = (AlertState.RESOLVED, AlertState.PENDING)
     return [alert for alert in picture.alerts if alert.finding.signature == signature and alert.state not in over]
+
+
+def _muted(alerts: Sequence[Alert]) -> AlertState | None:
+    """That the user has silenced, or at least acknowledged, all of them."""
+    states = {alert.state for alert in alerts}
+    answered = states and states <= {AlertState.SILENCED, AlertState.ACKED}
+    return None if not answered else AlertState.ACKED if AlertState.ACKED in states else AlertState.SILENCED
 
 
 def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:

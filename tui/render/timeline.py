@@ -6,31 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from perfmon.core import plain
-from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
+from perfmon.core import counted, plain
+from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
+from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, Overview, SpanLane, Viewport
 
-from ..theme import ThemeStyles
+from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
-from .lanes import UPDATES, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
-from .rows import Row, Run, short_duration
+from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
+from .rows import Row, Run, cells, short_duration
 
-_MOST_UPDATES = 7
-_ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
-"""Minimum rows of updates, by available rows; they also take rows that no other lane needs."""
+_MOST_UPDATES = 20
+_WITH_OVERVIEW = 6
+"""Rows of the axis and of lanes from which on the whole run has one, too."""
+_OUT_OF_VIEW = 0.1
+"""Share of the view that has to lie before or behind it: less is no reason for a row."""
+_EXPANDED = 0.6
+"""Share of the rows that single weight updates have, at most."""
 
 
 def lanes_wanted(board: Board, *, brief: bool = False) -> int:
-    """Number of lanes, to distribute the room; `brief` as in `lanes_of`."""
-    updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
-    return min(updates, _MOST_UPDATES) + _other_lanes(board, brief=brief)
-
-
-def _other_lanes(board: Board, *, brief: bool) -> int:
-    """Lanes that are not of weight updates."""
-    shown = pressing_spans(board) if brief else board.spans
-    spans = [lane.metric for lane in shown if lane.bars and lane.kind != UPDATES]
-    return len(spans) + (not brief) + sum(lane.name not in spans for lane in board.metrics)
+    """Number of lanes, to distribute the room; `brief` where there is none for changes of alerts."""
+    spans = [lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES]
+    updates = any(lane.bars for lane in board.spans if lane.kind == UPDATES)
+    metrics = sum(lane.name not in spans for lane in board.metrics)
+    return updates + len(spans) + metrics + (bool(board.ticks) and not brief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,19 @@ class TimelineView:
 
     cursor: float | None = None
     """A moment on the axis."""
-    selected: int = 0
-    """Index of the lane, from 0."""
+    chosen: tuple[str, str] | None = None
+    """Key of the selected lane; None: the first one."""
     top: int = 0
     """The first lane that is shown."""
-    order: str = "usual"
+    order: str = "verdict"
     wanted: str = ""
     """Only lanes with this in their name."""
+    expanded: bool = False
+    """Weight updates have a row each."""
     focused: bool = False
+    dragged: tuple[int, int] | None = None
+    """Columns that the mouse has been dragged over: on the overview if `whole`, else on the timeline."""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +59,84 @@ class RenderedTimeline:
 
     rows: list[Row]
     lanes: list[Lane | None]
-    count: int
-    """Of all lanes, those out of sight included."""
+    keys: list[tuple[str, str]]
+    """Of all lanes, those out of view included."""
     top: int
     selected: int
+    overview: bool = False
+    """The first row is the whole run; then comes the axis."""
 
 
 def draw_board(
     picture: MonitorState, width: int, height: int, sight: TimelineView, skin: ThemeStyles, header: bool = True
 ) -> RenderedTimeline:
-    """`height` rows of the timeline of a picture: with `header` the axis, and the lanes in view."""
+    """`height` rows of the timeline of a picture: with `header` the whole run and the axis, and the lanes in view."""
     geometry = Geometry.of(width)
-    drawn = _drawn_lanes(picture.board, geometry, height - header, sight, skin, brief=not header)
-    axis = [_axis_row(picture, geometry, sight.cursor, skin)] if header else []
-    return replace(drawn, rows=[*axis, *drawn.rows], lanes=[*[None] * header, *drawn.lanes])
+    rows: list[Row] = []
+    overview = header and height >= _WITH_OVERVIEW and is_part(picture)
+    if overview and picture.overview is not None:
+        rows.append(_overview_row(picture.overview, picture, geometry, sight, skin))
+    if header:
+        rows.append(_axis_row(picture, geometry, sight, skin))
+    drawn = _drawn_lanes(picture, geometry, height - len(rows), sight, skin, brief=not header)
+    above: list[Lane | None] = [None] * len(rows)
+    return replace(drawn, rows=[*rows, *drawn.rows], lanes=[*above, *drawn.lanes], overview=overview)
+
+
+def is_part(picture: MonitorState) -> bool:
+    """Return true if there is more of the run than is in view."""
+    port, whole = picture.board.viewport, picture.overview
+    if whole is None or whole.viewport.columns != port.columns:
+        return False
+    before, after = port.start - whole.begin, picture.now - port.end
+    return max(before, after) > _OUT_OF_VIEW * (port.end - port.start)
+
+
+def _overview_row(
+    whole: Overview, picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles
+) -> Row:
+    """The whole run: its pace, when alerts were active, and between brackets what is in view."""
+    paces, port, board = whole.paces, whole.viewport, picture.board.viewport
+    known = sorted(pace for pace in paces if not isnan(pace))
+    usual = known[len(known) * 9 // 10] if known else 0.0  # a few quick steps leave the others their height
+    chars = spark([min(pace, usual) for pace in paces], 0.0, usual or 1.0, glyphs=skin.glyphs)
+    cells: dict[int, Cell] = {}
+    for column, (char, level) in enumerate(zip(chars, whole.levels, strict=True)):
+        idle = char == " " and port.start + (column + 1) * port.column_s > whole.begin
+        usual_style = skin.style("faint" if idle else "metric")
+        style = skin.level(Level(level)) if level > Level.GOOD else usual_style
+        cells[column] = (skin.glyph("dot") if idle else char.replace(skin.spark[7], skin.spark[6]), style)
+    for time, level in whole.starts:
+        if level > Level.GOOD:
+            cells[max(0, min(geometry.chart - 1, port.column(time)))] = (skin.mark(level), skin.level(level))
+    first = max(0, min(geometry.chart - 2, port.column(board.start)))
+    last = max(first + 1, min(geometry.chart - 1, port.column(board.end)))
+    for column, char in ((first, "["), (last, "]")):
+        cells[column] = (char, skin.style("accent"))
+    if sight.dragged is not None and sight.whole:
+        low, high = sorted(sight.dragged)
+        cells |= {column: (cells[column][0], skin.style("selection")) for column in range(low, high + 1)}
+    ran = short_duration(float(int(picture.now - whole.begin)))
+    alerts = counted(len(whole.starts), "alert") if whole.starts and geometry.stats > 6 else ""
+    return (
+        (f" {fit('whole run', geometry.label)}", skin.style("faint")),
+        (f"{fit(ran, geometry.now, right=True, glyphs=skin.glyphs)}   ", skin.style("muted")),
+        *runs_of(cells, geometry.chart, skin),
+        (fit(f" {alerts}", geometry.stats + 1), skin.style("faint")),
+    )
 
 
 def _drawn_lanes(
-    board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
+    picture: MonitorState, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
-    update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
-    if not sight.wanted:
-        update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board, brief=brief)))
-    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=brief)
-    selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
+    board, finding = picture.board, picture.verdict_finding
+    level = Level.NONE if finding is None else LEVELS[finding.severity.value]
+    proof, group = ((), "") if finding is None else (finding.proof, finding.identity.get("group", ""))
+    update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
+    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, group, not brief))
+    keys = [lane.key for lane in lanes]
+    selected = keys.index(sight.chosen) if sight.chosen in keys else 0
     top = min(max(0, sight.top), max(0, len(lanes) - body))
     if selected < top:
         top = selected
@@ -88,18 +145,20 @@ def _drawn_lanes(
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
     shown: list[Lane | None] = []
     rows: list[Row] = []
-    for at, draw in enumerate(lanes[top : top + body], top):
-        lane = draw()
+    for at, pending in enumerate(lanes[top : top + body], top):
+        lane = pending.draw()
         shown.append(lane)
-        rows.append(lane_row(lane, board.viewport, geometry, column, sight.focused and at == selected, skin))
+        proven = level if pending.proves else Level.NONE
+        chosen = sight.focused and at == selected
+        rows.append(lane_row(lane, board.viewport, geometry, column, chosen, skin, proven))
     if not lanes and sight.wanted and body > 0:
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
-    return RenderedTimeline(rows, shown, len(lanes), top, selected)
+    return RenderedTimeline(rows, shown, keys, top, selected)
 
 
-def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
-    port, faint = picture.board.viewport, skin.style("faint")
+def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:
+    port, cursor, faint = picture.board.viewport, sight.cursor, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
         label = plain_moment(cursor, picture)
@@ -112,28 +171,37 @@ def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, s
         12: f"{'p95':>7} {'crit':>4}",
     }
     figures = "@cursor" if cursor is not None else "now"
+    low, high = sorted(sight.dragged) if sight.dragged is not None and not sight.whole else (0, -1)
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
-        (line, faint),
+        (line[:low], faint),
+        (line[low : high + 1], skin.style("selection")),
+        (line[high + 1 :], faint),
         (fit(heads.get(geometry.stats, ""), geometry.stats + 1), faint),
     )
 
 
 def lane_row(
-    lane: Lane, port: Viewport, geometry: Geometry, column: int | None, chosen: bool, skin: ThemeStyles
+    lane: Lane,
+    port: Viewport,
+    geometry: Geometry,
+    column: int | None,
+    chosen: bool,
+    skin: ThemeStyles,
+    proven: Level = Level.NONE,
 ) -> Row:
-    """One lane, `chosen` when the selection is on it."""
-    label_style = skin.style("selection") if chosen else skin.style(lane.style)
-    now, level = lane.now, lane.level
+    """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it."""
+    label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
+    now, level, aged = lane.now, lane.level, False
     if column is not None and isinstance(lane.shown, MetricLane):
-        now, level = at_column(lane.shown, column, geometry)
+        now, level, aged = at_column(lane.shown, column, geometry, port.column_s)
     elif column is not None and lane.bars:
         now, level = bar_at(lane, port, column, geometry)
-    mark = skin.mark(level) if level is not Level.NONE and now else " "
+    mark = skin.mark(level) if level is not Level.NONE and now and not aged else " "
     head: list[Run] = [
-        (" ", skin.style("text")),
+        (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
         (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
-        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("text")),
+        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("faint" if aged else "text")),
         (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
@@ -142,11 +210,20 @@ def lane_row(
     return (*head, *runs, tail)
 
 
-def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, Level]:
-    """The value under the cursor."""
-    if not 0 <= column < len(lane.values) or isnan(lane.values[column]):
-        return "-", Level.NONE
-    return compact_value(lane.values[column], shown_unit(lane.unit), geometry.now), Level(lane.levels[column])
+def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, bool]:
+    """The value under the cursor; else, and then True, the last one before it in view, with its age."""
+    at = min(column, len(lane.values) - 1)
+    while at >= 0 and isnan(lane.values[at]):
+        at -= 1
+    if at < 0:
+        return "-", Level.NONE, False
+    level = Level(lane.levels[at])
+    if at == column:
+        return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
+    seconds, unit = (column - at) * column_s, shown_unit(lane.unit)
+    age = f" -{int(seconds)}s" if seconds < 100 else f" -{compact_seconds(seconds, 4).replace(' ', '')}"
+    value = compact_value(lane.values[at], unit, geometry.now)
+    return f"{value}{age}" if cells(value) + len(age) <= geometry.now else value, level, True
 
 
 def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:
@@ -177,14 +254,14 @@ def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run
     return drawn
 
 
-def board_title(board: Board, span_s: float, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:
+def board_title(board: Board, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:
     """Title of the timeline, left and right."""
     port: Viewport = board.viewport
-    left = f"{short_duration(span_s)}, one column {short_duration(port.column_s)}"
+    left = f"{short_duration(port.end - port.start)}, one column {short_duration(port.column_s)}"
     if sight.wanted:
         left += f", lanes with {sight.wanted!r}"
-    if sight.order != "usual":
-        left += f", {'worst first' if sight.order == 'worst' else 'by name'}"
-    hidden = drawn.count - sum(lane is not None for lane in drawn.lanes)
-    right = f"{hidden} more lanes" if hidden > 0 else ""
+    if sight.order != "verdict":
+        left += f", by {sight.order}"
+    hidden = len(drawn.keys) - sum(lane is not None for lane in drawn.lanes)
+    right = counted(hidden, "more lane") if hidden > 0 else ""
     return left, right

@@ -1,0 +1,129 @@
+"""The row about the run itself: what its logs report, and nothing that they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+import pytest
+from hosts import PLAIN, SIZES
+from pictures import picture, source
+from rich.cells import cell_len
+from snapshots import HOSTILE, metric, snapshot
+
+from perfmon.core.model import Progress
+from perfmon.diagnosis.result import Goal, MetricStats
+from perfmon.tui.render.progress import direction, progress_row
+from perfmon.viewmodel.state import MonitorState, RunState
+
+FALLING = tuple(3.0 - 0.02 * at + 0.01 * (at % 3) for at in range(60))
+NOISE = tuple(2.0 + 0.1 * (at * 7 % 5) for at in range(60))
+METRICS = {
+    "step_s": metric("step_s", (3.1,) * 60, "s"),
+    "throughput_tps": metric("throughput_tps", (21_034.0,), "tokens/s"),
+    "mfu_pct": metric("mfu_pct", (41.2,), "%"),
+    "loss": metric("loss", FALLING, ""),
+    "reward": metric("reward", NOISE, ""),
+}
+
+
+def shown(metrics: dict[str, MetricStats] | None = None, asked: float | None = None, **run: Any) -> MonitorState:
+    """A run of 20 000 steps with these fields of its state."""
+    whole = snapshot(metrics=METRICS if metrics is None else metrics)
+    known: dict[str, Any] = {"goal": Goal(199.0, 20_000.0, "step", 61_200.0), "saved": whole.run.end - 34.0, **run}
+    made = picture(snapshot=replace(whole, run=replace(whole.run, **known)))
+    return replace(made, now=whole.run.end, actual=asked)
+
+
+def text(made: MonitorState, width: int = 200) -> str:
+    return "".join(words for words, _ in progress_row(made, width, PLAIN))
+
+
+def test_all_that_the_logs_report_is_shown() -> None:
+    assert text(shown(failures=2)) == (
+        " running · step 199 of 20,000 · 3.1 s/step · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30 · ETA 17h"
+        " · checkpoint 30 s ago · ! 2 errors"
+    )
+
+
+def test_what_they_do_not_report_is_left_out() -> None:
+    assert text(shown({}, goal=None, saved=None)) == " running"
+    assert text(replace(picture(), sources=(source(lines=0),))) == ""
+    assert text(replace(picture(), snapshot=None)) == ""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> None:
+    message = text(shown(failures=1), size[0])
+    assert cell_len(message) <= size[0]
+    for words in ("running", "199", "1 error", "ETA 17h"):
+        assert words in message
+    assert "running  step 199/20k  " in text(shown(), 60)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (Progress.STALLED, "stalled for 5m"),
+        (Progress.FINISHED, "finished 5m ago"),
+        (Progress.FAILED, "failed 5m ago"),
+        (Progress.SILENT, "no output for 5m"),
+        (Progress.UNKNOWN, "state unknown"),
+        (Progress.STARTING, "starting"),
+    ],
+)
+def test_the_state_has_its_age_and_no_end_is_promised_while_nothing_moves(state: Progress, words: str) -> None:
+    made = shown(state=state)
+    since = (made.snapshot.run.end if made.snapshot else 0.0) - 330.0
+    made = shown(state=state, since=since)
+    assert text(made).startswith(f" {words} · ")
+    assert "ETA" not in text(made)
+
+
+def test_a_run_whose_logs_are_silent_is_not_called_running() -> None:
+    assert text(replace(shown(), stale_s=98.0)).startswith(" no output for 90 s · step 199")
+    loading = replace(shown(), state=RunState.LOADING, progress=0.45)
+    assert text(loading).startswith(" reading 45 % · ")
+
+
+def test_a_failure_shows_what_was_not_saved() -> None:
+    made = shown(state=Progress.FAILED)
+    end = made.snapshot.run.end if made.snapshot else 0.0
+    assert "last checkpoint 12m before" in text(shown(state=Progress.FAILED, since=end, saved=end - 725.0))
+    assert "checkpoint" not in text(shown(state=Progress.FINISHED, since=end, saved=end - 725.0))
+
+
+def test_a_loss_that_ends_as_nan_is_critical() -> None:
+    made = shown({"loss": replace(METRICS["loss"], ends_not_finite=True)})
+    assert "loss nan ✗" in text(made)
+    assert "loss nan ✗" in text(made, 60)
+
+
+def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:
+    slower = metric("step_s", (3.1,) * 50 + (3.6,) * 6, "s")
+    assert "3.6 s/step ↑16 %" in text(shown({"step_s": slower}))
+    assert "3.6 s/step ·" in text(shown({"step_s": replace(slower, of_several=True)})), "those of several logs"
+    few = metric("step_s", (3.1, 3.1, 3.6), "s")
+    assert "/step ↑" not in text(shown({"step_s": few}))
+
+
+def test_without_a_metric_of_steps_the_pace_is_that_of_the_counter() -> None:
+    made = shown({}, goal=Goal(10.0, 50.0, "epochs", 400.0))
+    assert " running · epoch 10 of 50 · 10.0 s/epoch · ETA 6m 40s" in text(made)
+    assert "/" not in text(shown({}, goal=Goal(10.0, None, "epochs")))
+
+
+def test_a_direction_is_more_than_noise() -> None:
+    assert direction(metric("loss", FALLING, "")) == -1
+    assert direction(metric("loss", tuple(reversed(FALLING)), "")) == 1
+    assert direction(metric("loss", NOISE, "")) == 0
+    assert direction(metric("loss", (3.0, 2.0, 1.0), "")) == 0
+    assert direction(metric("loss", (2.0,) * 60, "")) == 0
+
+
+def test_hostile_units_and_values() -> None:
+    made = shown({"loss": metric("loss", (nan, 1e300), "")}, goal=Goal(1e18, 1e300, HOSTILE, 1e17))
+    message = text(made)
+    assert "\x1b" not in message
+    assert "\n" not in message

@@ -1,0 +1,195 @@
+"""The row about the run itself: its state, how far it is, how quick, how well it learns, and when it was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import sqrt
+
+from perfmon.core import Progress, format_share, median, plain
+from perfmon.diagnosis import Diagnosis, Goal, MetricStats
+from perfmon.textgraphics import compact, compact_value
+from perfmon.viewmodel import Level, MonitorState, RunState
+
+from ..theme import ThemeStyles
+from .rows import Row, Run, row_cells, short_duration
+
+_WIDE = 100
+_STATES = {
+    Progress.STARTING: ("starting", "info"),
+    Progress.RUNNING: ("running", "good"),
+    Progress.STALLED: ("stalled for {age}", "critical"),
+    Progress.FAILED: ("failed {age} ago", "critical"),
+    Progress.FINISHED: ("finished {age} ago", "good"),
+    Progress.SILENT: ("no output for {age}", "stale"),
+    Progress.UNKNOWN: ("state unknown", "stale"),
+}
+_PACES = ("step_s", "trainer_step_s", "orchestrator_step_s")
+_SPEEDS = (
+    ("throughput_tps", "tok/s"),
+    ("gen_tps", "tok/s generated"),
+    ("samples_per_s", "samples/s"),
+    ("consumed_per_s", "batches/s"),
+)
+_LATEST, _FEWEST = 5, 10
+"""Steps whose median is the present pace; a trend needs this many."""
+_CHANGED = 0.05
+_THIRDS, _SURE = 9, 3.0
+"""Values that a direction needs, and by how many standard errors its ends differ."""
+_POINTS = 90
+_SHORT_S, _BRIEF_S = 120.0, 10.0
+
+Part = tuple[int, list[Run]]
+"""The lowest number stays longest where room is short."""
+
+
+def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
+    """The state and as much of the progress as there is room for; what logs do not report is left out."""
+    snapshot = picture.snapshot
+    if snapshot is None or not any(source.lines for source in picture.sources):
+        return ()
+    between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
+    parts = [
+        (0, _state(picture, snapshot, skin)),
+        *_goal(snapshot.run.goal, width, skin),
+        *_pace(snapshot, skin),
+        *_speed(snapshot, skin),
+        *_learning(snapshot, skin),
+        *_end(picture, snapshot, skin),
+    ]
+    room, shown = width - 1, set[int]()
+    for at in sorted(range(len(parts)), key=lambda at: parts[at][0]):
+        size = row_cells(parts[at][1]) + len(between)
+        if size <= room + len(between):
+            shown.add(at)
+            room -= size
+    runs: list[Run] = [(" ", skin.style("text"))]
+    for place, at in enumerate(sorted(shown)):
+        runs += [*([(between, skin.style("faint"))] if place else []), *parts[at][1]]
+    return tuple(runs)
+
+
+def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Run]:
+    """By the run's own logs; where these have no output, for how long."""
+    run = snapshot.run
+    words, style = _STATES[run.state]
+    since = run.since
+    if picture.state is RunState.LOADING and picture.progress is not None:
+        words, style = f"reading {format_share(picture.progress)}", "info"
+    elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.stale_s is not None:
+        words, style, since = "no output for {age}", "stale", picture.asked - picture.stale_s
+    elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
+        words, style = "no end logged", "muted"
+    if "{age}" in words:
+        if since is None or picture.asked <= since:
+            words = words.partition(" {")[0].removesuffix(" for")
+        words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
+    return [(words, skin.style(style))]
+
+
+def _age(seconds: float) -> str:
+    """In steps, so that it does not count up visibly."""
+    step = _BRIEF_S if seconds < _SHORT_S else 60.0
+    return short_duration(seconds // step * step) if seconds >= step else f"{int(seconds)} s"
+
+
+def _goal(goal: Goal | None, width: int, skin: ThemeStyles) -> list[Part]:
+    """Steps done: `step 199 of 20,000`."""
+    if goal is None:
+        return []
+    text, muted = skin.style("text"), skin.style("muted")
+    unit = plain(goal.unit, 20)
+    runs = [(f"{unit if unit == 'step' else unit.removesuffix('s')} ", muted), (f"{goal.done:,.0f}", text)]
+    if goal.total is not None:
+        total = f"{goal.total:,.0f}" if width >= _WIDE else compact(goal.total, 4)
+        runs.append((f" of {total}" if width >= _WIDE else f"/{total}", text if width >= _WIDE else muted))
+    if goal.passes > 1:
+        runs.append((f" in pass {goal.passes}", muted))
+    return [(1, runs)]
+
+
+def _pace(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """Seconds a step, and by how much that differs from what is usual in the window."""
+    stats = next((snapshot.metrics[name] for name in _PACES if name in snapshot.metrics), None)
+    text, muted = skin.style("text"), skin.style("muted")
+    if stats is None:
+        goal = snapshot.run.goal
+        if goal is None or not goal.total or not goal.remaining_s or goal.total <= goal.done:
+            return []
+        each = goal.remaining_s / (goal.total - goal.done)
+        return [(4, [(compact_value(each, "s", 7), text), (f"/{plain(goal.unit, 20).removesuffix('s')}", muted)])]
+    latest = [value for _, value in stats.series[-_LATEST:]] or [stats.last]
+    now, usual = median(latest), stats.summary.p50
+    runs = [(compact_value(now, stats.unit, 7), text), ("/step", muted)]
+    if stats.summary.count >= _FEWEST and usual > 0 and abs(now / usual - 1.0) >= _CHANGED and not stats.of_several:
+        glyph = skin.glyph("up" if now > usual else "down")
+        runs.append(
+            (f" {glyph}{format_share(abs(now / usual - 1.0))}", skin.style("warning" if now > usual else "good"))
+        )
+    return [(4, runs)]
+
+
+def _speed(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """Tokens or samples a second, and the share of the hardware that this uses."""
+    text, muted = skin.style("text"), skin.style("muted")
+    parts: list[Part] = []
+    found = next(((name, unit) for name, unit in _SPEEDS if name in snapshot.metrics), None)
+    if found is not None:
+        parts.append((7, [(compact(snapshot.metrics[found[0]].last, 6), text), (f" {found[1]}", muted)]))
+    for name, label, unit in (("mfu_pct", "MFU ", " %"), ("tflops", "", " TFLOPS")):
+        if name in snapshot.metrics:
+            parts.append((8, [(label, muted), (f"{snapshot.metrics[name].last:.0f}", text), (unit, muted)]))
+            break
+    return parts
+
+
+def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """Loss and reward, and where they are going."""
+    parts: list[Part] = []
+    for rank, name in ((5, "loss"), (6, "reward")):
+        stats = snapshot.metrics.get(name)
+        if stats is None:
+            continue
+        if stats.ends_not_finite:
+            parts.append((1, [(f"{name} nan {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
+            continue
+        runs = [(f"{name} ", skin.style("muted")), (compact(stats.last, 7), skin.style("text"))]
+        going = 0 if stats.of_several else direction(stats)
+        if going:
+            runs.append((f" {skin.glyph('up' if going > 0 else 'down')}", skin.style("text")))
+        parts.append((rank, runs))
+    return parts
+
+
+def direction(stats: MetricStats) -> int:
+    """1 where the last third of the window is higher than the first, -1 where it is lower, 0 where noise hides it."""
+    points: Sequence[float] = [value for _, value in stats.series]
+    points = points[:: max(1, len(points) // _POINTS)]
+    third = len(points) // 3
+    if len(points) < _THIRDS:
+        return 0
+    first, last = points[:third], points[-third:]
+    noise = median([abs(after - before) for before, after in pairwise(points)])
+    change = sum(last) / third - sum(first) / third
+    return 0 if abs(change) <= _SURE * noise * sqrt(2.0 / third) else 1 if change > 0 else -1
+
+
+def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """Time left, the cost of a failure now, and the failures so far."""
+    run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
+    parts: list[Part] = []
+    moving = run.state is Progress.RUNNING and picture.stale_s is None and picture.state is not RunState.ENDED
+    if run.goal is not None and run.goal.remaining_s and moving:
+        left = short_duration(run.goal.remaining_s)
+        parts.append((3, [("ETA ", muted), (left, text)]))
+    if run.saved is not None:
+        over = picture.is_over and run.since is not None
+        age = (run.since or 0.0) - run.saved if over else picture.asked - run.saved
+        if not over:
+            parts.append((9, [("checkpoint ", muted), (_age(age), text), (" ago", muted)]))
+        elif run.state is Progress.FAILED and age > 0:
+            parts.append((2, [("last checkpoint ", muted), (_age(age), text), (" before", muted)]))
+    if run.failures:
+        words = f"{run.failures} error{'s' * (run.failures != 1)}"
+        parts.append((2, [(f"{skin.mark(Level.WARNING)} {words}", skin.style("warning"))]))
+    return parts
