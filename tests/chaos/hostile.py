@@ -207,7 +207,11 @@ def secrets_in(text: str) -> list[str]:
 def tags_in(page: str) -> list[str]:
     """HTML and pictures of the lines that a reader of a Markdown page would get."""
     shown = MarkdownIt("gfm-like", {"html": True}).render(page)
-    return [tag for tag in (f"<script>{CANARY}", "<img src=x", '<img src="http', "<!-- CHAOS", 'href="javascript:') if tag in shown]
+    return [
+        tag
+        for tag in (f"<script>{CANARY}", "<img src=x", '<img src="http', "<!-- CHAOS", 'href="javascript:')
+        if tag in shown
+    ]
 
 
 def owned(*folders: Path) -> list[str]:
