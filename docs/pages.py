@@ -12,7 +12,7 @@ from perfmon.core.text import plain
 from perfmon.core.units import metric_unit
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.signatures import Example, Signature, load_signatures
-from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.formats.loader import load_packs, meaning_of
 from perfmon.sources.formats.schema import Pack, Pattern
 from perfmon.themes.loader import STYLES, ThemeData, load_themes
 
@@ -168,7 +168,7 @@ def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str
         good, critical = _limit(band, band.good), _limit(band, band.critical)
         unless = f"; not if a run logs {', '.join(map(code, band.unless))}" if band.unless else ""
         limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin) + unless]
-    return [code(name), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
+    return [code(name), cell(meaning_of(name)), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
 
 
 def metrics() -> str:
@@ -186,7 +186,7 @@ def metrics() -> str:
         _NOTE,
         "Values between good and critical, inclusive, are warnings. Thresholds are defined in `rules/bands/`; user"
         " thresholds are in `~/.config/perfmon/bands/`. A metric without a pack is derived from other metrics.",
-        table(("metric", "unit", "better", "good", "critical", "origin of thresholds", "packs"), rows),
+        table(("metric", "meaning", "unit", "better", "good", "critical", "origin of thresholds", "packs"), rows),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -36,6 +36,7 @@ _BLOCK = re.compile(r"(<!-- (?P<kind>table|output):(?P<name>[\w-]+) -->\n).*?(<!
 _TABLES: Mapping[str, Callable[[], str]] = {
     "keys": screen_pages.keys_table,
     "screen-commands": screen_pages.screen_commands_table,
+    "pane-keys": screen_pages.pane_keys_table,
     "short-keys": screen_pages.short_keys_table,
     "signs": screen_pages.signs_table,
     "styles": pages.styles_table,

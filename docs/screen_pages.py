@@ -45,6 +45,15 @@ def keys_table() -> str:
     return "\n\n".join(parts)
 
 
+def pane_keys_table() -> str:
+    """The keys that a pane adds to those that work everywhere."""
+    rows = []
+    for pane, name in _PANES.items():
+        own = [action for action in ACTIONS if pane in action.panes or (pane == "replay" and action.group == "Replay")]
+        rows.append((name, ", ".join(f"{_keys(action.keys)} {cell(action.title)}" for action in own)))
+    return table(("while this has the focus", "keys"), rows)
+
+
 def screen_commands_table() -> str:
     """What can be typed after `:`."""
     return table(("command", "function"), ((code(c.usage), cell(c.help)) for c in COMMANDS))

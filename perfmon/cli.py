@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _DEBUG = "PERFMON_DEBUG"
 _SCP = re.compile(r"[^/@\s]+@[^/@\s]+:[/~]")
 """`user@host:/path`, on another machine."""
+_OWN = ("-h", "--help", "--version")
+"""Options that need no command."""
+_ALIKE = 0.7
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -72,33 +75,42 @@ def _command(argv: Sequence[str]) -> list[str]:
     Raises UsageError for a word that is neither a command nor a source.
     """
     name = next((word for word in argv if not word.startswith("-") or word == "-"), "")
-    if name in COMMANDS or (argv and not name):
+    if name in COMMANDS or (argv and not name and argv[0] in _OWN):
         return list(argv)
     if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
         return ["watch", *argv]
     if not argv:
-        return ["watch", *_here()]
+        return _here()
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
     from perfmon.sources.pollers import parse_request
 
     if parse_request(name) is not None:
         return ["watch", *argv]
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1, cutoff=_ALIKE)
+    if close:
+        raise UsageError(f"{name}: no such command, file or folder (did you mean perfmon {close[0]}?)")
+    if os.sep in name or "." in name:
+        wait = f"to wait until it is there: perfmon watch {name}"
+        raise UsageError(f"{name}: no such file or folder ({wait})")
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
 
 
 def _here() -> list[str]:
-    """This folder, when there are logs in it; else the logs of the jobs that run on this machine."""
-    from perfmon.sources import discover
+    """The command for the logs in this folder, else for those of jobs on this machine: one run is opened at once."""
+    from perfmon.sources import discover, grouped
 
     try:
-        discover(["."])
+        logs = discover(["."])
     except PerfmonError:
         return _running()
-    return ["."]
+    return ["runs"] if len(grouped((str(log.path) for log in logs), os.getcwd())) > 1 else ["watch", "."]
 
 
 def _running() -> list[str]:
+    from perfmon.sources import grouped
     from perfmon.sources.remote import describe, discover_here, requests_for
 
     found = discover_here()
@@ -107,8 +119,10 @@ def _running() -> list[str]:
         raise UsageError(
             "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
         )
+    if len(grouped(found.paths, "/")) > 1:
+        return ["runs"]
     print("\n".join(describe("here", found)), file=sys.stderr)
-    return [*found.paths, *pollers]
+    return ["watch", *found.paths, *pollers]
 
 
 def _dispatch(argv: Sequence[str]) -> int:

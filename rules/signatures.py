@@ -90,6 +90,8 @@ class AdviceFor:
 
     pack: str
     advice: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+    """Options of that system to copy, before the general commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ class Signature:
     """Span kinds or metrics, none of which the run may ever have had: the signature does not apply to such runs."""
     advice_for: tuple[AdviceFor, ...] = ()
     """The first whose pack the finding's lines are of replaces `advice`."""
+    commands: tuple[str, ...] = ()
+    """Commands that show more, one line each; words in capitals are to be replaced (PID, HOST)."""
     every_s: float = 0.0
     """Samples of a stream that come more often are judged once in this time: what is polled every second."""
     decided_by: str = ""
@@ -176,7 +180,7 @@ _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
     "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
-    "outranks", "decided_by",
+    "outranks", "decided_by", "commands",
 )  # fmt: skip
 
 
@@ -245,8 +249,11 @@ def _causes(table: Table) -> tuple[Cause, ...]:
 def _advice_for(table: Table) -> tuple[AdviceFor, ...]:
     entries = table.tables("advice_for")
     for entry in entries:
-        entry.only(("pack", "advice"))
-    return tuple(AdviceFor(entry.word("pack"), entry.texts("advice", required=True)) for entry in entries)
+        entry.only(("pack", "advice", "commands"))
+    return tuple(
+        AdviceFor(entry.word("pack"), entry.texts("advice", required=True), entry.texts("commands"))
+        for entry in entries
+    )
 
 
 def _count(table: Table, name: str, default: tuple[int, int]) -> tuple[int, int]:
@@ -322,6 +329,7 @@ def load_signature(path: Path) -> Signature:
         requires=table.texts("requires"),
         unless=table.texts("unless"),
         advice_for=_advice_for(table),
+        commands=table.texts("commands"),
         every_s=table.amount("every_s", 0.0),
     )
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .actions import ACTIONS
+    from .actions import ACTIONS, HINTS
     from .app import PerfmonApp
-    from .app_base import AppOptions
+    from .app_base import BACK, AppOptions
     from .profile_app import ProfileApp
+    from .runs_app import RunsApp
     from .screenshot import board_columns, shoot
 
 __getattr__ = lazy_face(__name__)

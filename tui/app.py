@@ -96,7 +96,8 @@ class PerfmonApp(OpenActions):
         """Open the help."""
         from .screens.pages import HelpPage
 
-        self.push_screen(PageScreen(HelpPage(self.skin, self.pane_name, self.opening.keys)))
+        metrics = [lane.name for lane in self.picture.board.metrics]
+        self.push_screen(PageScreen(HelpPage(self.skin, self.pane_name, self.opening.keys, metrics)))
 
     def do_palette(self) -> None:
         """Open the palette, and run what is chosen there."""

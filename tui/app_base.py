@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -19,8 +19,9 @@ from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
 from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
-from perfmon.viewmodel import AlertState, Level, MonitorState
+from perfmon.viewmodel import MonitorState
 
+from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
 from .panes.collectives import CollectivesPane
@@ -40,8 +41,13 @@ _MESSAGE_S = 6.0
 _SLOW_S = 0.9
 """Ages and rates are updated this far apart."""
 _TICK_S = 2.0
+_ROOM_FOR_HINTS = 100
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
+
+
+BACK = -1
+"""The code that the monitor returns where esc goes back to a list of runs."""
 
 
 @dataclass(slots=True)
@@ -55,6 +61,10 @@ class AppOptions:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys that the user chose, by action."""
     glyphs: Glyphs = UNICODE
+    hints: tuple[str, ...] = ()
+    """Actions that the user is shown a hint at, until they were used."""
+    back: bool = False
+    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
@@ -108,7 +118,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.collectives = CollectivesPane(self.skin)
         self.sources = SourcesPane(self.skin)
         self.log_pane = LogPane(self.skin, self.monitor.logbook)
-        self.log_pane.events = self.critical_moments
         self.footer = FooterPane(self.skin, info, self.opening.keys)
         yield self.header
         yield self.answer
@@ -140,9 +149,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     # --- pictures -------------------------------------------------------------------------------------------------
     def show(self, newest: MonitorState) -> None:
-        """Show a picture; a frozen view takes only the timeline from it, which was requested for that view."""
-        held = replace(self.picture, board=newest.board, overview=newest.overview)
-        self.picture = held if self.time_view.paused else newest
+        """Show a picture. Of a frozen view the timeline and the log stand still; all else is about the present."""
+        self.picture = newest
         self._show_notices(newest)
         self._highlight_evidence(newest.snapshot)
         rows = self.collectives.wanted(newest)
@@ -150,6 +158,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self._collective_rows = max(rows, self._collective_rows)
             self.arrange()
         self.board.show(self.picture)
+        port = self.picture.board.viewport
+        self.log_pane.span = (port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
@@ -192,13 +202,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             firing = [finding for finding in snapshot.findings if finding.state == "firing"]
             self.log_pane.evidence(line for finding in firing for line in finding.evidence)
 
-    def critical_moments(self) -> list[float]:
-        """Times of alert changes and of starts of critical spans in view."""
-        board = self.picture.board
-        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
-        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
-        return ticks + bars
-
     # --- header and footer ----------------------------------------------------------------------------------------
     def show_message(self, text: str) -> None:
         """Show a text for a few seconds: in the header, or on top of what is open."""
@@ -229,13 +232,34 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         return HeaderInfo(
             self.opening.title,
             port.end - port.start,
-            time_view.stands_at(self.picture),
+            time_view.stands_at,
             max(0, self.monitor.picture.lines - time_view.lines_then) if time_view.paused else 0,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
             self._message if time.monotonic() - self._message_at < _MESSAGE_S else "",
-            "overview" if layout == "auto" else layout,
+            self._hint() or ("overview" if layout == "auto" else layout),
+            self._key("live"),
+            self._key("pause"),
         )
+
+    def _hint(self) -> str:
+        """The first hint that is left, where there is room for it."""
+        if not self.opening.hints or self.size.width < _ROOM_FOR_HINTS:
+            return ""
+        first = self.opening.hints[0]
+        return f"new here? {self._key(first)} {HINTS[first]}"
+
+    def _key(self, name: str) -> str:
+        """The key of an action, as it is shown."""
+        action = next(action for action in ACTIONS if action.id == name)
+        return spelled(keys_of(action, self.opening.keys)[0])
+
+    def show_moments(self) -> None:
+        """Of a frozen view each pane shows of which moment it is."""
+        paused = self.time_view.paused
+        for pane in (self.answer, self.alerts, self.sources, self.collectives):
+            pane.set_moment("NOW" if paused else "")
+        self.board.set_moment(f"PAUSED: {self._key('live')} live" if paused else "")
 
     # --- layout ---------------------------------------------------------------------------------------------------
     def arrange(self, size: Size | None = None) -> None:

@@ -212,8 +212,8 @@ def _chart(app: OpenActions, words: Sequence[str]) -> None:
     app.open_chart(*([whole] if whole in names else [name_among(word, names, "metric") for word in words]))
 
 
-def _baseline(app: OpenActions, words: Sequence[str]) -> None:
-    app.load_baseline(file_of(words[0]))
+def _behind(app: OpenActions, words: Sequence[str]) -> None:
+    app.load_behind(file_of(words[0]))
 
 
 def _update(app: OpenActions, words: Sequence[str]) -> None:
@@ -301,7 +301,11 @@ def _speed(app: OpenActions, words: Sequence[str]) -> None:
 
 def _seek(app: OpenActions, words: Sequence[str]) -> None:
     player = player_of(app)
-    app.seek_to(player, seconds_of(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
+    seconds = seconds_of(words[0], 0.0, _YEARS_S, "1:30")
+    app.seek_to(player, seconds)
+    if seconds > player.duration_s:
+        end = format_seconds(player.duration_s)
+        app.show_message(f"{plain(words[0], _NAMED)!r} is past the end of the recording: at its end ({end})")
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -313,7 +317,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2, alone=True),
     Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True, alone=True),
     Command("chart", "chart METRIC...", "Show metrics as charts.", _chart, 1, most=6, picks=True),
-    Command("baseline", "baseline [RUN]", "Show a recorded run, or its logs, behind charts.", _baseline, alone=True),
+    Command("behind", "behind [RUN]", "Show a recorded run, or its logs, behind charts.", _behind, alone=True),
     Command("update", "update ID", "Open a weight update with its log lines.", _update, 1, picks=True),
     Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
     Command("log", "log [REGEX]", "Filter lines (no regex: show all).", _log),
@@ -330,12 +334,15 @@ COMMANDS: tuple[Command, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 _BY_NAME["trace"] = _BY_NAME["update"]  # its former name, for one release
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
+_ALIASES = {"q!": "quit", "qa": "quit", "qa!": "quit", "wq": "quit", "exit": "quit", "h": "help"}
+"""Names that editors and pagers have for it."""
+_KEYS = {key: action for action in ACTIONS if action.group == "General" for key in action.keys if len(key) == 1}
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
 def known(name: str) -> Command | Action | None:
-    """The command of that name, or the action whose word it is."""
-    return _BY_NAME.get(name) or _ACTIONS.get(name)
+    """The command of that name, or the action whose word, or key anywhere, it is."""
+    return _BY_NAME.get(name) or _ACTIONS.get(_ALIASES.get(name, name)) or _KEYS.get(name)
 
 
 def run_command(app: OpenActions, text: str) -> str | None:

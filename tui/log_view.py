@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from perfmon.core import InputError, UsageError, plain
-from perfmon.logbuffer import EVERYTHING, Filter, Line, LogBuffer, LogLevel, Page, Place, View, read_back
+from perfmon.logbuffer import EVERYTHING, Filter, Line, LogBuffer, LogLevel, Page, Place, Tally, View, read_back
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import HeaderReader
 
 # --- Visible part of the log: following the newest lines, or at a position, with a filter ---
 
 _BUDGET_S = 0.008
+FOLDED = Filter(folds=True)
+"""The filter at first: requests that were served are of interest once."""
+_SEARCHES = 2
+"""Searches that are kept: a text, and errors."""
 
 
 class LogView:
@@ -25,7 +29,7 @@ class LogView:
 
     def __init__(self, book: LogBuffer) -> None:
         self.book = book
-        self.wanted: Filter = EVERYTHING
+        self.wanted: Filter = FOLDED
         self.follow = True
         self.cursor: Place | None = None
         """The line that keys act on; None: the last one in sight."""
@@ -37,7 +41,8 @@ class LogView:
         """Reason why a filter or a search was dropped; cleared when it is shown."""
         self.lines_then = 0
         """Lines that the book had been given when the view stopped following."""
-        self._view: View = View(book)
+        self._view: View = View(book, FOLDED)
+        self._searches: dict[Filter, View] = {}
         self._top: Place | None = None
         self._fresh = True
         self._seek: Callable[[], bool] | None = None
@@ -195,43 +200,68 @@ class LogView:
         place = self._view.find(name, number, text)
         if place is None:
             return False
-        if place not in [line.place for line in self._page(lambda view: view.start(place, 1, _BUDGET_S)).lines]:
-            self.filter(EVERYTHING)
-        self.show(place)
+        self.reveal(place)
         return True
 
+    def reveal(self, place: Place) -> None:
+        """Show a line; a filter that hides it goes."""
+        for less in (replace(self.wanted, folds=False), EVERYTHING):
+            if place in [line.place for line in self._page(lambda view: view.start(place, 1, _BUDGET_S)).lines]:
+                break
+            self.filter(less)
+        self.show(place)
+
+    def folded(self, line: Line) -> int:
+        """Lines of requests behind this one, in its log, that are not shown."""
+        return self._view.folded(line.place) if self.wanted.folds and not self.wanted.looks_for_some else 0
+
     # --- searching ----------------------------------------------------------------------------------------------
-    def seek(self, wanted: Filter, *, onward: bool, missed: Callable[[], None]) -> None:
-        """To the next line, or the one before, that also fits `wanted`; `missed` is called when there is none.
+    def seek(self, wanted: Filter, *, onward: bool, over: Callable[[str], None]) -> None:
+        """To the nearest line from here that also fits `wanted`; from the newest lines backward, whatever the
+        direction, and behind the last one to the first. `over` is called with `here`, `wrapped`, or "" for none.
 
         Raises UsageError for a wrong expression.
         """
-        both = Filter(
-            self.wanted.sources,
-            max(self.wanted.level, wanted.level),
-            self.wanted.trace,
-            (*self.wanted.texts, *wanted.texts),
-        )
-        view = View(self.book, both)
-        current = self.current
-        if current is None:
-            missed()
-            return
-        here = current.place
+        view, here = self._search(wanted), None if self.follow or self.current is None else self.current.place
+        ends = (lambda: view.head(1, _BUDGET_S), lambda: view.tail(1, _BUDGET_S))
+        pages: list[Callable[[], Page]] = [ends[not onward] if here else ends[1]]
+        if here is not None:
+            place = here
+            nearest = view.after if onward else view.before
+            pages.insert(0, lambda: nearest(place, 1, _BUDGET_S))
 
         def step() -> bool:
-            try:
-                page = view.after(here, 1, _BUDGET_S) if onward else view.before(here, 1, _BUDGET_S)
-            except UsageError as error:
-                self.problem = str(error)
-                return True
-            if page.lines:
-                self.show(page.lines[0].place)
-            elif page.complete:
-                missed()
-            return bool(page.lines) or page.complete
+            while pages:
+                try:
+                    page = pages[0]()
+                except UsageError as error:
+                    self.problem = str(error)
+                    return True
+                if page.lines:
+                    self.reveal(page.lines[0].place)
+                    over("here" if here is None or len(pages) > 1 else "wrapped")
+                    return True
+                if not page.complete:
+                    return False
+                pages.pop(0)
+            over("")
+            return True
 
         self._seek = None if step() else step
+
+    def tally(self, wanted: Filter) -> Tally:
+        """Count the lines of the view that also fit `wanted`, and which of them the cursor is on."""
+        return self._search(wanted).tally(None if self.follow else self.cursor, _BUDGET_S)
+
+    def _search(self, wanted: Filter) -> View:
+        own = self.wanted
+        both = Filter(own.sources, max(own.level, wanted.level), own.trace, (*own.texts, *wanted.texts))
+        view = self._searches.get(both)
+        if view is None:
+            while len(self._searches) >= _SEARCHES:
+                del self._searches[next(iter(self._searches))]
+            view = self._searches[both] = View(self.book, both)
+        return view
 
     def filter(self, wanted: Filter) -> None:
         """Show only lines that fit, from where the view stands. Raises UsageError for a wrong expression."""

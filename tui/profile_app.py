@@ -10,24 +10,18 @@ from pathlib import Path
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Resize
-from textual.filter import LineFilter
 
 from perfmon.core import InputError, counted, format_share
 from perfmon.profile import Gap, Profile
 from perfmon.textgraphics import fit
 
-from .actions import ACTIONS, Action, by_key, chosen, keys_of, spelled
+from .actions import ACTIONS, Action
 from .app_base import AppOptions
 from .panes.profile import FindingsPane, GapsPane, TimelinePane
-from .render.header_footer import key_row
-from .render.help import action_lines
+from .plain_app import PlainApp
 from .render.profile import LANES, GpuTrack
-from .render.rows import Entry, Row, Words, panel_row
-from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
-from .terminal.suspend import Leaving
-from .theme import ThemeStyles, depth_of
-from .widgets.overlays import Page, PageScreen
-from .widgets.pane import Listing, Pane, Request
+from .render.rows import Words, panel_row
+from .widgets.pane import Listing, Request
 
 _PANES = {"board": "timeline", "alerts": "findings", "sources": "gaps"}
 """By the ids that the table of actions has for them."""
@@ -47,7 +41,6 @@ _WORDS = {
     "quit": ("quit", "Quit."),
     "open": ("open", "Show the gap in the timeline; show or hide the lanes of a GPU."),
 }
-_FOOTER = ("help", "open", "zoom_in", "zoom_out", "next_alert", "zoom", "snapshot", "next_pane", "quit")
 
 
 def profile_actions() -> list[Action]:
@@ -60,72 +53,19 @@ def profile_actions() -> list[Action]:
     return found
 
 
-class _Bar(Pane):
-    """The first or the last row of the screen."""
-
-    can_focus = False
-    content: Row = ()
-
-    def rows(self, width: int, height: int) -> Sequence[Row]:
-        """One."""
-        return [self.content]
-
-
-class _Help(Page):
-    """The keys of this screen."""
-
-    def __init__(self, skin: ThemeStyles, opening: AppOptions) -> None:
-        super().__init__(skin, id="help")
-        self._opening = opening
-
-    def head(self, width: int, height: int) -> Sequence[Row]:
-        """The title."""
-        left: Words = ((" help ", "title"), ("every key", "muted"))
-        return (panel_row(left, ((" ? esc q close ", "footer-key"),), width, self.skin),)
-
-    def layout_entries(self, width: int) -> Sequence[Entry]:
-        """Keys by group, and what the lanes mean."""
-        lines = action_lines(profile_actions(), self._opening.keys, self.skin, width)
-        lines += [(("", "text"),), ((" Lanes: the height of a column is the share of its time", "title"),)]
-        lines += [((f"   {self.skin.spark} ", style), (name, "text")) for name, style in LANES]
-        return [Entry(words) for words in lines]
-
-    do_help = do_quit = Page.do_back
-
-
-class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
+class ProfileApp(PlainApp):
     """The screen over an evaluated profile."""
 
-    ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Screen { layout: vertical; overflow: hidden; background: $background; }
-    #lower { width: 1fr; height: 1fr; }
-    """
+    shown_keys = ("help", "open", "zoom_in", "zoom_out", "next_alert", "zoom", "snapshot", "next_pane", "quit")
 
     def __init__(self, found: Profile, opening: AppOptions) -> None:
-        super().__init__(driver_class=SturdyDriver)
-        self.found, self.opening = found, opening
-        depth = depth_of(self.console.color_system, self.no_color)
-        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
-        for theme in opening.themes.values():
-            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
-        self.theme = self.theme_name = opening.theme
+        super().__init__(opening, profile_actions())
+        self.found = found
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
-        self._message = ""
-        known = {action.id: action for action in profile_actions()}
-        self._keys = {
-            key: [known[action.id] for action in actions if action.id in known and not action.panes]
-            for key, actions in by_key(opening.keys).items()
-        }
-        for key, actions in self._keys.items():
-            if actions:
-                self._bindings.bind(key, f"key({key!r})", show=False)
-        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
 
     def compose(self) -> ComposeResult:
         """Header, timeline, findings and gaps, footer."""
-        self.header, self.footer = _Bar(self.skin, id="header"), _Bar(self.skin, id="footer")
         self.board = TimelinePane(self.skin, self.found)
         self.findings = FindingsPane(self.skin, self.found)
         self.gaps = GapsPane(self.skin, self.found, self.board.tracks)
@@ -138,10 +78,8 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Lay out; the timeline has the keys."""
-        self.header.styles.height = self.footer.styles.height = 1
         self.arrange(*self.size)
         self.board.focus()
-        self.exit_on_signals()
 
     def on_resize(self, event: Resize) -> None:
         """Another size, another layout."""
@@ -168,7 +106,7 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         lower.styles.layout = "vertical" if narrow else "horizontal"
         if narrow and shown["alerts"] and shown["sources"]:
             self.findings.styles.height, self.gaps.styles.height = "3fr", "2fr"
-        self._show_bars(width)
+        self.show_bars(width)
 
     def _focused_name(self) -> str:
         name = self.screen_stack[0].focused.id if self.screen_stack and self.screen_stack[0].focused else None
@@ -178,7 +116,9 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         """A small screen shows the pane that has the keys."""
         self.arrange(*self.size)
 
-    def _show_bars(self, width: int) -> None:
+    def show_bars(self, columns: int | None = None) -> None:
+        """Draw the use of the GPUs, and the keys."""
+        width = columns or self.size.width
         span = sum(use.span for use in self.found.gpus)
         idle = sum(use.idle for use in self.found.gpus) / span if span else 0.0
         left: Words = (
@@ -186,55 +126,14 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             (f"{fit(self.opening.title, max(16, width // 3)).rstrip()}  ", "text"),
             (f"{counted(len(self.found.gpus), 'GPU')}, idle {format_share(idle)}  ", "muted"),
         )
-        verdict: Words = ((self._message, "accent"),)
-        if not self._message and self.found.findings:
+        verdict: Words = ((self.message, "accent"),)
+        if not self.message and self.found.findings:
             finding = self.found.findings[0]
             verdict = ((f"{finding.title} ", finding.severity.value if finding.lost_s else "muted"),)
         self.header.content = panel_row(left, verdict, width, self.skin)
-        by_id = {action.id: action for action in profile_actions()}
-        keys = [(spelled(keys_of(by_id[name], self.opening.keys)[0]), by_id[name].title) for name in _FOOTER]
-        self.footer.content = key_row(keys, (), width, self.skin)
+        self.footer.content = self.footer_row(width)
         self.header.redraw()
         self.footer.redraw()
-
-    def show_message(self, text: str) -> None:
-        """Show a text in the header until the next key."""
-        self._message = text
-        self._show_bars(self.size.width)
-
-    # --- keys ---------------------------------------------------------------------------------------------------------
-    def action_focus_next(self) -> None:
-        """Do what tab means."""
-        self.action_key("tab")
-
-    def action_focus_previous(self) -> None:
-        """Do what shift+tab means."""
-        self.action_key("shift+tab")
-
-    def action_key(self, key: str) -> None:
-        """Do what a key means: of what is open or focused, else of the app."""
-        action = chosen(self._keys.get(key, ()), "")
-        if action is None:
-            return
-        if self._message:
-            self.show_message("")
-        do = f"do_{action.id}"
-        covered = len(self.screen_stack) > 1
-        target = self.focused if hasattr(self.focused, do) else None if covered else self
-        if target is not None and hasattr(target, do):
-            getattr(target, do)()
-
-    def action_do(self, name: str) -> None:
-        """Do an action of the app by its id."""
-        getattr(self, f"do_{name}")()
-
-    def do_quit(self) -> None:
-        """Leave."""
-        self.exit(0)
-
-    def do_help(self) -> None:
-        """Open the help."""
-        self.push_screen(PageScreen(_Help(self.skin, self.opening)))
 
     def do_snapshot(self) -> None:
         """Save the report in this folder."""
@@ -246,19 +145,10 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         except InputError as error:
             self.show_message(str(error))
 
-    def do_suspend(self) -> None:
-        """Give the terminal to the shell."""
-        self.action_suspend_process()
-
-    def do_theme(self) -> None:
-        """Switch to the next theme."""
-        names = sorted(self.opening.themes)
-        self.theme_name = names[(names.index(self.theme_name) + 1) % len(names)]
-        self.skin = ThemeStyles(self.opening.themes[self.theme_name], self.skin.depth, self.opening.glyphs)
-        self.theme = self.theme_name
-        for pane in self.screen_stack[0].query(Pane):
-            pane.apply_theme(self.skin)
-        self.arrange(*self.size)
+    def help_lines(self) -> Sequence[Words]:
+        """The lanes in words."""
+        head: Words = ((" Lanes: the height of a column is the share of its time", "title"),)
+        return [(("", "text"),), head, *(((f"   {self.skin.spark} ", style), (name, "text")) for name, style in LANES)]
 
     # --- panes --------------------------------------------------------------------------------------------------------
     def _turn(self, by: int) -> None:
@@ -358,7 +248,3 @@ class ProfileApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.board.port.show(track.start + gap.start, track.start + gap.end)
         self.board.reveal()
         self.board.redraw()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Colours and characters that a terminal does not have are left out everywhere."""
-        return filters_for(self.skin, super().get_line_filters())

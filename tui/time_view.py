@@ -23,6 +23,8 @@ class TimeNavigation:
     cursor: float | None = None
     lines_then: int = 0
     """Lines that had been read when the view was frozen."""
+    frozen_at: float = 0.0
+    """The present when it was frozen."""
     _live_s: float | None = None
     _frozen_s: float | None = None
     """Span before the view was frozen, and since."""
@@ -36,15 +38,16 @@ class TimeNavigation:
         """Freeze the view where it is."""
         if self.end is None:
             port = picture.board.viewport
-            self.end, self.lines_then = port.end, picture.lines
+            self.end, self.lines_then, self.frozen_at = port.end, picture.lines, picture.now
             self._live_s, self._frozen_s = self.span_s, port.end - port.start
             self.span_s = self._frozen_s
 
-    def stands_at(self, picture: MonitorState) -> float | None:
-        """The time that a frozen view, of which `picture` is, is about; None: the present."""
+    @property
+    def stands_at(self) -> float | None:
+        """The time that a frozen view is about; None: the present."""
         if self.cursor is not None or self.end is None:
             return self.cursor
-        return min(self.end, picture.now)  # time has not filled the last columns yet
+        return min(self.end, self.frozen_at)  # time had not filled the last columns yet
 
     def live(self) -> None:
         """Follow the present again, over as much time as before, unless that was changed meanwhile."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "watch": "open the live monitor: follow logs and show where the time goes",
+    "runs": "list the runs in a folder or on this machine, and open one",
     "ssh": "open the live monitor on remote hosts; nothing is installed there",
     "demo": "open the live monitor on a simulated run; needs no GPU and no logs",
     "analyze": "diagnose complete logs: bottleneck, cost, evidence and fix",
@@ -28,6 +29,7 @@ COMMANDS = {
     "nccl": "analyze logs of NCCL Inspector: slow ranks, slow links; --hang: the rank that is behind",
     "profile": "analyze profiler traces (PyTorch, Nsight Systems): why GPUs are idle",
     "calibrate": "learn thresholds from a healthy run",
+    "report": "write a run as one HTML file: timeline to zoom, evidence, what changed since a baseline",
     "snapshot": "write a one-page report of a run, and optionally a screenshot",
     "status": "print a one-line status, for the tmux status bar",
     "collect": "copy the logs of a run from all hosts into one archive",
@@ -57,7 +59,8 @@ _SHARED = {
 
 _DESCRIPTION = "Show where the time of an ML run goes: read its logs and name the bottleneck, with evidence."
 _EXAMPLE = (
-    "example: perfmon logs/   (same as perfmon watch logs/; without arguments perfmon finds runs on this machine)"
+    "example: perfmon logs/   (same as perfmon watch logs/)\n"
+    "without arguments: the run in this folder, or a list of them if there are several, or the jobs of this machine"
 )
 
 
@@ -88,6 +91,20 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError: one line is enough when it points to the help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the parent does; an unknown option is reported before a missing argument, with the one like it."""
+        known = self._option_string_actions
+        for word in args or () if self._subparsers is None else ():
+            name = word.partition("=")[0]
+            if word == "--":
+                break
+            if name.startswith("--") and name not in known:
+                from difflib import get_close_matches
+
+                close = get_close_matches(name, known, n=1)
+                self.error(f"{name}: no such option" + (f", did you mean {close[0]}?" if close else ""))
+        return super().parse_known_args(args, namespace)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """As the parent does, but what cannot be written is an error."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _ESCAPE_MS = 30
 """Time to wait for the rest of a longer key, unless the user sets it."""
+_STARTS, _HINTED_STARTS = "starts", 5
 _TURN_S = 0.001
 """Switch interval of threads, so that keys are handled while the monitor reads."""
 
@@ -68,12 +69,16 @@ def open_screen(
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
     hang: HangSources | None = None,
+    back: bool = False,
 ) -> int:
     """Run the monitor until the user leaves it.
 
+    With `back`, esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned.
     `hang` is what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
+    problems: list[str] = []
+    themes, theme = themes_for(config, args.theme, problems)
     need_terminal()
     from perfmon.textgraphics import glyphs_for
     from perfmon.tui.terminal import curtain
@@ -83,9 +88,7 @@ def open_screen(
 
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
-    problems: list[str] = []
     notes: set[str] = set()
-    themes, theme = themes_for(config, args.theme, problems)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
@@ -106,7 +109,7 @@ def open_screen(
         monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
-        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs))
+        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, _hints(), back))
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
@@ -116,6 +119,20 @@ def open_screen(
     if app.fault is not None:
         raise app.fault
     return code or ExitCode.DONE
+
+
+def _hints() -> tuple[str, ...]:
+    """Hints for a new user: those at what was not used yet, in the first few starts."""
+    from perfmon.core import load_state, remember
+    from perfmon.tui import HINTS
+
+    begun = load_state(_STARTS) or "0"
+    count = int(begun) if begun.isdecimal() else 0
+    if count >= _HINTED_STARTS:
+        return ()
+    remember(_STARTS, str(count + 1))
+    known = (load_state("learned") or "").split(",")
+    return tuple(name for name in HINTS if name not in known)
 
 
 _MONITOR = "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"

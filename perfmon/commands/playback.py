@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import UsageError, plain
+from perfmon.core import ExitCode, UsageError, plain
 
 from ._options import Offered, add_data_arguments, add_speed_argument, completes_files, read_config
 from ._screen import add_screen_arguments, open_screen
@@ -71,6 +71,7 @@ a bottleneck. No GPU is needed. The same seed gives the same run."""
         about = f"one of: {', '.join(SCENARIOS)}"
         default, choices = "frontend-queue", Offered(lambda: SCENARIOS)
         parser.add_argument("scenario", metavar="SCENARIO", nargs="?", default=default, choices=choices, help=about)
+        parser.add_argument("--list", action="store_true", help="print the runs that can be simulated, and exit")
         add_speed_argument(parser, 20.0)
         parser.add_argument("--seed", metavar="N", type=int, default=0, help="random seed (default: 0)")
         about = "length of the run in minutes (default: 60)"
@@ -85,6 +86,11 @@ a bottleneck. No GPU is needed. The same seed gives the same run."""
         from perfmon.demo import demo_timeline
         from perfmon.sources import Player
 
+        if args.list:
+            from perfmon.demo import SCENARIOS
+
+            print("".join(f"{name:<24}{scenario.title}\n" for name, scenario in SCENARIOS.items()), end="")
+            return ExitCode.DONE
         config = read_config(args)
         if not args.ahead >= 0:  # nan is neither
             raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")

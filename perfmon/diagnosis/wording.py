@@ -178,6 +178,7 @@ def worded(
     wall = max(view.observed_s, 1e-9)
     lost = shares.lost.get(at, 0.0)
     cause = finding.explained_by
+    advice, commands = _advice(finding, view, pattern_names)
     conditions, proof = _conditions(finding, view)
     return Finding(
         signature=signature.id,
@@ -191,7 +192,8 @@ def worded(
         lost_s=lost,
         lost_share=lost / wall,
         sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
-        advice=_advice(finding, view, pattern_names),
+        advice=advice,
+        commands=commands,
         evidence=evidence_lines(finding, view),
         confidence=sum(condition.held is True for condition in conditions) / len(conditions),
         conditions=conditions,
@@ -205,17 +207,19 @@ def worded(
     )
 
 
-def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[str, ...]:
-    """The signature's, or that for the cause of a failure, or for the format of which the finding's lines are."""
+def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The signature's advice, or that for the cause of a failure, or for the format of which the finding's lines are;
+    and the commands that go with it.
+    """
     cause = str(finding.occurrences[0].item.fields.get("cause", ""))
     general = finding.signature.advice_by_cause.get(cause, finding.signature.advice)
-    special = finding.signature.advice_for
+    special, commands = finding.signature.advice_for, finding.signature.commands
     if not special:
-        return general
+        return general, commands
     logs = {ref.source for occurrence in finding.occurrences for ref, _ in occurrence.item.refs}
     patterns = {at for source in logs for at in view.store.sources[source].patterns}
     packs = {pattern_names[at].partition("/")[0] for at in patterns if at < len(pattern_names)}
-    return next((one.advice for one in special if one.pack in packs), general)
+    return next(((one.advice, (*one.commands, *commands)) for one in special if one.pack in packs), (general, commands))
 
 
 def _within(time: float, view: View) -> float:
@@ -293,7 +297,8 @@ def _seen_in(condition: Condition) -> Sequence[str]:
 
 
 def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
-    return ConditionState(f"{condition.explain()}: {evidence_text(condition.describe(item, view))}", held)
+    words, value = evidence_text(condition.words(item, view)), evidence_text(condition.describe(item, view))
+    return ConditionState(words, held, value, condition.bound(item, view))
 
 
 # --- Hypotheses: the evidence for and against each possible cause ---

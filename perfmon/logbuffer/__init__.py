@@ -9,6 +9,6 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .buffer import LogBuffer
     from .lines import EVERYTHING, Filter, Line, LogLevel, Place, Query
-    from .reader import Page, View, read_back
+    from .reader import Page, Tally, View, read_back
 
 __getattr__ = lazy_face(__name__)

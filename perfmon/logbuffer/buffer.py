@@ -17,6 +17,7 @@ from perfmon.sources import SourceClock
 from perfmon.sources.formats import Pack
 
 from .chunks import NEVER, Bookmark, Chunk, LineTimer, blocks, line_count, pieces
+from .levels import LevelCounts
 
 BUDGET = 4 << 20
 _PIECE = 1 << 18
@@ -52,6 +53,7 @@ class _SourceBuffer:
         self.path: Path | None = None
         self.chunks: deque[Chunk] = deque()
         self.totals = Totals()
+        self.levels = LevelCounts()
         self.near = NEVER
         """Its clock at the last dated line."""
         self.adrift = False
@@ -74,6 +76,8 @@ class LogBuffer:
         """Grows with every change that readers can observe."""
         self.epoch = 0
         """Grows when times that were known already change."""
+        self.readings = 0
+        """Grows when everything is dropped: lines are counted from the first one again."""
         self._packs = packs
         self._timer: LineTimer | None = None
         self._sources: dict[int, _SourceBuffer] = {}
@@ -119,6 +123,7 @@ class LogBuffer:
             self._arrivals += 1
             mark = Bookmark(0, line, self._arrivals, NEVER, offset)
             chunk = self._chunk(source, shelf, data, mark, clock, last=at == len(parts), live=live)
+            self._count_levels(shelf, chunk, live)
             self._put(source, shelf, chunk)
             line, offset = line and line + chunk.count, offset + len(data)
         self.version += 1
@@ -136,7 +141,9 @@ class LogBuffer:
     def skipped(self, source: int, name: str, lines: int, size: int, path: Path | None = None) -> None:
         """Count the next lines of a log, of `size` bytes, which would be dropped before anyone could read them."""
         with self._lock:
-            self._shelf(source, name, path).count(lines, size, lines, size)
+            shelf = self._shelf(source, name, path)
+            shelf.count(lines, size, lines, size)
+            shelf.levels.exact = False
 
     def align(self, shifts: Mapping[int, float]) -> None:
         """Set the seconds to add to the axis of each log to get the run's: see `perfmon.clocks.alignment`."""
@@ -159,6 +166,7 @@ class LogBuffer:
             self._held, self._latest = 0, NEVER
             self.version += 1
             self.epoch += 1
+            self.readings += 1
 
     def _chunk(
         self, source: int, shelf: _SourceBuffer, data: bytes, mark: Bookmark, clock: SourceClock, *, last: bool,
@@ -183,6 +191,14 @@ class LogBuffer:
         if live:
             self._drift(source, shelf, chunk)
         return chunk
+
+    def _count_levels(self, shelf: _SourceBuffer, chunk: Chunk, live: bool) -> None:
+        """Count the levels of a chunk that has just been made, before it joins others."""
+        if self._timer is None:
+            self._timer = LineTimer(self.packs)
+        timer, begin = self._timer, max(chunk.base, chunk.marks[0].time)
+        with self._lock:
+            shelf.levels.add(chunk.data, chunk.count, begin, chunk.end, live, lambda text: timer.time(chunk, text))
 
     def _drift(self, source: int, shelf: _SourceBuffer, chunk: Chunk) -> None:
         """Place the lines of a log that prints no dates any more at the present."""
@@ -290,6 +306,19 @@ class LogBuffer:
         """True if the run's axis is wall-clock time: some log has timestamps."""
         with self._lock:
             return any(shelf.chunks[-1].kind is not None for shelf in self._sources.values() if shelf.chunks)
+
+    def levels(self, source: int) -> tuple[int, int, bool]:
+        """Return how many lines of a log are warnings and errors, and whether all of its lines were counted."""
+        shelf = self._sources.get(source)
+        return (0, 0, True) if shelf is None else (shelf.levels.warnings, shelf.levels.errors, shelf.levels.exact)
+
+    def histogram(self, begin: float, column_s: float, columns: int) -> list[list[float]]:
+        """Return the lines, warnings and errors of all logs in each of some columns of time, on the run's axis."""
+        counts = [[0.0, 0.0, 0.0] for _ in range(columns)]
+        with self._lock:
+            for source, shelf in self._sources.items():
+                shelf.levels.add_to(counts, begin - self._shifts.get(source, 0.0), column_s)
+        return counts
 
     def path(self, source: int) -> Path | None:
         """Path of a log that is a local file."""

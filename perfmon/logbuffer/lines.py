@@ -273,14 +273,33 @@ class Filter:
     """An id that they contain."""
     texts: tuple[str, ...] = ()
     """They contain all of these; see Query."""
+    folds: bool = False
+    """Of requests that were served, line after line of a log, only the first; without effect next to a level, a trace
+    or texts."""
+
+    @property
+    def looks_for_some(self) -> bool:
+        """True if lines must have a level, a trace or a text."""
+        return bool(self.level or self.trace or self.texts)
 
     @property
     def lets_all(self) -> bool:
         """True if every line of these logs fits."""
-        return not (self.level or self.trace or self.texts)
+        return not (self.looks_for_some or self.folds)
 
 
 EVERYTHING = Filter()
+
+
+_SERVED = re.compile(
+    # As uvicorn, aiohttp, nginx, Apache and clients such as httpx print it; gin, which has no version in it.
+    r"\bHTTP/[\d.]+\"?[ \t]+[23]\d\d\b|^\[GIN\][^|]{1,60}\|[ \t]*[23]\d\d[ \t]*\|"
+)
+
+
+def is_served(line: str) -> bool:
+    """Return True for a line of a request that was answered without an error."""
+    return ("HTTP/" in line or line.startswith("[GIN]")) and _SERVED.search(line) is not None
 
 
 class CompiledFilter:
@@ -297,12 +316,16 @@ class CompiledFilter:
         if wanted.level:
             self._tests.append(lambda line: level_of(line) >= wanted.level)
         self._names = ", ".join(query.query for query in queries if query.regex is not None)
+        self._folds = wanted.folds and not wanted.looks_for_some
 
-    def search(self, text: str) -> Iterator[list[int]]:
-        """Yield the numbers, from 0, of the lines of `text` that fit, slice by slice.
+    def search(self, text: str, above: str = "") -> Iterator[list[int]]:
+        """Yield the numbers, from 0, of the lines of `text` that fit, slice by slice; `above` is the line before them.
 
         Raises UsageError when a regular expression takes too long.
         """
+        if self._folds:
+            yield _unfolded(text.split("\n"), is_served(above[:TEXT_CAP]))
+            return
         candidates = self._candidates(text)
         if not candidates:
             return
@@ -334,6 +357,17 @@ class CompiledFilter:
             return time_limited(_SLOW_S, search)
         except TooSlowError:
             raise UsageError(f"{plain(self._names, 60)} takes too long on these lines: use a simpler one") from None
+
+
+def _unfolded(lines: Sequence[str], before: bool) -> list[int]:
+    """Return the numbers, from 0, of all lines but those of requests after the first one in a row."""
+    found: list[int] = []
+    for at, line in enumerate(lines):
+        served = is_served(line[:TEXT_CAP])
+        if not (served and before):
+            found.append(at)
+        before = served
+    return found
 
 
 def lines_with(needle: str, text: str) -> list[int]:

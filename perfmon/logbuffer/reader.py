@@ -17,7 +17,7 @@ from perfmon.core import Block, InputError, UsageError, evidence_text, plain
 from perfmon.sources import newlines
 
 from .buffer import LogBuffer
-from .chunks import NEVER, Chunk, Index, LineTimer
+from .chunks import NEVER, Chunk, Index, LineTimer, line_count
 from .lines import (
     EVERYTHING,
     CompiledFilter,
@@ -62,15 +62,30 @@ class Page:
     """Nothing is left; otherwise the next call continues the search."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many lines fit."""
+
+    total: int
+    at: int
+    """Which of them the line is, from 1, by time; 0 if it does not fit."""
+    complete: bool
+    """All lines were searched; otherwise the next call continues."""
+
+
 class _Search:
-    """The progress of searching a chunk."""
+    """The progress of searching a chunk; of one that has grown only what is new is searched."""
 
-    __slots__ = ("done", "lines", "slices")
+    __slots__ = ("begin", "lines", "rest", "size", "slices")
 
-    def __init__(self, slices: Iterator[list[int]]) -> None:
-        self.slices = slices
+    def __init__(self) -> None:
         self.lines: list[int] = []
-        self.done = False
+        self.slices: Iterator[list[int]] | None = None
+        """Of the piece that is being searched."""
+        self.size = self.begin = 0
+        """Bytes that were searched, and lines before the piece."""
+        self.rest = b""
+        """The piece."""
 
 
 class View:
@@ -85,11 +100,12 @@ class View:
         self.wanted = wanted
         self._filter = None if wanted.lets_all else CompiledFilter(wanted)
         self._timer: LineTimer | None = None
-        self._version = self._epoch = -1
+        self._version = self._epoch = self._readings = -1
         self._chunks: dict[int, tuple[Chunk, ...]] = {}
         self._shifts: dict[int, float] = {}
         self._indexes: dict[int, Index] = {}
-        self._found: dict[int, _Search] = {}
+        self._found: dict[tuple[int, int], _Search] = {}
+        """By log and the first line of a chunk: one that grows keeps its lines."""
         self._lines: dict[Place, Line] = {}
         self._remembered = _GONE
         self._deadline, self._searched = inf, False
@@ -153,6 +169,36 @@ class View:
         before = sum(self._bound(source, rank) - chunks[0].first for source, chunks in self._chunks.items())
         return before / total if total else 0.0
 
+    def tally(self, place: Place | None, budget_s: float = BUDGET_S) -> Tally:
+        """Count the lines that fit, and which of them `place` is."""
+        self._update()
+        self._deadline, self._searched = time.perf_counter() + budget_s, False
+        rank = _END if place is None else self._rank(place)
+        before = total = 0
+        held, complete = False, True
+        for source in self._wanted():
+            bound = self._bound(source, rank)
+            for chunk in reversed(self._chunks[source]):
+                try:
+                    numbers = self._fitting(source, chunk)
+                except _OutOfTimeError:
+                    complete = False
+                    break
+                at = bisect_left(numbers, bound - chunk.first)
+                before, total = before + at, total + len(numbers)
+                if place is not None and source == place.source and chunk.first <= place.ordinal < chunk.stop:
+                    held = at < len(numbers) and numbers[at] == place.ordinal - chunk.first
+        return Tally(total, before + 1 if held else 0, complete)
+
+    def folded(self, place: Place) -> int:
+        """Count the lines right after one that fits, in its chunk, that do not."""
+        chunk = self._chunk(place)
+        if self._filter is None or chunk is None:
+            return 0
+        numbers, own = self._fitting(place.source, chunk), place.ordinal - chunk.first
+        at = bisect_right(numbers, own)
+        return (numbers[at] if at < len(numbers) else chunk.count) - own - 1
+
     # --- the merge ----------------------------------------------------------------------------------------------
     def _read_on(self, rank: Rank, rows: int, budget_s: float) -> Page:
         self._update()
@@ -183,13 +229,13 @@ class View:
     def _forward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
         chunks = self._chunks[source]
         for chunk in chunks[bisect_right(chunks, ordinal, key=_stop) :]:
-            numbers = self._fitting(chunk)
+            numbers = self._fitting(source, chunk)
             yield from self._ranked(source, chunk, numbers[bisect_left(numbers, ordinal - chunk.first) :])
 
     def _backward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
         chunks = self._chunks[source]
         for chunk in reversed(chunks[: bisect_left(chunks, ordinal, key=_first)]):
-            numbers = self._fitting(chunk)
+            numbers = self._fitting(source, chunk)
             yield from self._ranked(source, chunk, reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]))
 
     def _ranked(self, source: int, chunk: Chunk, numbers: Iterable[int]) -> Iterator[_Ranked]:
@@ -228,12 +274,15 @@ class View:
         """Take over the contents of the buffer."""
         if self._version == self.book.version:
             return
-        epoch = self.book.epoch
+        epoch, readings = self.book.epoch, self.book.readings
         self._version, chunks, shifts = self.book.chunks()
         self._chunks, self._shifts = {source: held for source, held in chunks.items() if held}, dict(shifts)
         if epoch != self._epoch:
             self._epoch = epoch
             self._lines.clear()
+        if readings != self._readings:
+            self._readings = readings
+            self._found.clear()
         if len(self._indexes) + len(self._found) > self._remembered:
             self._forget()
         if self._timer is None and self._chunks:
@@ -242,7 +291,8 @@ class View:
     def _forget(self) -> None:
         """Drop indexes and searches of chunks that were dropped: they hold their text."""
         kept = {chunk.serial for chunks in self._chunks.values() for chunk in chunks}
-        self._found = {serial: found for serial, found in self._found.items() if serial in kept}
+        begins = {(source, chunk.first) for source, chunks in self._chunks.items() for chunk in chunks}
+        self._found = {key: found for key, found in self._found.items() if key in begins}
         self._indexes = {serial: index for serial, index in self._indexes.items() if serial in kept}
         self._remembered = len(self._indexes) + len(self._found) + _GONE
 
@@ -260,19 +310,22 @@ class View:
             index = self._indexes[chunk.serial] = Index(chunk, self._timer)
         return index
 
-    def _fitting(self, chunk: Chunk) -> Sequence[int]:
+    def _fitting(self, source: int, chunk: Chunk) -> Sequence[int]:
         """Numbers of the chunk's lines that fit the filter; the next call continues where this one's time ended."""
         if self._filter is None:
             return range(chunk.count)
-        found = self._found.get(chunk.serial)
+        found = self._found.get((source, chunk.first))
         if found is None:
-            if self._spent():
-                raise _OutOfTimeError
-            found = _Search(self._filter.search(searchable(chunk.data).removesuffix("\n")))
-            self._found[chunk.serial] = found
-        while not found.done:
+            found = self._found[source, chunk.first] = _Search()
+        while found.slices is not None or found.size < len(chunk.data):
             if self._failed is not None:
                 raise self._failed
+            if self._spent():
+                raise _OutOfTimeError
+            if found.slices is None:
+                found.rest = chunk.data[found.size :]
+                above = chunk.data[chunk.data.rfind(b"\n", 0, max(0, found.size - 1)) + 1 : found.size]
+                found.slices = self._filter.search(searchable(found.rest).removesuffix("\n"), searchable(above))
             try:
                 more = next(found.slices, None)
             except UsageError as error:
@@ -280,11 +333,10 @@ class View:
                 raise
             self._searched = True
             if more is None:
-                found.done = True
-                break
-            found.lines += more
-            if self._spent():
-                raise _OutOfTimeError
+                found.size, found.begin = found.size + len(found.rest), found.begin + line_count(found.rest)
+                found.slices, found.rest = None, b""
+            else:
+                found.lines += [found.begin + at for at in more] if found.begin else more
         return found.lines
 
     def _spent(self) -> bool:

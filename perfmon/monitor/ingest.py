@@ -225,8 +225,14 @@ _SHARE = 0.01
 class SourceList:
     """Statuses of logs; with very many logs not renewed for every state."""
 
-    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
-        self._session, self._clock = session, clock
+    def __init__(
+        self,
+        session: Session,
+        levels: Callable[[int], tuple[int, int, bool]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`levels` returns how many lines of a log are warnings and errors, and whether all were counted."""
+        self._session, self._levels, self._clock = session, levels, clock
         self._spacing = DutyCycleLimiter(_SHARE)
         self._statuses: tuple[SourceStatus, ...] = ()
 
@@ -255,6 +261,7 @@ class SourceList:
         names = self._session.scanner.pattern_names
         patterns = {names[at]: count for at, count in sorted(state.patterns.items())}
         packs = sorted({name.partition("/")[0] for name in patterns})
+        warning_lines, error_lines, levels_exact = self._levels(state.index)
         return SourceStatus(
             index=state.index,
             name=held.shown,
@@ -273,6 +280,9 @@ class SourceList:
             patterns=patterns,
             unparsed=held.unparsed.lines,
             offset_s=offset_s,
+            warning_lines=warning_lines,
+            error_lines=error_lines,
+            levels_exact=levels_exact,
         )
 
 

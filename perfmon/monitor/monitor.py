@@ -138,6 +138,10 @@ class Monitor:
         self.window_s = seconds
         self.ask(lambda watch: watch.judge_window(seconds))
 
+    def toggle_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again."""
+        self.ask(lambda watch: watch.toggle_baseline())
+
     def ack(self, key: AlertKey) -> None:
         """Acknowledge an alert."""
         self.ask(lambda watch: watch.alerts.ack(key))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.alerting import AlertManager
 from perfmon.clocks import Alignment, align, axis_moved
-from perfmon.core import WATCHED, Block, Config, Notice, Progress, TimeBase
+from perfmon.core import AUTO, BUILTIN, WATCHED, Block, Config, Notice, Progress, TimeBase
 from perfmon.diagnosis import Diagnosis
 from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import Session
@@ -74,7 +74,7 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
-        self._source_list = SourceList(self.session, self._clock)
+        self._source_list = SourceList(self.session, self._logbook.levels, self._clock)
         self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
@@ -313,6 +313,16 @@ class Watch:
         """The present time, if it is ahead of `now`, which waits for the run."""
         actual = self._present.actual(self._feed.clock()) if self._history_dated and not self.ended else None
         return actual if actual is not None and actual > now + _AHEAD_S else None
+
+    def toggle_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again; all is judged by them at once."""
+        learns = self.session.config.baseline == BUILTIN
+        self.session.use_baseline(AUTO if learns else BUILTIN)
+        self._config, self._baseline_note = self.session.config, ""
+        self._notices.append(
+            "learning thresholds from the start of this run" if learns else "thresholds: built-in, or of your files"
+        )
+        self._pace = EvaluationScheduler(played=self._feed.player is not None)
 
     def _apply_baseline(self) -> None:
         """Apply learned thresholds, and report that."""

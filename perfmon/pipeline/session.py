@@ -93,6 +93,10 @@ class Session:
         """Result of learning thresholds from the run's own start; "" before the first attempt."""
         return "" if self._baseline is None else self._baseline.note
 
+    def use_baseline(self, name: str) -> None:
+        """Learn thresholds from the run's own start from now on (`auto`), or use those given again (`builtin`)."""
+        self.config, self._baseline, self._knowledge = replace(self.config, baseline=name), None, None
+
     def _learn(self, alignment: Alignment) -> None:
         """Learn thresholds from the run's own start, if configured and due."""
         if self.config.baseline == BUILTIN:

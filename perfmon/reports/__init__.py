@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .nccl_files import NcclFiles, WorkLog, prepare_folder, write_nccl_report
     from .nccl_summary import nccl_document, nccl_markdown, nccl_text
     from .profile_summary import profile_document, profile_markdown, profile_text
+    from .report_page import run_page
     from .snapshot_page import cleaned, render_page
 
 __getattr__ = lazy_face(__name__)

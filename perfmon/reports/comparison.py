@@ -23,7 +23,6 @@ from perfmon.diagnosis import SCHEMA, Diagnosis
 from . import layout
 from .json_report import fields_of, json_object
 from .layout import (
-    HELD,
     STATISTICS,
     Markup,
     bullets,
@@ -36,6 +35,7 @@ from .layout import (
     section,
 )
 
+_PASSED = {True: "✓", False: "✗", None: "?"}
 _SHOWN = 40
 _SHOWN_COUNTS = 24
 _LEAST_SHARE = 0.0005
@@ -235,7 +235,7 @@ def _found(side: FindingSide | None) -> str:
 
 
 def _criterion_text(result: CriterionResult) -> str:
-    return f"{HELD[result.ok]} {result.name}: {result.figures}"
+    return f"{_PASSED[result.ok]} {result.name}: {result.figures}"
 
 
 def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
@@ -266,6 +266,36 @@ def _lost_markdown(comparison: Comparison) -> list[str]:
     rows, moved = _lost(comparison), _lost_moved(comparison)
     lines = markdown_table(("cause", "before", "after"), rows, frozenset({1, 2})) if rows else []
     return section("Time breakdown", [*lines, *(["", f"{inline(moved)}."] if rows and moved else [])])
+
+
+def for_page(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as texts, for a page about the run after."""
+    before = comparison.before
+    return {
+        "verdict": comparison.verdict,
+        "sentence": comparison.sentence,
+        "baseline": f"{_where(before)}{run_line(before.run)}",
+        "found": before.verdict.sentence if before.verdict else before.summary,
+        "metrics": [_cells_plain(change) for change in _shown(comparison)[0]],
+        "findings": [_finding_text(change) for change in comparison.findings],
+        "criteria": [_criterion_text(result) for result in comparison.criteria],
+        "notes": [*([f"{moved}."] if (moved := _lost_moved(comparison)) else []), *comparison.notes],
+        "method": _METHOD,
+    }
+
+
+def _cells_plain(change: MetricChange) -> tuple[str, ...]:
+    statistic, shift = _decisive(change)
+    values = (figure(_value(side, statistic), change.unit) for side in (change.before, change.after))
+    return (
+        change.name,
+        statistic,
+        *values,
+        _relative(change, statistic),
+        _interval(shift, change.unit),
+        f"{_count(change.before)} → {_count(change.after)}",
+        _verdict_text(change).lower(),
+    )
 
 
 # --- The `--json` document of `perfmon compare`, schema 1 ---

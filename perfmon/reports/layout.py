@@ -103,13 +103,14 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
 # --- Wording of figures, levels and confidence, shared by all reports ---
 
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
-HELD = {True: "✓", False: "✗", None: "?"}
+CONDITION_SIGNS = {True: "●", False: "○", None: "?"}
+"""A condition that is met, is not, or was not observed: of a fault that is no good news."""
 
 
 def weighed(one: HypothesisState) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What supports a hypothesis, what contradicts it, and what is not observed, each with its sign; no empty ones."""
-    parts = ((HELD[True], one.supporting), (HELD[False], one.contradicting), (HELD[None], one.unseen))
-    return ((sign, texts) for sign, texts in parts if texts)
+    parts = ((True, one.supporting), (False, one.contradicting), (None, one.unseen))
+    return ((CONDITION_SIGNS[held], texts) for held, texts in parts if texts)
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -184,12 +185,16 @@ def finding_line(finding: Finding) -> str:
 _GOING_ON = (Progress.STARTING, Progress.RUNNING)
 
 
+def state_text(run: RunInfo, *, live: bool = False) -> str:
+    """The state of a run; of complete logs no end is known where it is one that goes on."""
+    return f"{run.state.value} (no end logged)" if run.state in _GOING_ON and not live else run.state.value
+
+
 def run_line(run: RunInfo, *, live: bool = False) -> str:
-    """Summary of the input in one line; of complete logs no end is known where the state is one that goes on."""
+    """Summary of the input in one line."""
     count = len(run.sources)
     is_shown = run.state is not Progress.UNKNOWN and any(source.events for source in run.sources)
-    at_end = " (no end logged)" if run.state in _GOING_ON and not live else ""
-    state = f"{run.state.value}{at_end} · " if is_shown else ""
+    state = f"{state_text(run, live=live)} · " if is_shown else ""
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"

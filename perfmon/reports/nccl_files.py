@@ -26,6 +26,7 @@ from perfmon.nccl import (
 
 from .nccl_plots import write_nccl_plots
 from .nccl_summary import nccl_document, nccl_markdown
+from .web_page import web_page
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -125,8 +126,6 @@ def _text(file: Path, text: str) -> None:
 
 # --- The page ---
 
-_TEMPLATE = Path(__file__).with_name("nccl_page.html")
-_PLACE = "/*DATA*/null"
 _SIZES = 40
 _POINTS = 400
 _RANKS = 64
@@ -157,6 +156,4 @@ def _page(connection: DuckDBPyConnection, found: JobAnalysis) -> str:
         for stats in chosen
         if (key := (stats.comm_type, stats.collective, stats.size)) in known
     ]
-    # Text of logs must not end the script: `<` is written as an escape, which JSON and JavaScript both read.
-    data = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data, 1)
+    return web_page("NCCL collectives", "nccl.html", document, scripts=["nccl.js"])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import add
+from typing import TypeVar
 
 from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
@@ -17,7 +18,7 @@ from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceS
 from .anonymize import Redactor, map_texts, texts
 from .hosts import machine_sections
 from .layout import (
-    HELD,
+    CONDITION_SIGNS,
     amount,
     behind,
     breakdown_table,
@@ -40,6 +41,7 @@ from .layout import (
 )
 from .timeline_text import waterfall_lines
 
+T = TypeVar("T")
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
 _SHOWN_METRICS = 100
@@ -90,16 +92,22 @@ def render_page(
 
 def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> tuple[Diagnosis, MonitorState | None]:
     """Both without secrets; with `redact` without names of hosts, addresses, paths and users."""
-    snapshot, picture = map_texts((snapshot, picture), without_secrets)
+    return masked((snapshot, picture), (snapshot,), redact, picture)
+
+
+def masked(value: T, snapshots: Sequence[Diagnosis], redact: bool, picture: MonitorState | None = None) -> T:
+    """The same of anything that is made of `snapshots`; a name has one mask in all of it."""
+    value = map_texts(value, without_secrets)
     if not redact:
-        return snapshot, picture
+        return value
     redactor = Redactor()
-    for source in snapshot.run.sources:
-        redactor.log(source.spec)
-    _learn_machines(redactor, snapshot, picture)
-    for text in texts((snapshot, picture)):
+    for snapshot in map_texts(tuple(snapshots), without_secrets):
+        for source in snapshot.run.sources:
+            redactor.log(source.spec)
+        _learn_machines(redactor, snapshot, map_texts(picture, without_secrets))
+    for text in texts(value):
         redactor.learn(text)
-    return map_texts((snapshot, picture), redactor.text)
+    return map_texts(value, redactor.text)
 
 
 def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorState | None) -> None:
@@ -137,7 +145,10 @@ def _time_text(time: float) -> str:
 
 # --- The three answers at the head of a page: what is wrong, why and what to do next, where the window went ---
 
-_CONDITION = {True: f"{HELD[True]} holds", False: f"{HELD[False]} does not", None: f"{HELD[None]} not observed"}
+_CONDITION = {
+    held: f"{CONDITION_SIGNS[held]} {word}"
+    for held, word in ((True, "met"), (False, "not met"), (None, "not observed"))
+}
 _ALIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.SILENCED, AlertState.RESOLVING, AlertState.UNKNOWN)
 _BAR = 60
 _NAMES = 24
@@ -247,7 +258,7 @@ def _finding_lines(finding: Finding) -> list[str]:
         f"{code(finding.signature, 80)} · {inline(finding_line(finding))}",
     ]
     bullets = [f"{inline(key, 80)}: {inline(value, 300)}" for key, value in finding.identity.items()]
-    bullets += [f"{HELD[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
+    bullets += [f"{CONDITION_SIGNS[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
     if finding.explained_by:
         bullets.append(f"explained by {inline(finding.explained_by, 80)}")
     if finding.confused_with:

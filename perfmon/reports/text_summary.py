@@ -11,7 +11,7 @@ from perfmon.textgraphics import bar
 
 from . import layout
 from .layout import (
-    HELD,
+    CONDITION_SIGNS,
     clock_notes,
     common_folder,
     fields_text,
@@ -100,7 +100,7 @@ def _finding(finding: Finding, verdict: Verdict | None, folder: str) -> list[str
     if finding.explained_by:
         lines += layout.wrap(f"explained by {finding.explained_by}", "    ")
     for condition in finding.conditions:
-        lines += layout.wrap(condition.text, "      ", f"    {HELD[condition.held]} ")
+        lines += layout.wrap(condition.text, "      ", f"    {CONDITION_SIGNS[condition.held]} ")
     lines += _hypotheses(finding.hypotheses)
     lines += _evidence(finding.evidence, folder)
     for advice in finding.advice:

@@ -158,6 +158,11 @@ class SourceStatus:
     """A few lines that no pattern recognised, made safe to show."""
     offset_s: float | None = None
     """Clock offset against the client's, if weight updates show it."""
+    warning_lines: int = 0
+    error_lines: int = 0
+    """Lines that state a warning, and an error or worse."""
+    levels_exact: bool = True
+    """All lines were counted for that; otherwise there are at least so many."""
 
 
 _FEW, _LITTLE = 20, 0.2

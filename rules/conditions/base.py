@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -32,6 +33,9 @@ class Level(IntEnum):
         return self >= Level.WARNING
 
 
+_SIGN = re.compile(r"[<>≥≤] |limit ")
+_BAND_LEVELS = ("good", "warning", "critical")
+_CRITICAL = 2
 BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
 """By the level of a band: good, warning, critical."""
 
@@ -57,6 +61,11 @@ class Condition(ABC):
     """Slots of a sentence that `figures` may fill."""
 
     @property
+    def trivial(self) -> bool:
+        """It only requires that there is something."""
+        return False
+
+    @property
     def must_hold(self) -> bool:
         """An item counts only where it holds."""
         return self.role != "supporting"
@@ -72,6 +81,15 @@ class Condition(ABC):
     @abstractmethod
     def explain(self) -> str:
         """In words, without values."""
+
+    def bound(self, item: Item, view: View) -> str:  # most have none
+        """The limit of the value that `describe` gives, as in `> 30 %`; "" without one."""
+        return ""
+
+    def words(self, item: Item, view: View) -> str:
+        """The values that were met, with their limits, in words."""
+        value, limit = self.describe(item, view), self.bound(item, view)
+        return f"{value} ({limit})" if limit else value
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """Certainly holds for no sample of the metric or mark `name` of a log and group: they need not be judged."""
@@ -256,6 +274,22 @@ class Limits:
             "not-critical": held is not Level.CRITICAL,
         }
         return Level.CRITICAL if wanted[self.band] else Level.NO
+
+    def of_value(self, metric: str, value: float, unit: str, view: View) -> str:
+        """`> 10 s`, `critical > 5 s`, `good < 2 s`: the limit that makes a value what it is."""
+        band = view.bands.get(metric) if self.band else None
+        if band is not None:
+            if self.band in ("reached", "at-limit"):
+                return f"limit {_short(band.good, unit)}"
+            level, (worse, better) = band.level(value), ("<", ">")[:: -1 if band.higher_is_worse else 1]
+            edge = band.critical if level == _CRITICAL else band.good
+            return f"{_BAND_LEVELS[level]} {worse if level else better} {_short(edge, unit)}"
+        limits = [(">", self.above), ("<", self.below)]
+        return " and ".join(_limit(sign, limit, unit) for sign, limit in limits if limit is not None)
+
+    def number(self, metric: str, value: float, unit: str, view: View) -> str:
+        """`10 s`: the same limit alone."""
+        return _SIGN.split(self.of_value(metric, value, unit, view))[-1]
 
     def words(self, metric: str, unit: str) -> str:
         """`queue_ms > 10 s`, `rpc_ms beyond its critical threshold`: what is limited, in this unit, and how."""

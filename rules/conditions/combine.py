@@ -38,6 +38,25 @@ class Combined(Condition):
         starts = (part.since(item, view) for part in self._counting(item, view))
         return next((start for start in starts if start is not None), None)
 
+    def bound(self, item: Item, view: View) -> str:
+        """The limit, where only one counts."""
+        telling = self._telling(item, view)
+        return telling[0].bound(item, view) if len(telling) == 1 else ""
+
+    def describe(self, item: Item, view: View) -> str:
+        return ", ".join(part.describe(item, view) for part in self._telling(item, view))
+
+    def words(self, item: Item, view: View) -> str:
+        return ", ".join(part.words(item, view) for part in self._telling(item, view))
+
+    def _telling(self, item: Item, view: View) -> Sequence[Condition]:
+        """Those whose values are shown: that something is above zero is a part of what another one compares."""
+        parts = self._shown(item, view)
+        return [part for part in parts if not part.trivial] or parts
+
+    def _shown(self, item: Item, view: View) -> Sequence[Condition]:
+        return self.of
+
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Those of all that count."""
         parts = self._counting(item, view)
@@ -66,9 +85,8 @@ class AnyOf(Combined):
         best = max(self.of, key=lambda condition: condition.judge(item, view))
         return best.deciding(item, view) if best.judge(item, view).holds else self
 
-    def describe(self, item: Item, view: View) -> str:
-        best = max(self.of, key=lambda condition: condition.judge(item, view))
-        return best.describe(item, view)
+    def _shown(self, item: Item, view: View) -> Sequence[Condition]:
+        return [max(self.of, key=lambda condition: condition.judge(item, view))]
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """All of them do not hold."""
@@ -95,9 +113,6 @@ class AllOf(Combined):
 
     def deciding(self, item: Item, view: View) -> Condition:
         return replace(self, of=tuple(part.deciding(item, view) for part in self.of))
-
-    def describe(self, item: Item, view: View) -> str:
-        return ", ".join(condition.describe(item, view) for condition in self.of)
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """One of them does not hold."""

@@ -108,9 +108,9 @@ class LongerThanEarlier(Explained):
     def _met(self, item: Item, view: View) -> tuple[Level, str]:
         usual, length = self._usual(item, view), item.end - item.start
         if usual is None:
-            return Level.UNKNOWN, f"{format_seconds(length)}, usual is not known"
+            return Level.UNKNOWN, f"lasted {format_seconds(length)}, usual is not known"
         level = Level.CRITICAL if length > usual[1] else Level.NO
-        return level, f"{format_seconds(length)}, usual {format_seconds(usual[0])}"
+        return level, f"lasted {format_seconds(length)}, usual {format_seconds(usual[0])}"
 
     def short(self, item: Item, view: View) -> float | None:
         usual, length = self._usual(item, view), item.end - item.start

@@ -76,7 +76,7 @@ class OtherLogs(Explained):
             covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
             silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
             if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
-                return Level.CRITICAL, f"{state.spec} goes on"
+                return Level.CRITICAL, f"{state.spec} continues"
         return Level.NO, "no other log continues"
 
     def explain(self) -> str:
@@ -235,7 +235,7 @@ class Has(Single):
 
     def describe(self, item: Item, view: View) -> str:
         found = [name for name in self.names if view.has_any((name,))]
-        return f"tells of {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
+        return f"logs {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
 
     def explain(self) -> str:
         return f"the run logs {'no' if self.none else 'a'} {' or '.join(self.names)}"

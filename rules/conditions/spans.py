@@ -53,7 +53,7 @@ class Overlap(Single):
                 level = self.limits.level(self.metric, value, view)
             if level > best:
                 what = "" if value is None else f" with {self.metric} {format_value(value, metric_unit(self.metric))}"
-                best, text = level, f"{self.span} {other.key}".rstrip() + what
+                best, text = level, f"overlaps {self.span} {other.key}".rstrip() + what
         return best, text
 
     def judge(self, item: Item, view: View) -> Level:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from perfmon.core import Table, format_value, metric_unit, percentile, slope, summarise
+from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
 from .base import Level, Limits, Metric, Single
 from .parts import AtLeast, SumAtMost, TimeShare
@@ -39,6 +40,20 @@ _PER_MINUTE = ("rate", "slope")
 _OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share", "age")
 _UNBOUNDED = ("age",)
 """Statistics that need no window."""
+_IN_WORDS = {
+    "sum": "{metric} {value} in all within {over} ({bound})",
+    "count": "{value} {metric} within {over} ({bound})",
+    "rate": "{metric} {value} a minute within {over} ({bound})",
+    "slope": "{metric} changes by {value} a minute within {over} ({bound})",
+    "growth": "{metric} {value} times as large as {over} before ({bound})",
+    "of_max": "{metric} at {value} of its maximum of {over} ({bound})",
+    "of_usual": "{metric} at {value} of its usual value of {over} ({bound})",
+    "share_above": "{metric} above {limit:g} in {value} of the samples of {over} ({bound})",
+    "share_below": "{metric} below {limit:g} in {value} of the samples of {over} ({bound})",
+    "time_share": "{metric} takes {value} of the time of {over} ({bound})",
+    "age": "{metric} above {limit:g} since {value} ({bound})",
+}
+"""Statistics; the others are a kind of mean."""
 _NEWEST = 3
 _LONG_S = 86400.0
 """Any age above it is as good."""
@@ -50,6 +65,20 @@ class _Limited(Single):
 
     metric: Metric
     limits: Limits
+    say: str = field(default="", kw_only=True)
+    """The meaning of it where it holds, with the slots {value} and {limit}."""
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        return (*super().keys(), "say")
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From its table; raises DataFileError."""
+        text = table.text("say", "")
+        if set(re.findall(r"{([^}]*)}", text)) - {"value", "limit"}:
+            raise table.wrong("say", "expected no other slots than {value} and {limit}")
+        return replace(super().read(table), say=text)
 
     @abstractmethod
     def value(self, item: Item, view: View) -> float | None:
@@ -76,6 +105,24 @@ class _Limited(Single):
 
     def explain(self) -> str:
         return self.limits.words(self._name(), self._unit())
+
+    @property
+    def trivial(self) -> bool:
+        return self.limits.above == 0.0 and self.limits.below is None and not self.limits.band
+
+    def bound(self, item: Item, view: View) -> str:
+        value = self.value(item, view)
+        return "" if value is None else self.limits.of_value(self.metric, value, self._unit(), view)
+
+    def words(self, item: Item, view: View) -> str:
+        """As its file says it where it holds."""
+        value = self.value(item, view)
+        if not self.say or value is None or not self.judge(item, view).holds:
+            return super().words(item, view)
+        return self.say.format(value=self._shown(value), limit=self._limit_alone(value, view))
+
+    def _limit_alone(self, value: float, view: View) -> str:
+        return self.limits.number(self.metric, value, self._unit(), view)
 
 
 @dataclass(frozen=True)
@@ -252,6 +299,18 @@ class Aggregate(_Limited):
         value = self.value(item, view)
         return f"{self.metric} not observed" if value is None else f"{self._name()} {self._shown(value)}"
 
+    def words(self, item: Item, view: View) -> str:
+        """As its file says it where it holds; else what the statistic means."""
+        value = self.value(item, view)
+        if value is None or (self.say and self.judge(item, view).holds):
+            return super().words(item, view)
+        over = f"{self.window_n} samples" if self.window_n else _brief(self.window_s)
+        template = _IN_WORDS.get(self.stat, "{metric} {value} ({stat} of {over}, {bound})")
+        bound, shown = self.limits.of_value(self.metric, value, self._unit(), view), self._shown(value)
+        return template.format(
+            metric=self.metric, value=shown, stat=self.stat, over=over, bound=bound, limit=self.limit
+        )
+
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
@@ -275,7 +334,7 @@ class Aggregate(_Limited):
     def _shown(self, value: float) -> str:
         if self.stat in _OTHERS and self.stat != "age":
             return f"{value:.0f} %"
-        return f"{value:g}" if self._plain else format_value(value, self._unit())
+        return f"{value:.3g}" if self._plain else format_value(value, self._unit())
 
     def metric_names(self) -> tuple[str, ...]:
         return () if self.of_marks else (self.metric,)
@@ -330,6 +389,18 @@ class Ratio(_Limited):
 
     def _shown(self, value: float) -> str:
         return f"{value:.2f}"
+
+    def words(self, item: Item, view: View) -> str:
+        """As a percentage, where its file says it."""
+        value, edge = self.value(item, view), self.limits.above if self.limits.below is None else self.limits.below
+        if not self.say or value is None or edge is None or not self.judge(item, view).holds:
+            return super().words(item, view)
+        return self.say.format(value=f"{100 * value:.0f} %", limit=f"{100 * edge:g} %")
+
+
+def _brief(seconds: float) -> str:
+    """`30 s`, `10m`, `1h`."""
+    return format_seconds(seconds).replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
 
 
 def compare(table: Table) -> type[Single]:

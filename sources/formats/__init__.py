@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .learning import NothingLearnedError, Proposal, propose, sample_problems
-    from .loader import load_pack, load_packs
+    from .loader import glossary, load_pack, load_packs, meaning_of
     from .schema import Pack
     from .timestamps import HeaderReader
 

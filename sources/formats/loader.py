@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -223,3 +223,21 @@ def _builtin() -> tuple[Pack, ...]:
     return tuple(
         load_pack(path, trusted=True) for path in sorted(BUILTIN.glob("*.toml")) if not path.name.startswith("_")
     )
+
+
+# --- What metrics mean ---
+
+_GLOSSARY = Path(__file__).parent.with_name("glossary.toml")
+
+
+@cache
+def glossary() -> Mapping[str, str]:
+    """Metric → its meaning in one sentence."""
+    table = read_toml(_GLOSSARY)
+    return {name: table.text(name) for name in table.data}
+
+
+def meaning_of(metric: str) -> str:
+    """The meaning of a metric, or of one group or operation of it; "" where none is known."""
+    name = metric.partition("{")[0]
+    return glossary().get(name) or glossary().get(name.partition(".")[0], "")

@@ -31,7 +31,8 @@ _NO_STEP = re.compile(
 )
 _BATCH = re.compile(
     r"""(?ix)\b(?:epoch|ep)\b["']?\s?[:=]?\s{0,4}\[?\d+.{0,40}?
-    (?<![\w/])(?<!ffective[ ])(?<!otal[ ])(?<!lobal[ ])(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
+    (?<![\w/])(?<!ffective[ ])(?<!otal[ ])(?<!lobal[ ])
+    (?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
     (?P<n>\d+)(?:\s{0,4}/\s{0,4}(?P<of>\d+))?"""
 )
 _BATCHES = re.compile(

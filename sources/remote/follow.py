@@ -80,7 +80,7 @@ class RemoteTail(LogReader):
         if text.handle is None or (not same and text.handle.slot is None):
             found = await self._find(files, text, state)  # it is known by its name alone, and has another one by now
             if same and not found:  # its number was given to another file
-                text.handle = await _held(files, self.path)
+                text.handle = await held(files, self.path)
                 if text.handle is not None:
                     await self._start_anew(files, text, items)
                 return

@@ -13,7 +13,8 @@ from whole import running
 
 from perfmon.diagnosis.result import ConditionState, EvidenceLine, Moment
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.render.alerts import detail, traces_of, waterfall
+from perfmon.tui.render.alert_page import detail
+from perfmon.tui.render.alerts import traces_of, waterfall
 from perfmon.tui.screens.pages import AlertPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
@@ -73,8 +74,8 @@ async def test_everything_is_told() -> None:
         "14 occurrences  first 09:41:13  last 09:50:23",
         "url: http://10.0.0.1:8000",
         "1 of 3 conditions met",
-        "✓ queue above",
-        "✗ rpc below",
+        "● queue above",
+        "○ rpc below",
         "? flight",
         "• slow-weight-load: there the load takes long (ruled out)",
         "! frontend-queue: itself (also found: firing)",
@@ -85,6 +86,7 @@ async def test_everything_is_told() -> None:
         "ab13 ",
         "queue   13.2 s  rpc    1.2 s",
         "12 more in this window",
+        "$ perfmon rules explain frontend-queue",
         "orchestrator.log:812  queue_ms=0",
     ):
         assert words in text, words
@@ -116,12 +118,16 @@ async def test_only_whole_keys_and_the_place_are_shown_where_there_is_little_roo
     async with app.run_test(size=(60, 10)):
         foot = screen_text(app)[-1]
     assert foot.startswith(" esc back  [ ] other alerts  j k lines  ")
-    assert foot.rstrip().endswith("1-7 of 27")
+    assert foot.rstrip().endswith("1-7 of 28")
 
 
 async def test_lines_are_jumped_to_copied_and_opened() -> None:
     app = host(*shown())
     async with app.run_test(size=(120, 50)) as pilot:
+        await pilot.press("j", "enter", "y")
+        await pilot.pause()
+        assert app.requests == [("copy_text", "perfmon rules explain frontend-queue")]
+        app.requests.clear()
         await pilot.press("j", "enter", "j", "y", "O")
         await pilot.pause()
     assert requests(app) == [("jump", 812), ("copy", 813), ("pager", 813)]

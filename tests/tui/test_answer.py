@@ -16,7 +16,7 @@ from perfmon.core.model import TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row
-from perfmon.tui.render.header_footer import HeaderInfo, header_row
+from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
 from perfmon.tui.render.rows import Row, moment_text, short_duration
 from perfmon.tui.render.summary import ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
@@ -28,6 +28,11 @@ def text(row: Row) -> str:
     return "".join(message for message, _ in row)
 
 
+def met(value: str, limit: str = "", held: bool = True) -> ConditionState:
+    """A condition with the value that it met."""
+    return ConditionState(f"{value} ({limit})", held, value, limit)
+
+
 def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] = ()) -> str:
     """The row of a verdict with these conditions."""
     found = finding(conditions=conditions, advice=("Go.",), confused_with=rivals)
@@ -35,54 +40,55 @@ def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] =
 
 
 def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed() -> None:
-    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
-    more = ConditionState("max of inflight over 600 s > 32 or queue_ms > 10000: queue_ms 4.2 s", False)
+    queue = met("queue_ms 4.2 s", "critical > 1 s")
+    more = met("queue_ms 4.2 s", "> 10 s", False)
     for conditions in ((queue, more), (more, queue)):
         message = why(*conditions)
         assert message.count("queue_ms 4.2 s") == 1
         assert "✗ queue_ms 4.2 s" in message
-        assert "not queue_ms > 10000" in message
+        assert "not queue_ms > 10 s" in message
 
 
 def test_conditions_of_different_values_are_all_told() -> None:
     message = why(
-        ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True),
-        ConditionState("other_ms not critical: other_ms 6.1 s", False),
-        ConditionState("other_ms < 9000: other_ms 6.1 s", False),
+        met("queue_ms 4.2 s", "critical > 1 s"),
+        met("other_ms 6.1 s", "critical > 5 s", False),
+        met("other_ms 6.1 s", "< 9 s", False),
     )
     assert "✗ queue_ms 4.2 s" in message
     assert message.count("not other_ms 6.1 s") == 1
 
 
 @pytest.mark.parametrize(
-    ("value", "result"),
+    ("value", "limit", "result"),
     [
-        ("queue_ms 4.2 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
-        ("queue_ms 500 ms", "! queue_ms 500 ms (warning > 100 ms)"),
-        ("queue_ms 87 ms", "✓ queue_ms 87 ms (good < 100 ms)"),
-        ("queue_ms soon", "• queue_ms soon  "),
+        ("queue_ms 4.2 s", "critical > 1 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
+        ("queue_ms 500 ms", "warning > 100 ms", "! queue_ms 500 ms (warning > 100 ms)"),
+        ("queue_ms 87 ms", "good < 100 ms", "✓ queue_ms 87 ms (good < 100 ms)"),
+        ("queue_ms soon", "", "• queue_ms soon  "),
+        ("max of inflight over 600 s 128", "> 32", "• inflight 128 (> 32)"),
+        ("waiting / running 0.72", "> 0.5", "• waiting / running 0.72 (> 0.5)"),
     ],
 )
-def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, result: str) -> None:
-    assert result in why(ConditionState(f"queue_ms good: {value}", True))
+def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, limit: str, result: str) -> None:
+    assert result in why(met(value, limit), met("rpc_ms 1.2 s"))
 
 
-def test_a_value_without_a_band_is_told_with_what_is_asked_of_it() -> None:
-    held = "max of inflight over 600 s > 32 or queue_ms > 10000: max of inflight over 600 s 128"
-    assert "• inflight 128 (> 32)" in why(ConditionState(held, True))
-    ratio = "waiting / running > 0.5: waiting / running 0.72"
-    assert "• waiting / running 0.72 (> 0.5)" in why(ConditionState(ratio, True))
+def test_one_reason_is_a_sentence_where_there_is_room() -> None:
+    one = ConditionState("the trainer waits for 65 % of its step (limit: 50 %)", True, "wait_share 65 %", "> 50 %")
+    assert "• the trainer waits for 65 % of its step (limit: 50 %)  ▸ Go." in why(one)
+    assert "• wait_share 65 %  ▸ Go." in why(one, width=44)
 
 
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
-    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
-    flight = ConditionState("inflight > 32: inflight 128", True)
+    queue = met("queue_ms 4.2 s", "critical > 1 s")
+    flight = met("inflight 128", "> 32")
     assert "critical" in why(queue, flight, width=80)
     assert why(queue, flight, width=44) == "  ✗ queue_ms 4.2 s  • inflight 128  ▸ Go."
 
 
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
-    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
+    queue = met("queue_ms 4.2 s", "critical > 1 s")
     rivals = ("slow-weight-load: there the RPC itself is long", "frontend-queue: that is this one")
     assert "not slow-weight-load (there the RPC itself is long)  next" in why(queue, width=200, rivals=rivals)
     assert "frontend-queue" not in why(queue, width=200, rivals=rivals)
@@ -193,7 +199,42 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
     message = text(header_row(played, place, width, PLAIN))
     assert len(message) == width
     assert re.search(r" \d\d:\d\d:\d\d $", message)
-    assert "cpu 1.6%" in text(header_row(played, place, 160, PLAIN))
+    assert "cpu 1.6%" in text(header_row(played, place, 180, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("state", "position_s", "result", "done"),
+    [
+        (RunState.REPLAY, 900.0, "REPLAY ▷ x20 15:00/1:00:00", 4),
+        (RunState.PAUSED, 3600.0, "PAUSED ‖  space plays 1:00:00/1:00:00", 16),
+        (RunState.ENDED, 3600.0, "ENDED ■ space replays 1:00:00/1:00:00", 16),
+    ],
+)
+def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
+    state: RunState, position_s: float, result: str, done: int
+) -> None:
+    played = picture(position_s=position_s, duration_s=3600.0, speed=20.0, state=state)
+    row = header_row(played, HeaderInfo("run", 600.0), 160, PLAIN)
+    assert result in text(row)
+    bar = scrubber_in(row, PLAIN)
+    assert bar is not None
+    assert text(row)[bar[0] : bar[1]] == "█" * done + "·" * (16 - done)
+    assert scrubber_in(header_row(played, HeaderInfo("run", 600.0), 80, PLAIN), PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "result"),
+    [
+        ((AlertState.SILENCED, AlertState.SILENCED), " ∅ SILENCED "),
+        ((AlertState.ACKED,), " ● ACKED "),
+        ((AlertState.ACKED, AlertState.FIRING), " ✗ CRIT "),
+        ((AlertState.RESOLVED,), " ✗ CRIT "),
+    ],
+)
+def test_the_verdict_shows_that_its_alerts_are_silenced(states: tuple[AlertState, ...], result: str) -> None:
+    alerts = tuple(alert(at, state) for at, state in enumerate(states, 1))
+    assert text(verdict_row(picture(*alerts), 140, PLAIN)).startswith(result)
+    assert text(verdict_row(picture(*alerts), 60, PLAIN)).startswith(result[:3])
 
 
 @pytest.mark.parametrize(
@@ -280,18 +321,18 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
     time_view = TimeNavigation()
     now = START + 594.0
     shown = replace(picture(), now=now, board=replace(picture().board, viewport=Viewport(START, START + 600.0, 75)))
-    assert time_view.stands_at(shown) is None
+    assert time_view.stands_at is None
     time_view.pause(shown)
-    assert time_view.stands_at(shown) == now
+    assert time_view.stands_at == now
     row = text(header_row(shown, HeaderInfo("run", 600.0, now, 1), 120, PLAIN))
-    assert " +1 line " in row
+    assert " L live +1 line " in row
     assert "(-" not in row
     time_view.end = START + 300.0
-    assert time_view.stands_at(shown) == START + 300.0
+    assert time_view.stands_at == START + 300.0
     row = text(header_row(shown, HeaderInfo("run", 600.0, START + 300.0, 2), 120, PLAIN))
-    assert "(-4m 54s) +2 lines" in row
+    assert "(-4m 54s)  L live +2 lines" in row
     time_view.cursor = START + 123.0
-    assert time_view.stands_at(shown) == START + 123.0
+    assert time_view.stands_at == START + 123.0
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,12 @@ async def test_a_replay_is_steered() -> None:
         assert player.speed == 8.0
         await done(app, pilot, "seek 1:30")
         await until(pilot, lambda: abs(player.position_s - 90.0) < 5.0)
+        await done(app, pilot, "seek 99:00:00")
+        assert "'99:00:00' is past the end of the recording" in screen_text(app)[0]
+        await until(pilot, lambda: player.ended)
+        await done(app, pilot, "pause")
+        await until(pilot, lambda: player.position_s < player.duration_s)
+        assert not player.paused
 
 
 async def test_what_is_wrong_is_told_in_one_line() -> None:
@@ -166,7 +172,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "snapshot ~nobody-of-that-name/x": "unknown home folder",
             "speed fast": "'fast': expected a factor from 0.1 to 1000",
             "speed inf": WORDS,
-            "seek 99:00:00": "as in 1:30",
+            "seek soon": "as in 1:30",
             "snapshto": "no such command: 'snapshto': did you mean snapshot?",
             "[/x]": "no such command: '[/x]': ? lists all",
             "quit now": "quit takes no more arguments, got 'now'",

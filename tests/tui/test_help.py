@@ -6,7 +6,7 @@ import pytest
 from hosts import SIZES, SKIN, Host, page_of, paged, screen_text
 
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.actions import ACTIONS
+from perfmon.tui.actions import ACTIONS, by_key
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.screens.pages import HelpPage
 from perfmon.tui.theme import ThemeStyles
@@ -70,3 +70,36 @@ async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:
     async with app.run_test(size=(60, 10)) as pilot:
         text = "".join(await paged(app, pilot))
     assert set(text) - set("←→↑↓⇧") <= {chr(code) for code in range(32, 127)}
+
+
+def test_a_key_means_the_same_in_every_pane() -> None:
+    several = {key: [action.id for action in meant] for key, meant in by_key({}).items() if len(meant) > 1}
+    assert several == {"slash": ["filter_lanes", "search"]}  # finds in the focused pane, whatever that holds
+
+
+async def test_slash_finds_keys_commands_and_metrics_and_escape_shows_all_again() -> None:
+    app = host()
+    async with app.run_test(size=(100, 30)) as pilot:
+        page = page_of(app)
+        assert isinstance(page, HelpPage)
+        page.do_search()
+        await pilot.pause()
+        await pilot.press(*"policy", "enter")
+        text = "\n".join(screen_text(app))
+        assert "staleness" in text  # its meaning has the word
+        assert "Maximise or restore" not in text
+        page.find("no such thing")
+        await pilot.pause()
+        assert "nothing has no such thing" in "\n".join(screen_text(app))
+        await pilot.press("escape")
+        assert "Focus the next pane." in " ".join("\n".join(await paged(app, pilot)).split())
+        await pilot.press("escape")
+        assert page_of(app) is None
+
+
+async def test_the_metrics_of_the_run_are_explained() -> None:
+    app = Host(lambda: PageScreen(HelpPage(SKIN, "board", {}, ["kv_usage", "of_its_own"])))
+    async with app.run_test(size=(120, 30)) as pilot:
+        text = " ".join("\n".join(await paged(app, pilot)).split())
+    assert "kv_usage Use of the engine's KV cache" in text
+    assert "of_its_own" not in text

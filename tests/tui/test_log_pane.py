@@ -296,32 +296,59 @@ async def test_long_lines_are_read_sideways() -> None:
 async def test_a_search_goes_from_match_to_match() -> None:
     app = Host(filled(100))
     async with app.run_test(size=(80, 11)) as pilot:
-        assert await shown(pilot, "slash", *"/number 0.5/", "enter") == [*range(90, 100)]
-        await shown(pilot, "N")
+        await shown(pilot, "slash", *"/number 0.5/", "enter")
         assert selected(app) == 95
+        assert "hit 10 of 10 for /number 0.5/" in screen_text(app)[0]
         assert await shown(pilot, "N") == [*range(82, 92)]
         assert selected(app) == 85
+        assert "hit 9 of 10" in screen_text(app)[0]
         await shown(pilot, "n", "n")
+        assert selected(app) == 5
+        assert "hit 1 of 10" in screen_text(app)[0]
+        assert "wrapped to the first" in screen_text(app)[0]
+        await shown(pilot, "N")
         assert selected(app) == 95
-        assert re.search(r"no later line with .* \(N searches backward\)", screen_text(app)[0])
+        assert "wrapped to the last" in screen_text(app)[0]
         match = SKIN.style("match")
         assert any(style == match for row in app.pane._drawn for _, style in row)
+        await shown(pilot, "slash", *["backspace"] * 12, *"nowhere", "enter")
+        assert "no hits for nowhere" in screen_text(app)[0]
 
 
-async def test_errors_and_critical_events_are_gone_through() -> None:
-    app = Host(filled(100))
+@pytest.mark.parametrize("key", ["e", "E"])
+async def test_from_the_tail_the_nearest_error_is_the_last_one(key: str) -> None:
+    app = Host(filled(103))
     async with app.run_test(size=(80, 11)) as pilot:
         await shown(pilot)
-        begin = app.pane.view.lines[0].time or 0.0
-        app.pane.events = lambda: [begin - 15.0]
-        await shown(pilot, "k", "k")
         seen = []
-        for _ in range(4):
-            await shown(pilot, "E")
+        for pressed in (key, "E", "E", "e"):
+            await shown(pilot, pressed)
             seen.append(selected(app))
-        assert seen == [89, 79, 75, 69]
-        await shown(pilot, "e")
-        assert selected(app) == 75
+        assert seen == [99, 89, 79, 89]
+        assert "error 9 of 10" in screen_text(app)[0]
+
+
+async def test_requests_that_were_served_are_folded_and_a_failed_one_is_not() -> None:
+    filler = Filler()
+    for at in range(6):  # as they come in: block by block
+        filler.add(0, [stamped(at, f'10.0.0.3:5312 - "POST /v1/completions HTTP/1.1" 200 OK {at}')])
+    filler.add(0, [stamped(7, 'INFO 10.0.0.3:5312 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error')])
+    filler.add(0, [stamped(8, 'INFO HTTP Request: POST http://localhost/v1 "HTTP/1.1 200 OK"')])
+    app = Host(filler)
+    async with app.run_test(size=(120, 9)) as pilot:
+        lines = screen_text(app)
+        assert "200 OK 0" in lines[1]
+        assert lines[1].rstrip().endswith("5 more")
+        assert "500 Internal" in lines[2]
+        assert "HTTP Request" in lines[3]
+        assert not lines[4].strip()
+        await pilot.press("A")
+        assert "200 OK 5" in screen_text(app)[6]
+        await pilot.press("A")
+        assert "500 Internal" in screen_text(app)[2]
+        await shown(pilot, "slash", *"OK 3", "enter")
+        assert "hit 1 of 1" in screen_text(app)[0]
+        assert any("200 OK 3" in line for line in screen_text(app))
 
 
 async def test_filters_narrow_and_are_cleared() -> None:
@@ -339,7 +366,7 @@ async def test_filters_narrow_and_are_cleared() -> None:
         await pilot.pause()
         assert "no buffered line matches" in screen_text(app)[1]
         assert await shown(pilot, "x") == [*range(90, 100)]
-        assert "/ find  & only  f log" in screen_text(app)[0]
+        assert "/ find  e error  & only  f log" in screen_text(app)[0]
 
 
 async def test_a_trace_shows_its_gaps() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hosts import page_of, screen_text
 from whole import running, until
 
+from perfmon.core import load_state
 from perfmon.tui.screens.chart import ChartPage
 from perfmon.tui.screens.pages import HelpPage, TracePage
 from perfmon.tui.widgets.palette import Palette
@@ -76,3 +77,17 @@ async def test_what_is_asked_for_hides_nothing_but_the_last_row(theme: str) -> N
         assert "filter lanes" in text[-1]
         assert "FRONT-END QUEUE" in text[1]
         assert any("queue_ms" in row for row in text)
+
+
+async def test_a_hint_goes_away_once_its_key_was_used() -> None:
+    async with running(size=(120, 30)) as (app, pilot):
+        app.opening.hints = ("open", "next_pane", "help")
+        app.show_message("")
+        await pilot.pause()
+        assert screen_text(app)[-1].endswith("new here? enter explains what is selected ")
+        await pilot.press("tab")
+        assert list(app.opening.hints) == ["open", "help"]
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert screen_text(app)[-1].endswith("new here? ? lists every key ")
+    assert load_state("learned") == "open,next_pane"

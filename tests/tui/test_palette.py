@@ -14,7 +14,7 @@ from snapshots import HOSTILE, finding
 from textual.events import Mount
 
 from perfmon.themes.loader import load_themes
-from perfmon.tui.commands import split_words
+from perfmon.tui.commands import COMMANDS, split_words
 from perfmon.tui.widgets.palette import Palette, choices, fitting, match_of
 from perfmon.viewmodel.state import AlertState, MonitorState
 
@@ -61,7 +61,7 @@ async def test_what_there_is_now_goes_first(size: tuple[int, int]) -> None:
         lines = screen_text(app)
     assert [cell_len(line) for line in lines] == [size[0]] * size[1]
     kinds = [line.split("▸")[-1].split()[0] for line in lines[1:6]]
-    assert kinds == ["alert", "metric", "metric", "update", "update"]
+    assert kinds == ["alert", "run", "run", "run", "run"]
     assert "kv-cache" in lines[1]
     assert "CRIT firing" in lines[1]
 
@@ -83,6 +83,12 @@ def test_the_best_fit_is_on_top() -> None:
         ":last 30m": "last 30m",
         "snapshot": "snapshot",
         "silence kv 15m": "silence kv 15m",
+        "q": "quit",
+        ":q": "quit",
+        ":wq": "quit",
+        "quit": "quit",
+        "D": "doctor",
+        "at": "at",
     }.items():
         assert fitting(typed, offered)[0][0].command == command, typed
     assert fitting("nothing like that", offered) == []
@@ -95,7 +101,7 @@ async def test_choosing_gives_a_command() -> None:
 
 
 async def test_the_arrows_choose_another_one() -> None:
-    assert await chosen("", "down", "ctrl+n", "ctrl+n", "up") == "chart inflight"
+    assert await chosen("", *["down"] * 3, "ctrl+n", "ctrl+n", "up") == "open"
     assert await chosen("", "pagedown", "pageup", "ctrl+p") == "open #2"
 
 
@@ -117,9 +123,9 @@ async def test_what_is_wrong_is_told_while_it_is_typed() -> None:
 async def test_a_click_chooses() -> None:
     app = host()
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.click(offset=(20, 2))
+        await pilot.click(offset=(20, 5))
         await pilot.pause()
-    assert app.given == ["chart queue_ms"]
+    assert app.given == ["open"]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -134,7 +140,7 @@ async def test_hostile_names_stay_names(size: tuple[int, int]) -> None:
     assert {cell_len(line) for line in lines} == {size[0]}
     assert not set("".join(lines)) & set("\x1b\x07\n\r\u202e\x00")
     assert await chosen("metric", shown=with_metrics(made, lane(HOSTILE))) is not None
-    given_back = await chosen("", "down", shown=with_metrics(made, lane(HOSTILE)))
+    given_back = await chosen("", *["down"] * (1 + len(COMMANDS)), shown=with_metrics(made, lane(HOSTILE)))
     assert given_back is not None
     assert split_words(given_back) == ["chart", HOSTILE]
 

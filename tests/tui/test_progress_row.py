@@ -28,11 +28,14 @@ METRICS = {
 }
 
 
-def shown(metrics: dict[str, MetricStats] | None = None, asked: float | None = None, **run: Any) -> MonitorState:
+def shown(
+    metrics: dict[str, MetricStats] | None = None, asked: float | None = None, errors: int = 0, **run: Any
+) -> MonitorState:
     """A run of 20 000 steps with these fields of its state."""
     whole = snapshot(metrics=METRICS if metrics is None else metrics)
     known: dict[str, Any] = {"goal": Goal(199.0, 20_000.0, "step", 61_200.0), "saved": whole.run.end - 34.0, **run}
-    made = picture(snapshot=replace(whole, run=replace(whole.run, **known)))
+    logs = (source(error_lines=errors), source(index=1, name="trainer.log"))
+    made = picture(snapshot=replace(whole, run=replace(whole.run, **known)), sources=logs)
     return replace(made, now=whole.run.end, actual=asked)
 
 
@@ -41,7 +44,7 @@ def text(made: MonitorState, width: int = 200) -> str:
 
 
 def test_all_that_the_logs_report_is_shown() -> None:
-    assert text(shown(failures=2)) == (
+    assert text(shown(errors=2)) == (
         " running · step 199 of 20,000 · 3.1 s/step · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30 · ETA 17h"
         " · checkpoint 30 s ago · ! 2 errors"
     )
@@ -55,7 +58,7 @@ def test_what_they_do_not_report_is_left_out() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> None:
-    message = text(shown(failures=1), size[0])
+    message = text(shown(errors=1), size[0])
     assert cell_len(message) <= size[0]
     for words in ("running", "199", "1 error", "ETA 17h"):
         assert words in message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hosts import PLAIN, SIZES, SKIN, Host, page_of, paged, screen_text
@@ -13,7 +14,7 @@ from snapshots import HOSTILE
 
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.sources import common_ending, common_folder, source_row
+from perfmon.tui.render.sources import common_ending, common_folder, levels_text, source_row
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
@@ -61,7 +62,7 @@ async def test_each_log_has_a_row_that_says_how_fresh_it_is(size: tuple[int, int
         assert name in line or name[-6:] in line or name.removesuffix(".log")[-6:] in line
     assert " 5m14s" in lines[2]
     assert size[0] < 44 or "lagging" in lines[3]
-    assert size[0] < 72 or "2 errors" in lines[3]
+    assert size[0] < 72 or "2 lost" in lines[3]
 
 
 async def test_opening_one_asks_for_the_doctor() -> None:
@@ -162,3 +163,19 @@ async def test_the_doctor_names_the_command_for_a_log_that_is_not_understood() -
         text = "\n".join(screen_text(app))
     assert "`perfmon formats learn 'my run.log'` or :learn" in text
     assert "learn known.log" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "room", "shown"),
+    [
+        ({}, 30, ""),
+        ({"error_lines": 1}, 30, "1 error"),
+        ({"error_lines": 12, "warning_lines": 30}, 30, "12 errors, 30 warnings"),
+        ({"error_lines": 12, "warning_lines": 30}, 15, "12 err 30 warn"),
+        ({"error_lines": 12, "warning_lines": 30}, 9, "12 err"),
+        ({"error_lines": 12, "levels_exact": False}, 30, "12+ errors"),
+        ({"warning_lines": 30}, 4, ""),
+    ],
+)
+def test_errors_and_warnings_are_counted_as_room_allows(changes: dict[str, Any], room: int, shown: str) -> None:
+    assert levels_text((source(**changes), source(index=1)), room) == shown

@@ -75,6 +75,8 @@ async def test_legs_are_to_scale_with_their_shares() -> None:
         lines = screen_text(app)
     assert "weight update ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
     assert "2 of 2 in view" in lines[0]
+    assert "longer than 1 of 1 other in view, whose p50 is " in lines[1]
+    assert "12.0 s   91 %  p50 " in lines[3], lines[3]
     queue, rpc = lines[3], lines[4]
     assert queue.split()[0] == "queue"
     assert "12.0 s   91 %" in queue

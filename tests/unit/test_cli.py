@@ -17,6 +17,7 @@ from perfmon import __version__
 from perfmon.cli import main
 from perfmon.commands import COMMANDS, build_parser, load_command
 from perfmon.core.errors import ConnectError, ExitCode
+from perfmon.demo import SCENARIOS
 from perfmon.demo.output import write_demo
 from perfmon.sources.blocks import in_use
 
@@ -97,10 +98,10 @@ def test_without_arguments_this_folder_is_watched(
     ("argv", "line"),
     [
         (["frobnicate"], "perfmon: frobnicate: no such command, file or folder (see perfmon --help)"),
-        (["--frobnicate"], "required: COMMAND (see perfmon --help)"),
+        (["--frobnicate"], "--frobnicate: no such option (see perfmon watch --help)"),
         (["analyze"], "required: SOURCE (see perfmon analyze --help)"),
         (["analyze", "x.log", "--jobs", "0"], "expected an integer of at least 1, not '0'"),
-        (["analyze", "x.log", "--js"], "unrecognized arguments: --js"),
+        (["analyze", "x.log", "--js"], "--js: no such option, did you mean --json?"),
         (["analyze", "x.log", "--json", "--explain-formats"], "not allowed with argument --json"),
         (["analyze", "x.log", "--fail-on", "info"], "invalid choice: 'info'"),
         (["analyze", "x.log", "--formats", "gone"], "perfmon: gone: not a folder"),
@@ -335,3 +336,31 @@ def test_zsh_is_offered_signatures() -> None:
 def test_options_of_the_monitor_may_come_before_what_it_watches(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--theme", "midnight", "."]) == 2
     assert "needs a terminal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["analyse", "logs"], "analyse: no such command, file or folder (did you mean perfmon analyze?)"),
+        (["analyze", "--jsn", "x"], "--jsn: no such option, did you mean --json? (see perfmon analyze --help)"),
+        (["soon/logs"], "soon/logs: no such file or folder (to wait until it is there: perfmon watch soon/logs)"),
+        (["qqqqq"], "qqqqq: no such command, file or folder (see perfmon --help)"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_what_was_meant(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == ExitCode.USAGE
+    assert capsys.readouterr().err == f"perfmon: {message}\n"
+
+
+def test_a_wrong_theme_is_named_even_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--theme", "nope", str(tmp_path)]) == ExitCode.USAGE
+    assert "no such theme: 'nope'" in capsys.readouterr().err
+
+
+def test_the_simulated_runs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--list"]) == ExitCode.DONE
+    listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert listed["kv-cache-pressure"] == "the KV cache is full"
+    assert list(listed) == list(SCENARIOS)

@@ -174,6 +174,45 @@ def test_any(tmp_path: Path) -> None:
     assert [f.count for f in found(tmp_path, toml, samples("kv_usage", [5, 50, 95]))] == [2]
 
 
+def test_a_condition_is_worded_with_its_value_and_limit_and_of_alternatives_the_one_that_holds(tmp_path: Path) -> None:
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
+    toml += condition(type="compare", metric="kv_usage", stat="max", window_s=600, above=99, role="supporting")
+    toml += (
+        '[[condition]]\ntype = "any"\nof = [\n{ type = "compare", metric = "kv_usage", below = 10 },\n'
+        '{ type = "all", of = [{ type = "compare", metric = "kv_usage", above = 0 }, { type = "compare",'
+        ' metric = "kv_usage", above = 80, say = "the cache is {value} full; limit {limit}" }] },\n]\n'
+    )
+    [finding] = found(tmp_path, toml, samples("kv_usage", [95]))
+    assert [(state.text, state.value, state.limit) for state in finding.conditions] == [
+        ("kv_usage 95.0 % (> 90 %)", "kv_usage 95.0 %", "> 90 %"),
+        ("kv_usage 95.0 % (max of 10m, > 99 %)", "max of kv_usage over 600 s 95.0 %", "> 99 %"),
+        ("the cache is 95.0 % full; limit 80 %", "kv_usage 95.0 %", "> 80 %"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "value", "result"),
+    [
+        ({"band": "critical"}, 95, "critical > 90 %"),
+        ({"band": "critical"}, 85, "warning > 80 %"),
+        ({"band": "not-critical"}, 20, "good < 80 %"),
+        ({"band": "reached"}, 80, "limit 80 %"),
+    ],
+)
+def test_the_limit_of_a_threshold_is_that_which_makes_the_value_what_it_is(
+    tmp_path: Path, limits: dict[str, str], value: float, result: str
+) -> None:
+    toml = ON_KV + condition(type="compare", metric="kv_usage", **limits)
+    (state,) = found(tmp_path, toml, samples("kv_usage", [value] * 3))[0].conditions
+    assert state.limit == result
+
+
+def test_what_a_condition_says_has_no_unknown_slots(tmp_path: Path) -> None:
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90, say="{value} of {what}")
+    with pytest.raises(DataFileError, match="expected no other slots"):
+        found(tmp_path, toml, samples("kv_usage", [95]))
+
+
 def test_conditions_that_need_not_hold_only_lower_the_confidence(tmp_path: Path) -> None:
     toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
     toml += condition(type="compare", metric="kv_usage", above=99, role="supporting")

@@ -237,11 +237,11 @@ def test_what_is_open_is_told_while_it_is(tmp_path: Path) -> None:
 
 
 def test_advice_fits_the_format(tmp_path: Path) -> None:
-    head = '[[advice_for]]\npack = "verl"\nadvice = ["shorter answers"]\n'
+    head = '[[advice_for]]\npack = "verl"\nadvice = ["shorter answers"]\ncommands = ["x=1"]\n'
     toml = '[[on]]\nmetric = "step_s"\n' + condition(type="compare", metric="step_s", above=1) + head
     verl = "(TaskRunner pid=1) step:1 - critic/rewards/mean:0.3 - timing_s/gen:30.0 - timing_s/step:95.0"
-    assert [f.advice for f in found(tmp_path, toml, verl)] == [("shorter answers",)]
-    assert [f.advice for f in found(tmp_path, toml, steps([4.0]))] == [("a",)]
+    assert [(f.advice, f.commands) for f in found(tmp_path, toml, verl)] == [(("shorter answers",), ("x=1",))]
+    assert [(f.advice, f.commands) for f in found(tmp_path, toml, steps([4.0]))] == [(("a",), ())]
 
 
 def test_no_files_are_blamed_where_engines_share_the_gpus_of_the_trainer() -> None:

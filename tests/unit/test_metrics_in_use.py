@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfmon.pipeline.signature_tests import vocabulary
+from perfmon.rules.bands import load_bands
 from perfmon.rules.conditions import every_condition
 from perfmon.rules.lint import metrics_of, sentence_slots
 from perfmon.rules.signatures import Signature, load_signatures
+from perfmon.sources.formats import glossary, load_packs, meaning_of
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (
@@ -96,3 +98,17 @@ def test_every_metric_is_judged_or_is_context() -> None:
 
 def test_every_mark_is_judged_or_is_context() -> None:
     assert _unjudged(vocabulary().marks, MARKS) == (set(), set())
+
+
+def test_every_metric_is_explained_in_one_sentence() -> None:
+    told = {
+        emit.name if emit.kind == "metric" else emit.metric
+        for pack in load_packs()
+        for p in pack.patterns
+        for emit in p.emit
+    }
+    explained = glossary()
+    assert {name for name in told if name} | set(load_bands().table) | {"wall_ms"} == set(explained)
+    assert all(meaning.endswith(".") and not meaning[0].islower() for meaning in explained.values())
+    assert meaning_of("queue_ms{server-1}") == explained["queue_ms"]
+    assert meaning_of("of_its_own") == ""

@@ -27,7 +27,7 @@ def test_the_three_answers_come_first() -> None:
     out = page(picture=pictures.picture(pictures.alert()))
     assert out.startswith("# ✗ CRIT Front-end queue saturation\n")
     assert "3m 06s of 10m 01s lost (31 %) · 2 of 3 conditions · for 9m 21s · 14 occurrences" in out
-    assert "| ✓ holds | queue_ms above 1000 in 14 of 15 updates |" in out
+    assert "| ● met | queue_ms above 1000 in 14 of 15 updates |" in out
     assert "- ruled out: slow-weight-load (*not found*)" in out
     assert "- **next:** Use a dedicated admin client" in out
     assert "| frontend-queue | 3m 06s | 31 % |" in out

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from perfmon.core import InputError, PerfmonError, evidence_text, plain
-from perfmon.diagnosis import EvidenceLine
+from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
+from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
-from ..actions import Action
+from ..actions import HINTS, Action
 from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
@@ -23,6 +23,9 @@ from .view import TimeActions
 
 if TYPE_CHECKING:
     from ..render.lanes import Lane
+
+LEARNED = "learned"
+"""Name of the saved list of actions that the user has used."""
 
 
 class FileActions(TimeActions):
@@ -92,6 +95,10 @@ class FileActions(TimeActions):
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
+    def do_baseline(self) -> None:
+        """Learn thresholds from this run, or use those given again."""
+        self.monitor.toggle_baseline()
+
     def do_theme(self) -> None:
         """Switch to the next theme."""
         names = list(self.opening.themes)
@@ -133,6 +140,14 @@ class OpenActions(FileActions):
             method = getattr(self, f"do_{action.id}", None)
         if method is not None:
             method()
+            self._learned(action.id)
+
+    def _learned(self, name: str) -> None:
+        """Show the hint at that action no more, the next time neither."""
+        if name in self.opening.hints:
+            self.opening.hints = tuple(hint for hint in self.opening.hints if hint != name)
+            remember(LEARNED, ",".join(hint for hint in HINTS if hint not in self.opening.hints))
+            self._show_header()
 
     # --- charts and weight updates ------------------------------------------------------------------------------------
     def request_open_lane(self, lane: Lane) -> None:
@@ -163,11 +178,11 @@ class OpenActions(FileActions):
 
     do_add_chart = do_remove_chart = do_smooth = _without_chart
 
-    def do_baseline(self) -> None:
+    def do_behind(self) -> None:
         """Prompt for a recorded run."""
-        self.request_baseline()
+        self.request_behind()
 
-    def request_baseline(self, about: object = None) -> None:
+    def request_behind(self, about: object = None) -> None:
         """Prompt for a recorded run, to show it behind this one."""
 
         def load(text: str | None) -> None:
@@ -240,6 +255,11 @@ class OpenActions(FileActions):
         self.copy_to_clipboard(f"{line.source}:{line.line} {line.text}")
         self.show_message("copied")
 
+    def request_copy_text(self, text: str) -> None:
+        """Copy a command to the clipboard."""
+        self.copy_to_clipboard(text)
+        self.show_message(f"copied: {plain(text, 200)}")
+
     def request_pager(self, line: EvidenceLine) -> None:
         """Open the log of a line in the user's pager."""
         from ..terminal.suspend import opened_at, shown_elsewhere
@@ -281,9 +301,20 @@ class OpenActions(FileActions):
 
     def do_open(self) -> None:
         """Open the verdict if a pane has nothing of its own to open."""
-        firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
-        if firing:
-            self.request_alert(firing[0])
+        self.request_verdict()
+
+    def request_verdict(self, about: object = None) -> None:
+        """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
+        snapshot, alerts = self.picture.snapshot, self.picture.alerts
+        named = snapshot.verdict.signature if snapshot is not None and snapshot.verdict is not None else ""
+        of_verdict = [alert for alert in alerts if alert.key[0] == named and alert.state is not AlertState.RESOLVED]
+        firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+        if of_verdict or firing:
+            self.request_alert((of_verdict or firing)[0])
+        elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
+            self.post_message(Request("doctor"))
+        else:
+            self.show_message("no alerts")
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import evidence_text
 from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import PANES, BaseApp
+from ..app_base import BACK, PANES, BaseApp
 from ..layout import PRESETS
 from ..render.hosts.layout import VIEWS
 from ..time_view import MOST_S
@@ -139,6 +139,7 @@ class TimeActions(PaneActions):
             self.log_pane.jump_time(self.time_view.cursor)
 
     def _update_view(self) -> None:
+        self.show_moments()
         self.board.point(self.time_view.cursor)
         self.request_view()
 
@@ -146,7 +147,10 @@ class TimeActions(PaneActions):
         """Freeze the view, or let it continue; a replay is paused itself."""
         player = self.player
         if player is not None:
-            if player.paused:
+            if player.ended:
+                self.seek_to(player, 0.0)
+                player.resume()
+            elif player.paused:
                 player.resume()
             else:
                 player.pause()
@@ -245,6 +249,8 @@ class TimeActions(PaneActions):
             self._moved()
         elif self.time_view.paused:
             self.do_live()
+        elif self.opening.back:
+            self.exit(BACK)
 
     # --- replay -------------------------------------------------------------------------------------------------------
     @property
@@ -279,6 +285,12 @@ class TimeActions(PaneActions):
         if player is not None:
             self._follow()
             player.step()
+
+    def request_share(self, share: float) -> None:
+        """Go to a part of a replay, 0 to 1."""
+        player = self._replayed()
+        if player is not None:
+            self.seek_to(player, share * player.duration_s)
 
     def seek_to(self, player: Player, seconds: float) -> None:
         """Go to a position of the replay, which is then in view: a frozen view follows it."""

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partialmethod
 
 from textual.timer import Timer
 
 from perfmon.core import InputError, plain
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query
+from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
-from ..log_view import LogView, piece_of
-from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
-from ..render.rows import Row, cells
+from ..log_view import FOLDED, LogView, piece_of
+from ..render.logs import UNMARKED, Columns, Marked, gaps_of, histogram_row, log_row, short_names
+from ..render.rows import Row, cells, short_duration
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane
 
 # --- Title of the log pane: the visible part of the logs ---
 
-_KEYS = ("/ find", "& only", "f log", "v level", "r update", "e error", "m mark", "O pager")
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """The last search."""
+
+    noun: str
+    wanted: Filter
+    query: Query | None = None
+    """The text, which stays highlighted."""
+
+
+_KEYS = ("/ find", "e error", "& only", "f log", "v level", "A access", "r update", "m mark", "O pager")
 _TAKEN = 18
 """Cells of a title that have other uses in any case."""
 
@@ -31,10 +43,11 @@ def keys_within(room: int) -> str:
     return next((text for text in texts if len(text) + _TAKEN <= room), "")
 
 
-def title_text(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
-    """`note` first; `piece` when it shows lines that were read back from a file."""
+def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> str:
+    """The hits first, and `note`; `piece` when it shows lines that were read back from a file."""
     wanted = view.wanted
-    parts = [plain(note, 120)] if note else []
+    parts = [] if hunt is None else [_tally_text(hunt, view.tally(hunt.wanted))]
+    parts += [plain(note, 120)] if note else []
     if piece:
         parts.append("read from the file: End returns")
     elif not view.follow:
@@ -47,14 +60,23 @@ def title_text(view: LogView, query: Query | None, note: str, *, piece: bool) ->
     if wanted.trace:
         parts.append(f"update {plain(wanted.trace, 30)}")
     parts += [f"with {plain(text, 40)}" for text in wanted.texts]
-    if query is not None:
-        parts.append(f"find {plain(query.query, 40)}")
     if view.searching or view.waiting:
         parts.append("searching …")
     lost = 0 if view.follow else view.book.totals().lost_lines
     if lost:
         parts.append(f"{_grouped(lost)} older lines dropped")
     return " · ".join(parts)
+
+
+def _tally_text(hunt: Hunt, tally: Tally) -> str:
+    """`hit 12 of 214 for queue`, `3 errors`, `no hits for x`."""
+    more = "" if tally.complete else "+"
+    of = f" for {plain(hunt.query.query, 40)}" if hunt.query is not None else ""
+    if not tally.total and tally.complete:
+        return f"no {hunt.noun}s{of} in the lines that are kept"
+    if tally.at:
+        return f"{hunt.noun} {_grouped(tally.at)} of {_grouped(tally.total)}{more}{of}"
+    return f"{_grouped(tally.total)}{more} {hunt.noun}{'s' * (tally.total != 1)}{of}"
 
 
 def _grouped(count: int) -> str:
@@ -70,6 +92,9 @@ _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
 _COUNT_S = 1.0
+_COUNT_LEVELS_S = 2.0
+_WITH_LEVELS = 9
+"""Rows from which on one shows the lines over time."""
 _SIDEWAYS = 20
 _KEPT_ROWS = 512
 
@@ -80,9 +105,7 @@ class LogLines(Pane, can_focus=True):
     def __init__(self, skin: ThemeStyles, book: LogBuffer) -> None:
         super().__init__(skin, id="log")
         self.book = book
-        self.events: Callable[[], Iterable[float]] = tuple
-        """Times of critical events, on the run's axis: where `e` and `E` go, in addition to lines that are errors."""
-        self._query: Query | None = None
+        self._hunt: Hunt | None = None
         self.view = LogView(book)
         self.note = ""
         """Message of the last key, until the next one."""
@@ -101,6 +124,11 @@ class LogLines(Pane, can_focus=True):
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
         self._top_row = 0
+        self.span = (0.0, 0.0)
+        """The part of the axis of the timeline, over which lines are counted."""
+        self._counts: list[list[float]] = []
+        self._counted = (0, -1.0)
+        """The number of columns, and when they were counted."""
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def update(self) -> None:
@@ -143,20 +171,36 @@ class LogLines(Pane, can_focus=True):
         """The title, and the lines in sight."""
         self._version = self.book.version
         view = self.view
-        self._top_row = int(height > 1)
+        levels = self._levels(width) if height >= _WITH_LEVELS else None
+        self._top_row = int(height > 1) + (levels is not None)
         view.height = max(1, height - self._top_row)
         view.fill()
         if view.problem:
-            self.note, view.problem, self._query = view.problem, "", None
+            self.note, view.problem, self._hunt = view.problem, "", None
         columns = self._laid_out(width)
         if columns is not self._columns:
             self._columns = columns
             self._made.clear()
         gaps = gaps_of(view.lines) if columns.gaps else {}
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
-        if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
+        if not rows and view.wanted != FOLDED and not (view.waiting or view.searching):
             rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
-        return [self._title(width), *rows] if self._top_row else rows
+        head = [self._title(width)] if self._top_row else []
+        return [*head, *([levels] if levels is not None else []), *rows]
+
+    def _levels(self, width: int) -> Row | None:
+        """The lines over time; counted anew after some seconds, as the past changes little."""
+        begin, end = self.span
+        right = f"{short_duration(end - begin)} "
+        columns = width - cells(right) - 2
+        if end <= begin or columns < 1:
+            return None
+        now = time.monotonic() // _COUNT_LEVELS_S
+        wanted = (columns, now)
+        if wanted != self._counted:
+            self._counted = wanted
+            self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
+        return histogram_row(self._counts, right, self.skin)
 
     def _laid_out(self, width: int) -> Columns:
         wanted, book = self.view.wanted, self.view.book
@@ -164,8 +208,8 @@ class LogLines(Pane, can_focus=True):
         if self._columns is not None and queries:
             old = {query.query: query for query in self._columns.queries}
             queries = tuple(old.get(query.query, query) for query in queries)
-        if self._query is not None:
-            queries = (*queries, self._query)
+        if self._hunt is not None and self._hunt.query is not None:
+            queries = (*queries, self._hunt.query)
         names = book.names
         if names != self._names:
             self._names, self._short = names, short_names(names)
@@ -183,8 +227,9 @@ class LogLines(Pane, can_focus=True):
         selected = not view.follow and place == view.cursor
         evidence = bool(self._evidence) and (self._names.get(line.source, ""), line.number) in self._evidence
         remembered = bool(self._marks) and view is self._live and place in self._marks
-        if selected or evidence or remembered or gap is not None:
-            marked = Marked(selected, evidence, remembered, gap)
+        folded = view.folded(line) if "HTTP/" in line.text or line.text.startswith("[GIN]") else 0
+        if selected or evidence or remembered or gap is not None or folded:
+            marked = Marked(selected, evidence, remembered, gap, folded)
         held = self._made.get(place)
         if held is not None and held[0] is line and held[1] == marked:
             return held[2]
@@ -195,7 +240,7 @@ class LogLines(Pane, can_focus=True):
         return row
 
     def _title(self, width: int) -> Row:
-        left = title_text(self.view, self._query, self.note, piece=self.view is not self._live)
+        left = title_text(self.view, self._hunt, self.note, piece=self.view is not self._live)
         return self.title_row(4, "LOG", left, keys_within(width - cells(left)), width)
 
     def apply_theme(self, skin: ThemeStyles) -> None:

@@ -8,13 +8,14 @@ from functools import partialmethod
 
 from textual.events import Click, MouseScrollDown, MouseScrollUp
 
-from perfmon.core import UsageError, plain
+from perfmon.core import UsageError
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Filter, LogLevel, Query, View
+from perfmon.logbuffer import Filter, LogLevel, Query, View
 
+from ..log_view import FOLDED
 from ..widgets.overlays import Prompt
 from ..widgets.pane import Request
-from .log_lines import LogLines
+from .log_lines import Hunt, LogLines
 
 _WHEEL = 3
 
@@ -25,68 +26,57 @@ class LogPane(LogLines):
     # --- searching ----------------------------------------------------------------------------------------------
     def do_search(self) -> None:
         """Prompt for what to find."""
-        old = self._query.query if self._query is not None else ""
-        self._prompt("find (text, or /regex/)", old, self.search)
+        query = self._hunt.query if self._hunt is not None else None
+        self._prompt("find (text, or /regex/)", "" if query is None else query.query, self.search)
 
     def _prompt(self, question: str, old: str, use: Callable[[str], None]) -> None:
         self.app.push_screen(Prompt(question, old), lambda text: None if text is None else use(text))
 
     def search(self, text: str) -> None:
-        """Highlight a text, and go to the last line in or above view that has it; "" ends the search."""
+        """Highlight a text, and go to the nearest line above that has it; "" ends the search."""
         try:
-            self._query = Query(text) if text else None
+            query = Query(text) if text else None
         except UsageError as error:
             self._moved(str(error))
             return
-        lines = self.view.lines
-        if self._query is not None and not any(self._query.spans(line.text) for line in lines):
-            self.do_previous_match()
-        else:
+        self._hunt = None if query is None else Hunt("hit", Filter(texts=(text,)), query)
+        current = self.view.current
+        if query is None or (not self.view.follow and current is not None and query.spans(current.text)):
             self._moved()
+        else:
+            self._seek(onward=False)
 
     def _seek_match(self, onward: bool) -> None:
-        if self._query is None:
+        if self._hunt is None or self._hunt.query is None:
             self._moved("no search yet: / starts one")
-            return
-        what = f"with {plain(self._query.query, 40)}"
-        self._seek(Filter(texts=(self._query.query,)), onward, lambda: self._missed(what, "nN", onward))
+        else:
+            self._seek(onward)
 
     do_next_match = partialmethod(_seek_match, True)
     do_previous_match = partialmethod(_seek_match, False)
 
-    def _seek(self, wanted: Filter, onward: bool, missed: Callable[[], None]) -> None:
-        self.note = ""
-        try:
-            self.view.seek(wanted, onward=onward, missed=missed)
-        except UsageError as error:
-            self.note = str(error)
-        self.redraw()
-
-    def _missed(self, what: str, keys: str, onward: bool) -> None:
-        other = f"{keys[1]} searches backward" if onward else f"{keys[0]} searches forward"
-        self.note = f"no {'later' if onward else 'earlier'} line {what} ({other})"
-
     def _seek_error(self, onward: bool) -> None:
-        current = self.view.current
-        here = current.time if current is not None else None
-        times = [when for when in self.events() if here is not None and (when > here if onward else when < here)]
-        event = (min(times) if onward else max(times)) if times else None
-
-        def missed() -> None:
-            if event is None:
-                self._missed("that is an error", "eE", onward)
-            else:
-                self.view.at(event)
-
-        self._seek(Filter(level=LogLevel.ERROR), onward, missed)
-        found = self.view.current
-        if event is not None and found is not None and found.time is not None:
-            sooner = event < found.time if onward else event > found.time
-            if sooner and not self.view.searching and found is not current:
-                self.jump_time(event)
+        self._hunt = Hunt("error", Filter(level=LogLevel.ERROR))
+        self._seek(onward)
 
     do_next_error = partialmethod(_seek_error, True)
     do_previous_error = partialmethod(_seek_error, False)
+
+    def _seek(self, onward: bool) -> None:
+        """To the nearest line that is looked for; the title shows which one of how many it is."""
+        if self._hunt is None:
+            return
+
+        def over(where: str) -> None:
+            if where == "wrapped":
+                self.note = "wrapped to the first" if onward else "wrapped to the last"
+
+        self.note = ""
+        try:
+            self.view.seek(self._hunt.wanted, onward=onward, over=over)
+        except UsageError as error:
+            self.note, self._hunt = str(error), None
+        self.redraw()
 
     # --- filtering ----------------------------------------------------------------------------------------------
     def filter(self, wanted: Filter) -> None:
@@ -120,9 +110,15 @@ class LogPane(LogLines):
             self._moved("this line belongs to no weight update")
 
     def do_clear_filters(self) -> None:
-        """Show all lines again."""
-        self._query = None
-        self.filter(EVERYTHING)
+        """Show all lines again, but those of requests folded."""
+        self._hunt = None
+        self.filter(FOLDED)
+
+    def do_fold(self) -> None:
+        """Show every line of a request that was served, or only the first of those in a row."""
+        folds = not self.view.wanted.folds
+        self.filter(replace(self.view.wanted, folds=folds))
+        self._moved("access lines are folded" if folds else "access lines are shown")
 
     # --- one line -----------------------------------------------------------------------------------------------
     def do_mark(self) -> None:
@@ -168,6 +164,11 @@ class LogPane(LogLines):
         """Choose a line by a click; open it by a second one."""
         at = event.y - self._top_row
         lines = self.view.lines
+        if event.y == 1 and self._top_row == 2 and 0 < event.x <= len(self._counts):
+            event.stop()
+            begin, end = self.span
+            self.jump_time(begin + (event.x - 1) * (end - begin) / len(self._counts))
+            return
         if not 0 <= at < len(lines):
             return
         event.stop()

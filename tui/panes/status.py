@@ -8,8 +8,8 @@ from textual.events import Click
 
 from perfmon.viewmodel import MonitorState
 
-from ..render.header_footer import HeaderInfo, footer_action, footer_row, header_row
-from ..render.rows import Row
+from ..render.header_footer import HeaderInfo, footer_action, footer_row, header_row, scrubber_in
+from ..render.rows import Row, row_cells
 from ..render.summary import answer_rows
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
@@ -31,7 +31,16 @@ class AnswerPane(Pane):
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """As many of the four as fit."""
-        return answer_rows(self._picture, width, height, self.skin)
+        rows = answer_rows(self._picture, width, height, self.skin)
+        badge = self.moment_badge
+        if badge and rows:
+            rows[0] = (*badge, *answer_rows(self._picture, max(0, width - row_cells(badge)), 1, self.skin)[0])
+        return rows
+
+    def on_click(self, event: Click) -> None:
+        """A click opens what the rows are about."""
+        event.stop()
+        self.post_message(Request("verdict"))
 
 
 class HeaderPane(Pane):
@@ -51,6 +60,13 @@ class HeaderPane(Pane):
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """One."""
         return [header_row(self._picture, self._info, width, self.skin)]
+
+    def on_click(self, event: Click) -> None:
+        """A click on the bar of a replay goes to that part of it."""
+        bar = scrubber_in(self._drawn[0] if self._drawn else (), self.skin)
+        if bar is not None and bar[0] <= event.x < bar[1]:
+            event.stop()
+            self.post_message(Request("share", (event.x - bar[0] + 0.5) / (bar[1] - bar[0])))
 
 
 class FooterPane(Pane):

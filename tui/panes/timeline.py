@@ -24,9 +24,9 @@ _ORDERS = ("verdict", "kind", "name")
 class BoardPane(Pane, can_focus=True):
     """Weight updates, checkpoints, generation, metrics and alerts.
 
-    Posts `Request("cursor", moment)` when a column is clicked, `Request("centre", moment)` for one of the whole run,
-    `Request("range", (start, end))` for the time that the mouse was dragged over, `Request("open_lane", lane)` for the
-    lane that is to be opened, `Request("view")` when it needs a picture with another number of columns.
+    Posts `Request("cursor", moment)` when a column of the axis is clicked, `Request("centre", moment)` for one of the
+    whole run, `Request("range", (start, end))` for the time that the mouse was dragged over, `Request("open_lane",
+    lane)` for the lane that is to be opened, `Request("view")` when it needs a picture with another number of columns.
     """
 
     def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
@@ -178,8 +178,10 @@ class BoardPane(Pane, can_focus=True):
             self.post_message(Request("range", self._moments(dragged, self.sight.whole)))
 
     def on_click(self, event: events.Click) -> None:
-        """A click selects the lane and puts the cursor on the column; a second one opens. On the whole run it moves the
-        view there."""
+        """A click selects the lane, a second one opens it.
+
+        One on the axis, or with shift, puts the cursor there; one on the whole run moves the view there.
+        """
         if self._was_dragged:
             self._was_dragged = False
             return
@@ -190,13 +192,14 @@ class BoardPane(Pane, can_focus=True):
                 low, high = self._moments((self._column(event.x),) * 2, whole=True)
                 self.post_message(Request("centre", (low + high) / 2))
             return
-        if 0 <= row < len(lanes) and lanes[row] is not None:
+        on_lane = 0 <= row < len(lanes) and lanes[row] is not None
+        if on_lane:
             shown = sum(lane is not None for lane in lanes[:row])
             self._select(self._drawn_board.top + shown)
-        if inside:
+        if inside and (event.shift or (row == self._drawn_board.overview and not on_lane)):
             low, high = self._moments((self._column(event.x),) * 2, whole=False)
             self.post_message(Request("cursor", (low + high) / 2))
-        if event.chain >= 2:
+        elif event.chain >= 2:
             self.do_open()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core import counted, format_share, format_value, plain, read_value
+from perfmon.core import counted, format_share, plain, read_value
 from perfmon.diagnosis import ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
@@ -16,9 +16,7 @@ from .rows import Row, Run, cells, row_cells
 _WIDE = 150
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
-_BEYOND = re.compile(r" \(clears .*")
 _NAME = re.compile(r" (?=-?\d)")
-_ROUND = re.compile(r"\.0(?= )")
 
 Part = list[Run]
 
@@ -35,7 +33,8 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
-    advice = sign + _advice(finding, width - _size([lead, *(full if width >= _WIDE else brief)]) - cells(sign))
+    taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
+    advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
     room = width - row_cells(lead) - cells(advice)
     shown = full if _size(full) <= room else _fit(brief, room)
     if width >= _WIDE and finding is not None:
@@ -59,16 +58,18 @@ def _fit(parts: Sequence[Part], room: int) -> list[Part]:
 
 
 def _distinct(parts: Sequence[Part]) -> list[Part]:
-    """Two conditions may be about one value."""
-    return [part for at, part in enumerate(parts) if part not in parts[:at]]
+    """Two conditions may be about one value; the last run of a part is its limit."""
+    values = [part[:-1] for part in parts]
+    return [part for at, part in enumerate(parts) if values[at] not in values[:at]]
 
 
-def _advice(finding: Finding | None, room: int) -> str:
-    """Next step; without its explanation if room is short."""
+def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
+    """Next step; without its explanation if room is short, which one sees."""
     text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
     if cells(text) <= room:
         return text
-    return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
+    brief = _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
+    return brief if brief == text.rstrip(" .") else f"{brief} {cut_off}"
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
@@ -77,6 +78,8 @@ def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[li
     muted = skin.style("muted")
     described = [_described(condition, finding, snapshot, skin) for condition in finding.conditions]
     full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in described if value]
+    if len(finding.conditions) == 1 and finding.conditions[0].held:  # there is room for a sentence
+        full = [[*described[0][0][:1], (f"{plain(finding.conditions[0].text, 200)}  ", skin.style("text"))]]
     return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in described if value])
 
 
@@ -88,14 +91,12 @@ def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis,
         return [(f"{skin.glyph('unknown')} ", skin.style("stale")), (value, muted)], ""
     stats = snapshot.metrics.get(_name(value))
     level = _level(value, stats)
-    if level is not None and stats is not None and (condition.held or not _is_proven(value, finding)):
-        return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], _limit(level, stats)
-    required = _required(condition, value)
+    if level is not None and (condition.held or not _is_proven(value, finding)):
+        return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], condition.limit
     if condition.held:
-        limit = _BEYOND.sub("", required.removeprefix(_name(value))).strip()
-        return [(f"{skin.glyph('bullet')} ", text), (value, text)], limit
-    unmet = required if _is_proven(value, finding) else value
-    return ([(f"not {unmet}", muted)], "") if unmet else ([], "")
+        return [(f"{skin.glyph('bullet')} ", text), (value, text)], condition.limit
+    unmet = f"{_name(value)} {condition.limit}" if _is_proven(value, finding) and condition.limit else value
+    return [(f"not {unmet}", muted)], ""
 
 
 def _is_proven(value: str, finding: Finding) -> bool:
@@ -105,13 +106,7 @@ def _is_proven(value: str, finding: Finding) -> bool:
 
 def _met(condition: ConditionState) -> str:
     """The values that a condition met."""
-    return _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
-
-
-def _required(condition: ConditionState, value: str) -> str:
-    """Requirement of a condition for the metric of `value`; "" if unknown."""
-    alternatives = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[0])).split(" or ")
-    return next((required for required in alternatives if re.match(rf"{re.escape(_name(value))} [<>]", required)), "")
+    return _OVER.sub(r"\1", plain(condition.value or condition.text, 80))
 
 
 def _name(value: str) -> str:
@@ -131,14 +126,6 @@ def _level(value: str, stats: MetricStats | None) -> Level | None:
     if sign * number > sign * stats.critical:
         return Level.CRITICAL
     return Level.GOOD if sign * number <= sign * stats.good else Level.WARNING
-
-
-def _limit(level: Level, stats: MetricStats) -> str:
-    """The limit that makes a value what it is."""
-    worse, better = (">", "<") if (stats.critical or 0.0) >= (stats.good or 0.0) else ("<", ">")
-    edge = stats.critical if level is Level.CRITICAL else stats.good
-    beyond = better if level is Level.GOOD else worse
-    return f"{level.name.lower()} {beyond} {_ROUND.sub('', format_value(edge or 0.0, stats.unit))}"
 
 
 # --- what else it may be ------------------------------------------------------------------------------------------

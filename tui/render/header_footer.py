@@ -12,6 +12,7 @@ from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
 from .rows import Row, Run, between, cells, moment_text, row_cells, short_duration
+from .sources import levels_text
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -37,6 +38,8 @@ class HeaderInfo:
     message: str = ""
     """The newest notice, for a while."""
     preset: str = "overview"
+    live_key: str = "L"
+    pause_key: str = "space"
 
 
 def plain_moment(time: float, picture: MonitorState) -> str:
@@ -62,7 +65,7 @@ def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeS
     elif picture.recording is not None:
         since = format_seconds(picture.recording.since_s)
         after += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
-    after += [sep, *_state(picture, info, skin, brief=width < 72)]
+    after += [sep, *_state(picture, info, skin, brief=width < 72, bar=width >= 110)]
     cost, clock = _cost(info, width, skin), _present(picture, skin)
     full, brief = [sep, *_sources(picture, width, skin)], [sep, *_sources(picture, 0, skin)]
     room = width - row_cells((*left, *after)) - 1
@@ -104,6 +107,10 @@ def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
     if errors:
         runs.append((f" {skin.glyph('warning')} {errors} lost", skin.style("warning")))
+    levels = levels_text(picture.sources, 30 if width >= 110 else 9 if width >= 60 else 0)
+    if levels:
+        severe = any(one.error_lines for one in picture.sources)
+        runs.append((f" {levels}", skin.style("critical" if severe else "warning")))
     if width >= 72 and picture.state is not RunState.ENDED:
         runs.append((f" {_rate(picture.lines_per_s)}", skin.style("muted")))
     polls = polls_text(picture) if width >= 110 else ""
@@ -116,7 +123,9 @@ def _rate(lines: float) -> str:
     return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
 
 
-def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bool = False) -> list[Run]:
+def _state(
+    picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, *, brief: bool = False, bar: bool = False
+) -> list[Run]:
     strip = info.preset == "strip"  # elsewhere the title of the timeline shows it
     span = (f" last {short_duration(info.span_s)}" if strip else "", skin.style("muted"))
     if info.paused_at is not None:
@@ -124,7 +133,8 @@ def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bo
         words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"
         words += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
         more = f" +{info.unseen_lines} line{'s' * (info.unseen_lines != 1)}" if info.unseen_lines else ""
-        return [(words, skin.style("warning")), (more, skin.style("muted"))]
+        key = [(f" {info.live_key}", skin.style("footer-key")), (" live", skin.style("muted"))]
+        return [(f" {words} ", skin.badge(Level.WARNING)), *key, (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
@@ -142,14 +152,41 @@ def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bo
         RunState.ENDED: ("ENDED", "ended", "muted"),
     }
     word, glyph, style = names[picture.state]
-    runs: list[Run] = [(f"{word} {skin.glyph(glyph)}", skin.style(style))]
+    held = picture.state is RunState.PAUSED
+    sign = f"{word} {skin.glyph(glyph)}"
+    runs: list[Run] = [(f" {sign} ", skin.badge(Level.WARNING)) if held else (sign, skin.style(style))]
+    if picture.duration_s and picture.state in (RunState.PAUSED, RunState.ENDED):
+        does = "plays" if held else "replays"
+        runs += [(f" {info.pause_key}", skin.style("footer-key")), (f" {does}", skin.style("muted"))]
     if picture.progress is not None and picture.progress < 1:
         runs.append((f" {100 * picture.progress:.0f}%", skin.style("info")))
     if picture.speed is not None and picture.state is RunState.REPLAY:
         runs.append((f" x{picture.speed:g}", skin.style("info")))
     if picture.position_s is not None and picture.duration_s and not brief:
         runs.append((f" {_clock(picture.position_s)}/{_clock(picture.duration_s)}", skin.style("muted")))
+        if bar:
+            runs.append((" ", skin.style("text")))
+            runs.append((_scrubber(picture.position_s / picture.duration_s, skin), skin.style("accent")))
     return [*runs, span]
+
+
+_SCRUBBER = 16
+"""Cells of the bar of a replay."""
+
+
+def _scrubber(share: float, skin: ThemeStyles) -> str:
+    done = round(_SCRUBBER * min(1.0, max(0.0, share)))
+    return skin.glyph("full") * done + skin.glyph("dot") * (_SCRUBBER - done)
+
+
+def scrubber_in(row: Row, skin: ThemeStyles) -> tuple[int, int] | None:
+    """First column of the bar of a replay in the header, and the one after it; None without one."""
+    parts, at = {skin.glyph("full"), skin.glyph("dot")}, 0
+    for text, _ in row:
+        if len(text) == _SCRUBBER and set(text) <= parts:
+            return at, at + _SCRUBBER
+        at += cells(text)
+    return None
 
 
 def _clock(seconds: float) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from perfmon.core import plain
+from perfmon.sources.formats import glossary, meaning_of
 from perfmon.textgraphics import fit
 
 from ..actions import ACTIONS, Action, keys_of, spelled
@@ -14,6 +16,8 @@ from .rows import Words, cells, paragraph, rule
 Block = list[Words]
 _KEYS, _USAGE = 12, 25
 _COLUMN, _GAP = 58, 2
+_FURTHER = 2
+"""Words of the lines of an item below its first."""
 _PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "HOSTS/GPUS", "log": "LOG", "collectives": "COLLECTIVES"}
 LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "A weight update": (
@@ -50,12 +54,41 @@ LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
 """Of each kind: the name of the sign, its style, what it means."""
 
 
-def help_lines(pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> list[Words]:
-    """All of it at that width, in as many columns as there is room for."""
-    columns = max(1, min(3, (width + _GAP) // (_COLUMN + _GAP)))
+def help_lines(
+    pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: int, metrics: Sequence[str] = (), wanted: str = ""
+) -> list[Words]:
+    """All of it at that width, in as many columns as there is room for; `metrics` are those of the run.
+
+    With `wanted` only what contains that text, in any case: of keys, commands, symbols and all metrics.
+    """
+    columns = 1 if wanted else max(1, min(3, (width + _GAP) // (_COLUMN + _GAP)))
     room = (width - 1 - _GAP * (columns - 1)) // columns
     blocks = [*_actions(pane, remapped, skin, room), _commands(skin, room), *_legend(skin, room)]
+    if wanted:
+        blocks.append(_metrics("Metrics", glossary(), skin, room))
+        return [line for block in blocks for line in _matching(block, wanted.lower())]
+    blocks += [_metrics("Metrics of this run", metrics, skin, room)] if metrics else []
     return _side_by_side(_shared_out(blocks, columns), room)
+
+
+def _matching(block: Block, wanted: str) -> Block:
+    """The items of a block that contain a text, under its heading."""
+    items: list[Block] = []
+    for line in block[1:]:
+        if not items or line[0][0].strip() or len(line) > _FURTHER:
+            items.append([])
+        items[-1].append(line)
+    found = [item for item in items if wanted in " ".join(text for line in item for text, _ in line).lower()]
+    return [block[0], *(line for item in found for line in item), ()] if found else []
+
+
+def _metrics(title: str, names: Iterable[str], skin: ThemeStyles, width: int) -> Block:
+    """Metrics with their meanings, as far as these are known."""
+    lines = [rule(title, skin, width, "enter on one shows its chart")]
+    for name in sorted(names):
+        if meaning := meaning_of(name):
+            lines += paragraph(meaning, width - 1, "text", f" {fit(plain(name, 80), _USAGE - 2)} ", "footer-key")
+    return lines
 
 
 def _actions(pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> list[Block]:

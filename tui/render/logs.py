@@ -13,10 +13,10 @@ from rich.style import Style
 
 from perfmon.core import plain
 from perfmon.logbuffer import Line, LogLevel, Query
-from perfmon.textgraphics import fit
+from perfmon.textgraphics import fit, spark
 
 from ..theme import ThemeStyles
-from .rows import Fitted, Run, cells, fitted, row_cells
+from .rows import Fitted, Row, Run, cells, fitted, row_cells
 
 _DAY = 86400
 _NAME_CELLS = 10
@@ -44,6 +44,8 @@ class Marked(NamedTuple):
     marked: bool = False
     gap_ms: float | None = None
     """Milliseconds since the line of the same trace above it."""
+    folded: int = 0
+    """Lines of requests after it that are not shown."""
 
 
 UNMARKED = Marked()
@@ -133,12 +135,29 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
         runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
         blank = ""
     room = max(0, columns.width - row_cells(runs) - len(blank))
+    if marked.folded:
+        more = f"  {skin.glyph('next')} {marked.folded} more"
+        room = max(0, room - cells(more))
+        shown = text[columns.begin : columns.begin + room]
+        runs += [(blank + shown + " " * (room - cells(shown)), own), (more, skin.style("accent", ground))]
+        return fitted(runs, columns.width, own)
     if columns.queries:
         runs.append((blank, own))
         runs += _text(text, columns, own, skin, room)
     else:
         runs.append((blank + text[columns.begin : columns.begin + room + 1], own))
     return fitted(runs, columns.width, own)
+
+
+def histogram_row(columns: Sequence[Sequence[float]], right: str, skin: ThemeStyles) -> Row:
+    """Lines over time as bars; a sign in their place where there are errors or warnings."""
+    most = max((lines for lines, _, _ in columns), default=0.0)
+    bars = spark([lines for lines, _, _ in columns], 0.0, most, glyphs=skin.glyphs) if most > 0 else " " * len(columns)
+    runs: list[Run] = [(" ", skin.style("text"))]
+    for bar, (lines, warnings, errors) in zip(bars, columns, strict=True):
+        sign = "critical" if errors else "warning" if warnings else ""
+        runs.append((skin.glyph(sign) if sign else bar if lines else " ", skin.style(sign or "muted")))
+    return (*runs, (f" {right}", skin.style("faint")))
 
 
 def _apart(before: str) -> str:

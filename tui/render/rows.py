@@ -141,6 +141,8 @@ class Entry:
     words: Words = ()
     evidence: EvidenceLine | None = None
     """The log line that it shows: the cursor stops at it."""
+    command: str = ""
+    """The command that it shows, to be copied: the cursor stops at it, too."""
 
 
 def styled(words: Words, skin: ThemeStyles, ground: str) -> Row:

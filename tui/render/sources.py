@@ -34,9 +34,22 @@ def age(source: SourceStatus) -> str:
 
 def problems(source: SourceStatus) -> str:
     """Its problem in a few words; "" without one."""
-    parts = [counted(source.errors, "error")] if source.errors else []
+    parts = [text] if (text := levels_text((source,), 30)) else []
+    parts += [f"{source.errors} lost"] if source.errors else []
     parts += [f"{source.skipped} skipped"] if source.skipped else []
     return " · ".join([*parts, *source.notes[-1:]])
+
+
+def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
+    """`12 errors, 30 warnings` of some logs, as much of it as there is room for; "" without any."""
+    errors, warnings = sum(one.error_lines for one in sources), sum(one.warning_lines for one in sources)
+    more = "" if all(one.levels_exact for one in sources) else "+"
+    parts = [(errors, "error", "err"), (warnings, "warning", "warn")]
+    full = ", ".join(f"{count}{more} {word}{'s' * (count != 1)}" for count, word, _ in parts if count)
+    brief = " ".join(f"{count}{more} {word}" for count, _, word in parts if count)
+    return next(
+        (text for text in (full, brief, brief.partition(" warn")[0] if errors else "") if len(text) <= room), ""
+    )
 
 
 def common_folder(names: Sequence[str]) -> str:
@@ -82,7 +95,8 @@ def source_row(source: SourceStatus, skin: ThemeStyles, width: int, folder: str 
         words.append((" " + fit(source.format, form, glyphs=skin.glyphs), "muted"))
     words += tail
     if problem_cells:
-        words.append((" " + fit(trouble, problem_cells, glyphs=skin.glyphs), "warning" if source.errors else "muted"))
+        style = "critical" if source.error_lines else "warning" if source.errors or source.warning_lines else "muted"
+        words.append((" " + fit(trouble, problem_cells, glyphs=skin.glyphs), style))
     return tuple(words)
 
 

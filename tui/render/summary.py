@@ -53,9 +53,10 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
-    level = LEVELS[verdict.severity.value]
-    head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
-    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
+    level, muted = LEVELS[verdict.severity.value], _muted(_alerts_of(picture, verdict.signature))
+    sign, word = (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level])
+    head = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
+    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.style("muted") if muted else skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
         sentence = plain(verdict.sentence, 2000).partition(": ")[2]
@@ -143,6 +144,13 @@ def _wall(snapshot: Diagnosis) -> str:
 def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
     over = (AlertState.RESOLVED, AlertState.PENDING)
     return [alert for alert in picture.alerts if alert.finding.signature == signature and alert.state not in over]
+
+
+def _muted(alerts: Sequence[Alert]) -> AlertState | None:
+    """That the user has silenced, or at least acknowledged, all of them."""
+    states = {alert.state for alert in alerts}
+    answered = states and states <= {AlertState.SILENCED, AlertState.ACKED}
+    return None if not answered else AlertState.ACKED if AlertState.ACKED in states else AlertState.SILENCED
 
 
 def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:

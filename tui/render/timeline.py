@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from perfmon.core import counted, plain
-from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, spark, ticks
+from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
 from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, Overview, SpanLane, Viewport
 
 from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
 from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
-from .rows import Row, Run, short_duration
+from .rows import Row, Run, cells, short_duration
 
 _MOST_UPDATES = 20
 _WITH_OVERVIEW = 6
@@ -192,16 +192,16 @@ def lane_row(
 ) -> Row:
     """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it."""
     label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
-    now, level = lane.now, lane.level
+    now, level, aged = lane.now, lane.level, False
     if column is not None and isinstance(lane.shown, MetricLane):
-        now, level = at_column(lane.shown, column, geometry)
+        now, level, aged = at_column(lane.shown, column, geometry, port.column_s)
     elif column is not None and lane.bars:
         now, level = bar_at(lane, port, column, geometry)
-    mark = skin.mark(level) if level is not Level.NONE and now else " "
+    mark = skin.mark(level) if level is not Level.NONE and now and not aged else " "
     head: list[Run] = [
         (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
         (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
-        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("text")),
+        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("faint" if aged else "text")),
         (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
@@ -210,11 +210,20 @@ def lane_row(
     return (*head, *runs, tail)
 
 
-def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, Level]:
-    """The value under the cursor."""
-    if not 0 <= column < len(lane.values) or isnan(lane.values[column]):
-        return "-", Level.NONE
-    return compact_value(lane.values[column], shown_unit(lane.unit), geometry.now), Level(lane.levels[column])
+def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, bool]:
+    """The value under the cursor; else, and then True, the last one before it in view, with its age."""
+    at = min(column, len(lane.values) - 1)
+    while at >= 0 and isnan(lane.values[at]):
+        at -= 1
+    if at < 0:
+        return "-", Level.NONE, False
+    level = Level(lane.levels[at])
+    if at == column:
+        return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
+    seconds, unit = (column - at) * column_s, shown_unit(lane.unit)
+    age = f" -{int(seconds)}s" if seconds < 100 else f" -{compact_seconds(seconds, 4).replace(' ', '')}"
+    value = compact_value(lane.values[at], unit, geometry.now)
+    return f"{value}{age}" if cells(value) + len(age) <= geometry.now else value, level, True
 
 
 def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:

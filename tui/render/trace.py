@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmon.core import LEGS, TimeBase, counted, format_seconds, format_share
+from perfmon.core import LEGS, TimeBase, counted, format_seconds, format_share, median
 from perfmon.diagnosis import ClockOffset, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
@@ -17,8 +17,12 @@ from .rows import Entry, Row, Words, crop, ending, moment_text, paragraph, rule,
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9
+_USUAL = 15
+"""Cells of the figure of the others."""
 _WIDE = 110
 _MOST_CONCURRENT = 8
+_UNSURE_S = 0.05
+"""From here on the uncertainty of a clock is explained."""
 _LEGS = {"queue": "queue", "unknown": "wait", "rpc": "rpc", "done": "return"}
 _SERVER = LEGS[1:4]
 _STYLES = ("send", "queue", "rpc", "done")
@@ -66,8 +70,14 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
 
 def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
+    lanes = (lane for lane in picture.board.spans if lane.kind == bar.kind)
+    others = [other for lane in lanes for other in lane.bars if other.seq != bar.seq and not other.open]
     sections: list[tuple[str, str, list[Entry]]] = [
-        ("PHASES", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
+        (
+            "PHASES",
+            _standing(bar, others),
+            [*map(Entry, _legs(bar, others, skin, width)), *map(Entry, _missing(bar, skin, width))],
+        ),
         ("LINES", _count(found), _lines(bar, found, picture, skin, width)),
         ("CLOCKS", "", [*map(Entry, _clocks(picture, skin, width))]),
         ("AT THE SAME TIME", "", [*map(Entry, _concurrent(bar, picture, skin, width))]),
@@ -92,10 +102,26 @@ def _marked(mark: str, skin: ThemeStyles) -> str:
 
 
 # --- legs -------------------------------------------------------------------------------------------------------------
-def _legs(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
-    """An axis that begins with the update, and a leg a row."""
+def _standing(bar: Bar, others: Sequence[Bar]) -> str:
+    """Its place among the others in view, by duration: `longer than 12 of 14 others in view, p50 1.2 s`."""
+    if not others:
+        return ""
+    lengths = [other.end - other.start for other in others]
+    shorter, usual = sum(length < bar.end - bar.start for length in lengths), format_seconds(median(lengths))
+    return f"longer than {shorter} of {counted(len(others), 'other')} in view, whose p50 is {usual}"
+
+
+def _usual_leg(kind: str, others: Sequence[Bar]) -> str:
+    """The median of that phase of the others; "" without any."""
+    lengths = [leg.end - leg.start for other in others for leg in other.legs if leg.kind == kind]
+    return f"p50 {compact_seconds(median(lengths), 8)}" if lengths else ""
+
+
+def _legs(bar: Bar, others: Sequence[Bar], skin: ThemeStyles, width: int) -> Iterator[Words]:
+    """An axis that begins with the update, and a leg a row, with what is usual where there is room."""
     span = max(1e-3, bar.end - bar.start)
-    room = max(8, width - _LABEL - _FIGURES - 1)
+    compared = _USUAL if width >= _WIDE and others else 0
+    room = max(8, width - _LABEL - _FIGURES - compared - 1)
     yield ((" " * _LABEL, "faint"), (axis(ticks(0.0, span, room, origin=0.0, zero="0 s", plus=""), room), "faint"))
     for leg in bar.legs:
         moved = replace(leg, start=leg.start - bar.start, end=leg.end - bar.start)
@@ -108,6 +134,7 @@ def _legs(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
             (fit(f" {_LEGS.get(leg.kind, leg.kind)}", _LABEL, glyphs=skin.glyphs), "text"),
             ("".join(char for char, _ in cells), style),
             (f" {figures}", "text"),
+            (fit(f"  {_usual_leg(leg.kind, others)}", compared) if compared else "", "muted"),
         )
     if not bar.legs:
         yield ((" its phases are not in the logs", "muted"),)
@@ -139,7 +166,7 @@ def _lines(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyle
         gap, mark = gaps.get(at), marks.get(at, "")
         if width < _WIDE and gap is not None:
             entries.append(Entry(((f"{gap_text(gap)}", "accent"), (_marked(mark, skin), mark or "text"))))
-        entries.append(LogEntry((), evidence, line, gap, mark))
+        entries.append(LogEntry(evidence=evidence, row=line, gap_ms=gap, mark=mark))
     reason = _why_not(bar, found)
     entries += [Entry(words) for words in paragraph(reason, width - 1, "muted", " ")] if reason else []
     return entries if found.lines else [*entries, *_evidence(bar, picture, skin, width)]
@@ -220,6 +247,8 @@ def _clock(offset: ClockOffset) -> str:
         f"{offset.source}: its clock is {format_seconds(abs(offset.offset_s))} {side} the client's, "
         f"± {format_seconds(offset.uncertainty_s)}, by {counted(offset.traces, 'update')}"
     )
+    if offset.uncertainty_s >= _UNSURE_S and not offset.contradictory:
+        text += ": gaps between lines of both logs may be off by that much, those within one log are exact"
     if offset.contradictory:
         text += "; estimates disagree: gaps between logs are unreliable"
     return text

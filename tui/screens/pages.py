@@ -9,14 +9,14 @@ from perfmon.core import TimeBase
 from perfmon.logbuffer import Filter, LogBuffer, View
 from perfmon.viewmodel import Alert, Bar, MonitorState, SourceStatus
 
-from ..render.alerts import detail, status
+from ..render.alert_page import detail, status
 from ..render.header_footer import key_row
 from ..render.help import help_lines
 from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
 from ..render.sources import doctor
 from ..render.trace import UpdateLines, entry_row, in_order, name_of, summary, trace_page
 from ..theme import ThemeStyles
-from ..widgets.overlays import Page
+from ..widgets.overlays import Page, Prompt
 from ..widgets.pane import Request
 
 
@@ -53,22 +53,48 @@ class DoctorPage(Page):
 
 
 class HelpPage(Page):
-    """Every key, command and symbol, first the keys of the pane `pane_name`; `keys` are those that the user chose."""
+    """Every key, command and symbol, first the keys of the pane `pane_name`; `keys` are those that the user chose.
 
-    def __init__(self, skin: ThemeStyles, pane_name: str, keys: Mapping[str, str]) -> None:
+    Then the meanings of `metrics`; `/` finds in all of it.
+    """
+
+    def __init__(self, skin: ThemeStyles, pane_name: str, keys: Mapping[str, str], metrics: Sequence[str] = ()) -> None:
         super().__init__(skin, id="help")
-        self._pane, self._keys = pane_name, keys
+        self._pane, self._keys, self._metrics = pane_name, keys, metrics
+        self._wanted = ""
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """Return the title row, with the number of further lines."""
         more = max(0, self.count() - self.top - (height - 1))
         hidden = f" {self.skin.glyph('down')} {more} more lines " if more else ""
-        right = ((hidden, "muted"), (" ? esc q close ", "footer-key"))
-        return (panel_row(((" help ", "title"), ("every key and command", "muted")), right, width, self.skin),)
+        right = ((hidden, "muted"), (" / find ", "footer-key"), (" esc close ", "footer-key"))
+        about = f"with {self._wanted}" if self._wanted else "every key, command and metric"
+        return (panel_row(((" help ", "title"), (about, "muted")), right, width, self.skin),)
 
     def layout_entries(self, width: int) -> Sequence[Entry]:
         """Lay out all of it."""
-        return [Entry(words) for words in help_lines(self._pane, self._keys, self.skin, width)]
+        lines = help_lines(self._pane, self._keys, self.skin, width, self._metrics, self._wanted)
+        return [Entry(words) for words in lines or [((f" nothing has {self._wanted}", "muted"),)]]
+
+    def do_search(self) -> None:
+        """Show only what has a text."""
+        self.app.push_screen(Prompt("find", self._wanted), self.find)
+
+    do_filter_lanes = do_search
+
+    def find(self, text: str | None) -> None:
+        """Show only what has this text; all for "", and no change for None."""
+        if text is not None:
+            self._wanted, self.top = text.strip(), 0
+            self.forget()
+            self.redraw()
+
+    def do_back(self) -> None:
+        """Show all again, or close it."""
+        if self._wanted:
+            self.find("")
+        else:
+            super().do_back()
 
     do_help = do_quit = Page.do_back
 

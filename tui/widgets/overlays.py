@@ -64,8 +64,9 @@ class Page(Overlay, Listing):
         return styled(self.entries(width)[at].words, self.skin, ground)
 
     def stops_at(self, at: int) -> bool:
-        """Return true for log lines."""
-        return self.entries(self.size.width)[at].evidence is not None
+        """Return true for log lines and commands."""
+        entry = self.entries(self.size.width)[at]
+        return entry.evidence is not None or bool(entry.command)
 
     @property
     def line_under_cursor(self) -> EvidenceLine | None:
@@ -85,8 +86,13 @@ class Page(Overlay, Listing):
         self._request("jump")
 
     def do_yank(self) -> None:
-        """Copy the line and its position."""
-        self._request("copy")
+        """Copy the line and its position, or the command under the cursor."""
+        entries = self.entries(self.size.width)
+        command = entries[self.cursor].command if self.cursor is not None and self.cursor < len(entries) else ""
+        if command:
+            self.post_message(Request("copy_text", command))
+        else:
+            self._request("copy")
 
     def do_pager(self) -> None:
         """Open the log at the line."""

@@ -17,7 +17,7 @@ from perfmon.logbuffer import Query
 from perfmon.textgraphics import compact_value, fit
 from perfmon.viewmodel import Alert, AlertState, Level, MonitorState
 
-from ..actions import ACTIONS, keys_of, spelled
+from ..actions import ACTIONS, Action, keys_of, spelled
 from ..commands import COMMANDS, Command, known, quoted
 from ..layout import LAYOUTS
 from ..render.alerts import LEVELS, WORDS
@@ -124,11 +124,11 @@ def choices(picture: MonitorState, themes: Iterable[str], keys: Mapping[str, str
     rest = [alert for alert in picture.alerts if alert.state in _OVER]
     return [
         *map(_alert, firing),
+        *map(_command, COMMANDS),
         *_metrics(picture),
         *_traces(picture),
         *map(_alert, rest),
         *(_named("log", source.name, "source", source.freshness.value) for source in picture.sources[:_MOST]),
-        *map(_command, COMMANDS),
         *_actions(keys),
         *(_named("theme", name, "theme") for name in themes),
         *(_named("layout", name, "layout") for name in LAYOUTS),
@@ -181,16 +181,18 @@ def _actions(keys: Mapping[str, str]) -> Iterator[Choice]:
 
 # --- What fits ---
 def typed_command(typed: str) -> Choice | None:
-    """The typed text, if it is a complete command."""
+    """The typed text, if it is a complete command or the name of an action."""
     name, rest = (*typed.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     command = known(name)
+    if isinstance(command, Action) and not rest:
+        return Choice("do", command.word, command.help, command.word)
     if not isinstance(command, Command) or not (rest or not command.least):
         return None
     return Choice("run", plain(f"{name} {rest}".strip(), 200), command.help, f"{name} {rest}".strip())
 
 
 def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Match]]:
-    """Matches, best first; without input all entries in their order."""
+    """Matches, the exact name of a command or action first, then best first; without input all in their order."""
     text = typed.strip().removeprefix(":").strip()
     if not text:
         return [(choice, _NONE) for choice in offered]
@@ -199,7 +201,9 @@ def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Match]]
         for choice in offered
         if (fit := match_of(text, choice.text) or _match_hidden(text, choice)) is not None
     ]
-    found.sort(key=lambda pair: -(pair[1].score + _WORTH[pair[0].kind]))
+    begun = known(text)
+    own = begun.usage if isinstance(begun, Command) else ""
+    found.sort(key=lambda pair: (pair[0].text != own, -(pair[1].score + _WORTH[pair[0].kind])))
     whole = typed_command(typed)
     if whole is None:
         return found
@@ -323,8 +327,8 @@ class Palette(ModalScreen[str | None]):
     """Gives the command that was chosen, as `commands.run_command` takes it; None when it was left."""
 
     DEFAULT_CSS = """
-    Palette { align: center top; background: $background; }
-    Palette #frame { width: 100%; max-width: 110; height: 100%; background: $background; }
+    Palette { align: center top; background: transparent; }
+    Palette #frame { width: 100%; max-width: 110; height: 100%; max-height: 32; background: $background; }
     Palette Horizontal { height: 1; background: $panel; }
     Palette Label { width: auto; color: $accent; background: $panel; padding: 0 1; }
     Palette Input, Palette Input:focus { width: 1fr; border: none; height: 1; padding: 0; background: $panel; }

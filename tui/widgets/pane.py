@@ -37,7 +37,7 @@ class Pane(Timely, Widget):
         self._strips: list[Strip] = []
         """Those rows as Textual draws them: it asks for lines around those that change, too."""
         self._drawn_for = (0, 0)
-        self._note = ""
+        self._note = self._badge = ""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """Rows to show, one a line; missing ones stay blank."""
@@ -54,6 +54,18 @@ class Pane(Timely, Widget):
         if text != self._note:
             self._note = text
             self.redraw()
+
+    def set_moment(self, text: str) -> None:
+        """Show of which moment the pane is, as a badge in its title; "" takes it away."""
+        if text != self._badge:
+            self._badge = text
+            self.redraw()
+
+    @property
+    def moment_badge(self) -> Row:
+        """The moment as a badge; nothing in a live view."""
+        style = "badge-info" if self._badge == "NOW" else "badge-warning"
+        return ((f" {self._badge} ", self.skin.style(style)), (" ", self.skin.style("text"))) if self._badge else ()
 
     def redraw(self) -> None:
         """Repaint what has changed."""
@@ -121,6 +133,7 @@ class Pane(Timely, Widget):
             (f"{line}{line} ", frame),
             (f"{number} ", skin.style("footer-key")),
             (f"{title} ", skin.style("title" if focused else "muted")),
+            *self.moment_badge,
             (f" {left} " if left else "", skin.style("muted")),
         ]
         tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]

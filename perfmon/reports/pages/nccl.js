@@ -1,62 +1,4 @@
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>NCCL collectives</title>
-<style>
-:root { --ink: #1c2733; --soft: #5d6b7a; --line: #d5dce4; --back: #ffffff; --bar: #33507a; --bad: #b3261e; --panel: #f5f7fa; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e3e9f0; --soft: #9aa8b7; --line: #38434f; --back: #14191f; --bar: #7fa6dd; --bad: #ff8a80; --panel: #1c232b; }
-}
-body { margin: 0 auto; padding: 1.5rem; max-width: 72rem; font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--back); }
-h1 { font-size: 1.4rem; margin: 0 0 .3rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .5rem; }
-p, li { margin: .25rem 0; } .soft { color: var(--soft); }
-.finding { border-left: 4px solid var(--bad); background: var(--panel); padding: .6rem .9rem; margin: .5rem 0; }
-.good { border-left-color: #2e8b57; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .87rem; }
-th, td { padding: .22rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { cursor: pointer; color: var(--soft); font-weight: 600; } th:hover { color: var(--ink); }
-td.left, th.left { text-align: left; }
-.scroll { overflow-x: auto; max-height: 26rem; overflow-y: auto; }
-canvas { width: 100%; height: 22rem; display: block; background: var(--panel); cursor: crosshair; }
-#tip { position: fixed; display: none; pointer-events: none; background: var(--ink); color: var(--back); padding: .2rem .5rem; font-size: .8rem; }
-select, button { font: inherit; padding: .15rem .4rem; }
-.bar { display: inline-block; height: .7em; background: var(--bar); vertical-align: baseline; min-width: 1px; }
-label.size { margin-right: .8rem; white-space: nowrap; font-size: .87rem; }
-</style>
-</head>
-<body>
-<h1>NCCL collectives</h1>
-<p class="soft" id="head"></p>
-<div id="findings"></div>
-<h2>Bus bandwidth by operation</h2>
-<p><select id="kind" aria-label="collective"></select> <button id="reset">Reset zoom</button>
-<span class="soft">drag to zoom, double-click to reset</span></p>
-<div id="sizes"></div>
-<canvas id="plot"></canvas>
-<h2>Caused wait by rank</h2>
-<p class="soft">Of each operation the rank with the shortest kernel time came last, and all others waited for it. Own lateness: the part for which it had not itself waited for another rank. Parts: its share in each tenth of the job.</p>
-<div class="scroll"><table id="ranks"></table></div>
-<h2>Transfer time of communicators relative to their peers</h2>
-<div class="scroll"><table id="links"></table></div>
-<h2>Fastest sends and receives of pairs relative to others</h2>
-<div class="scroll"><table id="pairs"></table></div>
-<h2>Collectives and sizes</h2>
-<div class="scroll"><table id="by"></table></div>
-<h2>Coverage</h2>
-<ul id="coverage"></ul>
-<div id="tip"></div>
-<script>
 "use strict";
-const data = /*DATA*/null;
-const el = id => document.getElementById(id);
-const make = (tag, text, cls) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; if (cls) e.className = cls; return e; };
-const num = (v, d = 1) => v === null || v === undefined ? "" : v.toLocaleString("en-US", { maximumFractionDigits: d, minimumFractionDigits: d });
-const pct = v => v === null || v === undefined ? "" : num(100 * v, 1) + " %";
-const size = b => { let u = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0; while (b >= 1024 && i < 4) { b /= 1024; i++; } return num(b, b % 1 ? 1 : 0) + " " + u[i]; };
-
 el("head").textContent = `${num(data.records, 0)} records of ${num(data.groups, 0)} operations in ${num(data.files, 0)} files, formats ${data.formats.join(", ") || "unknown"}`
   + Object.entries(data.job).map(([k, v]) => ` · ${k} ${v}`).join("");
 for (const f of data.findings) {
@@ -68,18 +10,6 @@ for (const f of data.findings) {
 if (!data.findings.length)
   el("findings").append(make("div", data.coverage.complete_ops || data.pairs.length ? "No slow rank and no slow link found." : "No operation has records of all ranks, so slow ranks and links cannot be found.", "finding good"));
 
-// Tables: a click on a heading sorts by it.
-function table(id, columns, rows) {
-  const t = el(id), head = make("tr"), body = make("tbody"); let by = -1, up = false;
-  columns.forEach((c, i) => { const th = make("th", c.name, c.left ? "left" : ""); th.onclick = () => { up = by === i ? !up : !!c.left; by = i; fill(); }; head.append(th); });
-  const thead = make("thead"); thead.append(head); t.append(thead, body);
-  function fill() {
-    const order = by < 0 ? rows : [...rows].sort((a, b) => { const x = columns[by].value(a), y = columns[by].value(b); return (x < y ? -1 : x > y ? 1 : 0) * (up ? 1 : -1); });
-    body.replaceChildren(...order.map(r => { const tr = make("tr"); for (const c of columns) { const td = make("td", undefined, c.left ? "left" : ""); const s = c.show ? c.show(r) : c.value(r); td.append(s instanceof Node ? s : make("span", s ?? "")); tr.append(td); } return tr; }));
-  }
-  fill();
-}
-const bar = v => { const s = make("span", " "), b = make("span", undefined, "bar"); b.style.width = Math.max(0, Math.min(1, v)) * 8 + "rem"; s.append(b, make("span", " " + pct(v))); return s; };
 const spark = parts => { const s = make("span"); for (const v of parts) { const b = make("span", undefined, "bar"); b.style.width = ".35rem"; b.style.height = Math.max(.05, v) + "rem"; b.style.marginRight = "1px"; b.title = pct(v); s.append(b); } return s; };
 table("ranks", [
   { name: "rank", value: r => r.rank }, { name: "host", value: r => r.host, left: true }, { name: "pid", value: r => r.pid },
@@ -147,6 +77,3 @@ window.onmouseup = () => {
 };
 canvas.ondblclick = el("reset").onclick = () => { view = null; draw(); };
 el("kind").onchange = choose; window.onresize = draw; choose(); document.body.dataset.ready = "yes";
-</script>
-</body>
-</html>

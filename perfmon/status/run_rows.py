@@ -1,0 +1,107 @@
+"""Several runs at a glance: of each its state, its verdict and the age of its newest line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from perfmon.core import Config, PerfmonError, format_seconds, format_share, plain
+from perfmon.monitor import glance
+from perfmon.sources import LogGroup
+
+from .state_file import State, read_state, state_of
+
+_WINDOW = "600s"
+_MINUTE_S = 60.0
+_CURRENT_S = 10.0
+"""A running monitor writes its state more often than that."""
+_ENDS = ("finished", "failed", "stalled")
+_ASSESSMENTS = {
+    "healthy": ("good", "no bottleneck found"),
+    "watch": ("warning", "a metric is critical, no cause known"),
+    "learning": ("unknown", "too little progress to judge"),
+    "unreadable": ("unknown", "no known log format"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in a list of runs."""
+
+    group: LogGroup
+    changed: float
+    """Time of the last write to its newest log, in seconds since 1970; 0 where none can be read."""
+    state: State | None = None
+    """None until its logs were looked at."""
+    problem: str = ""
+    """Reason why they cannot be read."""
+
+    @property
+    def word(self) -> str:
+        """The state of the run in one word."""
+        if self.problem:
+            return "unreadable"
+        if self.state is None:
+            return "reading"
+        word = self.state.progress or "unknown"
+        return "silent" if self.state.stale_s is not None and word not in _ENDS else word
+
+    @property
+    def level(self) -> str:
+        """good, warning, critical or unknown."""
+        state = self.state
+        if state is None or not state.observed:
+            return "unknown"
+        if state.severity in ("critical", "warning"):
+            return state.severity
+        if state.progress in _ENDS:
+            return "good" if state.progress == "finished" else "critical"
+        return "unknown" if self.word == "silent" else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
+
+    @property
+    def verdict(self) -> str:
+        """Title and cost of the verdict, or why there is none."""
+        state = self.state
+        if self.problem or state is None:
+            return self.problem
+        if not state.observed:
+            return _ASSESSMENTS["unreadable"][1]
+        if not state.severity:
+            return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
+        lost = f", {format_share(state.lost_share)} lost" if state.lost_share > 0 else ""
+        return f"{state.title}{lost}"
+
+    def age_text(self, now: float) -> str:
+        """Time since its newest log was written to; `-` where that is unknown."""
+        age = max(0.0, now - self.changed)
+        return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
+
+
+def rows_of(groups: Iterable[LogGroup]) -> list[RunRow]:
+    """Runs that were not looked at yet, the newest first."""
+    rows = [RunRow(group, _changed(group)) for group in groups]
+    return sorted(rows, key=lambda row: (-row.changed, row.group.name))
+
+
+def look(row: RunRow, config: Config) -> RunRow:
+    """The row with the state of its run: of a running monitor, or else by the ends of its logs."""
+    row = replace(row, changed=_changed(row.group))
+    watched = read_state(row.group.specs)
+    if watched is not None and watched.age_s <= _CURRENT_S:
+        return replace(row, state=watched, problem="")
+    try:
+        sample = glance(row.group.specs, config, _WINDOW)
+    except PerfmonError as error:
+        return replace(row, problem=plain(str(error), 200))
+    state = state_of(row.group.specs, sample.snapshot, "observed", stale_s=sample.stale_s)
+    return replace(row, state=state, problem="")
+
+
+def _changed(group: LogGroup) -> float:
+    newest = 0.0
+    for path in group.paths:
+        with suppress(OSError):
+            newest = max(newest, os.stat(path).st_mtime)
+    return newest

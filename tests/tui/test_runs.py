@@ -1,0 +1,140 @@
+"""The list of runs: every size, choosing one, runs that come and change, and the way back from a monitor."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts import SIZES, screen_text
+from terminals import PERFMON, Server
+from textual.pilot import Pilot
+
+from perfmon.core.config import Config
+from perfmon.demo.output import write_demo
+from perfmon.sources import LogGroup
+from perfmon.status import RunRow, look, rows_of
+from perfmon.themes.loader import load_themes
+from perfmon.tui import AppOptions, RunsApp
+
+HOSTILE = "\x1b[31m[red]evil[/red]\n\u202e"
+
+
+def group(name: str, *paths: str) -> LogGroup:
+    return LogGroup(name, (f"/runs/{name}",), paths or (f"/runs/{name}/x.log",))
+
+
+ROWS = [
+    RunRow(group("alpha"), 100.0, problem="cannot be read"),
+    RunRow(group("beta"), 90.0),
+    RunRow(group(HOSTILE), 80.0),
+]
+
+
+def app_of(rows: list[RunRow], find: Any = None, look_at: Any = None, *, together: bool = True) -> RunsApp:
+    opening = AppOptions("/runs", load_themes(), "midnight")
+    return RunsApp(rows, opening, find or (lambda: rows), look_at or (lambda row: row), together=together)
+
+
+def played(app: RunsApp, size: tuple[int, int], *keys: str) -> str:
+    """The text of the screen after these keys."""
+
+    async def play() -> str:
+        async with app.run_test(size=size) as pilot:
+            await _press(pilot, keys)
+            return "\n".join(screen_text(app))
+
+    return asyncio.run(play())
+
+
+async def _press(pilot: Pilot[Any], keys: tuple[str, ...]) -> None:
+    await pilot.pause()
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_lists_runs_and_nothing_of_a_name_is_interpreted(size: tuple[int, int]) -> None:
+    lines = played(app_of(ROWS), size).splitlines()
+    assert len(lines) == size[1]
+    assert any("alpha" in line or "…" in line for line in lines)
+    assert lines[-1].lstrip().startswith("? help")
+    assert "\x1b" not in "".join(lines)
+    if size[0] >= 80 and size[1] >= 10:
+        assert any("all of these as one run" in line for line in lines)
+        assert any("[red]evil[/red]" in line for line in lines)
+
+
+@pytest.mark.parametrize(("keys", "chosen"), [(("enter",), 0), (("j", "enter"), 1), (("G", "enter"), None)])
+def test_enter_opens_the_run_under_the_cursor(keys: tuple[str, ...], chosen: int | None) -> None:
+    app = app_of(ROWS)
+
+    async def play() -> None:
+        async with app.run_test(size=(120, 30)) as pilot:
+            await _press(pilot, keys)
+
+    asyncio.run(play())
+    assert app.choice is not None
+    assert app.choice.group == (None if chosen is None else ROWS[chosen].group)
+
+
+def test_q_leaves_without_a_choice_and_the_help_explains_the_columns() -> None:
+    assert "last line" in played(app_of(ROWS), (120, 30), "question_mark")
+    app = app_of(ROWS)
+    played(app, (80, 24), "q")
+    assert app.choice is None
+
+
+def test_newer_rows_keep_the_cursor_on_its_run() -> None:
+    app = app_of(ROWS)
+
+    async def play() -> str:
+        async with app.run_test(size=(120, 30)) as pilot:
+            await _press(pilot, ("j",))
+            app.show_rows([RunRow(group("newest"), 200.0), *ROWS])
+            await pilot.pause()
+            return app.list.runs[app.list.cursor or 0].group.name
+
+    assert asyncio.run(play()) == "beta"
+
+
+def test_a_row_states_how_its_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    logs = write_demo(tmp_path / "a", "kv-cache-pressure", 0, 10)
+    crash = tmp_path / "b" / "train.log"
+    crash.parent.mkdir()
+    crash.write_text("{'loss': 2.1, 'epoch': 0.1}\nTraceback (most recent call last):\n  File \"t.py\", line 3, in f\n"
+                     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")  # fmt: skip
+    groups = [LogGroup("a", (str(tmp_path / "a"),), tuple(map(str, logs))), LogGroup("b", (str(crash),), (str(crash),))]
+    seen = {row.group.name: look(row, Config()) for row in rows_of(groups)}
+    assert (seen["a"].level, seen["a"].verdict[:17]) == ("critical", "KV cache pressure")
+    assert (seen["b"].word, seen["b"].level, seen["b"].verdict) == ("failed", "critical", "Out of memory")
+    crash.unlink()
+    gone = look(seen["b"], Config())
+    assert gone.word == "unreadable"
+    assert "no such file" in gone.verdict
+
+
+@pytest.mark.system
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_enter_opens_a_monitor_and_escape_comes_back(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_demo(tmp_path / "runs" / name, "kv-cache-pressure", 0, 10)
+    server = Server(tmp_path)
+    try:
+        window = server.open(tmp_path / "runs", PERFMON)
+        window.shows("2 runs in ")
+        window.shows("KV cache pressure")
+        window.press("j", "Enter")
+        window.shows("KV CACHE PRESSURE")
+        window.shows("esc: back to the list of runs")
+        window.press("Escape")
+        window.shows("2 runs in ")
+        window.hides("TIMELINE")
+        window.press("q")
+        window.shows("left: 0")
+    finally:
+        server("kill-server")
