@@ -159,7 +159,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.arrange()
         self.board.show(self.picture)
         port = self.picture.board.viewport
-        self.log_pane.span = (port.start, port.end)
+        self.log_pane.look(port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
@@ -244,7 +244,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     def _hint(self) -> str:
         """The first hint that is left, where there is room for it."""
-        if not self.opening.hints or self.size.width < _ROOM_FOR_HINTS:
+        if not self.opening.hints or self.strip or self.size.width < _ROOM_FOR_HINTS:
             return ""
         first = self.opening.hints[0]
         return f"new here? {self._key(first)} {HINTS[first]}"

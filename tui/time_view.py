@@ -47,7 +47,7 @@ class TimeNavigation:
         """The time that a frozen view is about; None: the present."""
         if self.cursor is not None or self.end is None:
             return self.cursor
-        return min(self.end, self.frozen_at)  # time had not filled the last columns yet
+        return min(self.end, self.frozen_at)  # the last column is one that time had not filled yet
 
     def live(self) -> None:
         """Follow the present again, over as much time as before, unless that was changed meanwhile."""

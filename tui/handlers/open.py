@@ -95,7 +95,7 @@ class FileActions(TimeActions):
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
-    def do_baseline(self) -> None:
+    def do_thresholds(self) -> None:
         """Learn thresholds from this run, or use those given again."""
         self.monitor.toggle_baseline()
 
@@ -178,11 +178,11 @@ class OpenActions(FileActions):
 
     do_add_chart = do_remove_chart = do_smooth = _without_chart
 
-    def do_behind(self) -> None:
+    def do_baseline(self) -> None:
         """Prompt for a recorded run."""
-        self.request_behind()
+        self.request_baseline()
 
-    def request_behind(self, about: object = None) -> None:
+    def request_baseline(self, about: object = None) -> None:
         """Prompt for a recorded run, to show it behind this one."""
 
         def load(text: str | None) -> None:

@@ -24,7 +24,7 @@ _FAR = 10
 _TALL = 10
 """Rows from which on there is room for the meaning of the metric."""
 _KEYS = (
-    ("esc", "back"), ("[ ]", "other metrics"), ("c", "add"), ("t", "smooth"), ("b", "run behind"), ("← →", "cursor"),
+    ("esc", "back"), ("[ ]", "other metrics"), ("c", "add"), ("t", "smooth"), ("b", "baseline"), ("← →", "cursor"),
     ("+ -", "time"),
 )  # fmt: skip
 _WINDOWS = (0, 9, 41)
@@ -36,7 +36,7 @@ _MOST_CHARTS, _LEAST_ROWS = 6, 4
 class ChartPage(Overlay):
     """One metric of the board, or several above each other, in as much room as there is.
 
-    Posts `Request("view")` when it needs the courses of other metrics, `Request("behind")` when it is to show a run
+    Posts `Request("view")` when it needs the courses of other metrics, `Request("baseline")` when it is to show a run
     behind this one and none is loaded.
     """
 
@@ -51,7 +51,7 @@ class ChartPage(Overlay):
         self.metrics = [metric, *others][:_MOST_CHARTS]
         """From top to bottom; keys change the last one."""
         self.baseline = baseline
-        self.is_behind = True
+        self.behind = True
         """The baseline run is shown."""
         self.cursor: float | None = None
         """The moment that is read off, in seconds on the run's axis; it stays while time passes."""
@@ -145,7 +145,7 @@ class ChartPage(Overlay):
     def _layers(self, lane: MetricLane, width: int) -> Layers:
         picture, count = self._picture, 2 * self._plot_width(width)
         behind: Sequence[float] = ()
-        if self.baseline is not None and self.is_behind and picture.begin is not None:
+        if self.baseline is not None and self.behind and picture.begin is not None:
             behind = self.baseline.course(lane.metric, picture.board.viewport, picture.begin, count)
         return Layers(picture.board.courses.get(lane.name), self._window, behind)
 
@@ -161,7 +161,7 @@ class ChartPage(Overlay):
         place = f"{names.index(self.metric) + 1} of {len(names)} " if self.metric in names else ""
         if self._window:
             place = f"mean of {self._window // 2} columns  {place}"
-        if self.baseline is not None and self.is_behind:
+        if self.baseline is not None and self.behind:
             place = f"{skin.glyph('dot')} behind: {plain(self.baseline.name, 30)}  {place}"
         left = ((f" chart {skin.glyph('next')} {self.metric} ", "title"), *now)
         return panel_row(left, ((place, "muted"),), width, skin)
@@ -310,12 +310,12 @@ class ChartPage(Overlay):
         self._window = _WINDOWS[(_WINDOWS.index(self._window) + 1) % len(_WINDOWS)]
         self.redraw()
 
-    def do_behind(self) -> None:
+    def do_baseline(self) -> None:
         """Show or hide the baseline run; request one where none is loaded."""
         if self.baseline is None:
-            self.post_message(Request("behind"))
+            self.post_message(Request("baseline"))
         else:
-            self.is_behind = not self.is_behind
+            self.behind = not self.behind
             self.redraw()
 
     do_next_alert = do_next_pane = do_down = partialmethod(_turn, 1)
