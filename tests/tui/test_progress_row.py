@@ -14,6 +14,7 @@ from snapshots import HOSTILE, metric, snapshot
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel.state import MonitorState, RunState
 
@@ -130,3 +131,12 @@ def test_hostile_units_and_values() -> None:
     message = text(made)
     assert "\x1b" not in message
     assert "\n" not in message
+
+
+def test_the_last_checkpoint_is_that_of_the_run_whatever_the_window() -> None:
+    lines = [f"2026-03-02 10:{at:02d}:00 INFO [ckpt] write.done step={at} write_ms=900.0" for at in (1, 5)]
+    lines += [f"2026-03-02 10:{at:02d}:30 INFO step {at} | loss 2.5" for at in range(30)]
+    run = diagnose_texts({"trainer.log": "\n".join(sorted(lines))}).run
+    assert run.saved is not None
+    assert run.end - run.saved == pytest.approx(24 * 60 + 30, abs=1)
+    assert diagnose_texts({"trainer.log": lines[5]}).run.saved is None
