@@ -118,7 +118,7 @@ def _headline(snapshot: Diagnosis) -> MetricStats | None:
     verdict = snapshot.verdict
     if verdict is not None:
         same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-        words = [word for finding in same for one in finding.conditions for word in one.value.split()]
+        words = [word for finding in same for one in finding.conditions for word in (one.value or one.text).split()]
         return next((snapshot.metrics[word] for word in words if word in snapshot.metrics), None)
     banded = [metric for metric in snapshot.metrics.values() if metric.band not in (None, "good")]
     return max(banded, key=lambda metric: metric.band_shares.get("critical", 0.0), default=None)
