@@ -169,6 +169,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
                 self.collectives.show(self.picture)
             if self.sources.display:
                 self.sources.show(newest)
+        if newest.board.courses and not self.covered:
+            self.request_view()
         show = getattr(self.screen, "show", None)
         if show is not None:  # what is open is given pictures, too
             show(newest)
@@ -242,7 +244,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     def _hint(self) -> str:
         """The first hint that is left, where there is room for it."""
-        if not self.opening.hints or self.size.width < _ROOM_FOR_HINTS:
+        if not self.opening.hints or self.strip or self.size.width < _ROOM_FOR_HINTS:
             return ""
         first = self.opening.hints[0]
         return f"new here? {self._key(first)} {HINTS[first]}"
@@ -322,7 +324,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def request_view(self, about: object = None) -> None:
         """Request a timeline for the size of its pane."""
         if self.board.size.width:
-            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+            charted = getattr(self.focused, "charted", ((), 0)) if self.covered else ((), 0)
+            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns, *charted)
 
     @property
     def pane_name(self) -> str:
@@ -332,7 +335,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     @staticmethod
     def _named(focused: Widget | None) -> str:
         name = focused.id if focused is not None else None
-        return name if name in PANES else "board"
+        return name if name in (*PANES, "chart") else "board"
 
     @property
     def covered(self) -> bool:
