@@ -17,7 +17,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from perfmon.core import ConnectError
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
 from perfmon.logbuffer.buffer import LogBuffer
@@ -68,6 +70,10 @@ class Simulated:
     def clock(self) -> float:
         """Seconds since 1970, in the run."""
         return self.now
+
+    def through(self, *_given: object) -> Any:
+        """No hosts."""
+        raise ConnectError("no hosts")
 
     def copy(self, *_given: object) -> int:
         """No hosts."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
+from perfmon.core import ConnectError
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer
@@ -27,6 +29,9 @@ class _Feed:
 
     def clock(self) -> float:
         return self.now
+
+    def through(self, *_given: object) -> Any:
+        raise ConnectError("no hosts")
 
     def copy(self, *_given: object) -> int:
         return 0

@@ -136,7 +136,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.arrange()
         self.board.show(self.picture)
         port = self.picture.board.viewport
-        self.log_pane.span = (port.start, port.end)
+        self.log_pane.look(port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
@@ -146,6 +146,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
                 self.collectives.show(self.picture)
             if self.sources.display:
                 self.sources.show(newest)
+        if newest.board.courses and not self.covered:
+            self.request_view()
         show = getattr(self.screen, "show", None)
         if show is not None:  # what is open is given pictures, too
             show(newest)
@@ -299,7 +301,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def request_view(self, about: object = None) -> None:
         """Request a timeline for the size of its pane."""
         if self.board.size.width:
-            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+            charted = getattr(self.focused, "charted", ((), 0)) if self.covered else ((), 0)
+            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns, *charted)
 
     @property
     def pane_name(self) -> str:
@@ -309,7 +312,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     @staticmethod
     def _named(focused: Widget | None) -> str:
         name = focused.id if focused is not None else None
-        return name if name in PANES else "board"
+        return name if name in (*PANES, "chart") else "board"
 
     @property
     def covered(self) -> bool:

@@ -52,10 +52,11 @@ def hang_sources(args: argparse.Namespace) -> HangSources:
     from perfmon.monitor import HangSources
 
     if args.ras:
-        from perfmon.hangs import parse_target
+        from perfmon.hangs import parse_ras
 
-        if parse_target(args.ras) is None:
-            raise UsageError(f"--ras {plain(args.ras, 120)}: expected HOST:PORT, such as gpu-1:28028")
+        if parse_ras(args.ras) is None:
+            forms = "HOST:PORT, or ssh://HOST/localhost:28028 of a host that is read"
+            raise UsageError(f"--ras {plain(args.ras, 120)}: expected {forms}")
     return HangSources(args.ras, args.dossier)
 
 

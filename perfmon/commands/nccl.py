@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, UsageError
+from perfmon.core import ExitCode, InputError, UsageError, plain
 
 from ._options import ProgressBar, completes_files, completes_folders, on_disk, warn, write_output
 from ._remote import add_login_arguments
 
 if TYPE_CHECKING:
     from perfmon.exporters import Uploader
+    from perfmon.hangs import RasReport
     from perfmon.monitor import Feed
     from perfmon.nccl import Job, JobAnalysis, RayEngine
 
@@ -99,7 +101,9 @@ def add_upload_arguments(parser: argparse.ArgumentParser) -> None:
 def add_hang_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of --hang."""
     parser.add_argument(
-        "--hang", metavar="DIR|HOST:PORT", help="name the rank that is behind: folder of dumps and logs, or NCCL RAS"
+        "--hang",
+        metavar="DIR|HOST:PORT",
+        help="name the rank that is behind: folder of dumps and logs, or NCCL RAS, also ssh://HOST/localhost:28028",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -126,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown or args.dossier or args.yes:
         raise UsageError("--markdown, --dossier and --yes are for --hang")
     if args.ssh_config is not None or args.accept_new:
-        raise UsageError("--ssh-config and --accept-new are for logs of other hosts, with --live")
+        raise UsageError("--ssh-config and --accept-new are for other hosts, with --live or --hang")
     uploader = _uploader(args)
     if args.kibana is not None:
         _write_dashboard(args)
@@ -191,10 +195,14 @@ def run_live(args: argparse.Namespace) -> int:
     if args.upload or args.kibana or args.engine != "local":
         raise UsageError("--upload, --kibana and --engine are for logs that are complete: leave out --live")
     sources = [f"nccl={path}" for path in args.paths]
+    from perfmon.monitor import absent_folders
+
     from ._remote import HISTORY, connect, feed_of, requested_pollers, sort_specs
     from ._screen import need_terminal, open_screen
 
     wanted = sort_specs(sources)
+    for folder in absent_folders(wanted.inspector):
+        warn(f"{plain(folder, 200)}: no such folder yet (waiting for it)")
     if args.json:
         return _print_live(args, wanted)
     from perfmon.core import load_config
@@ -299,4 +307,19 @@ def run_hang(args: argparse.Namespace) -> int:
     from perfmon.hangs import run as report_hang
 
     form = "json" if args.json else "markdown" if args.markdown else "text"
-    return report_hang(args.hang, form=form, with_dossier=args.dossier, agreed=args.yes)
+    querying = partial(_query_over_ssh, args)
+    return report_hang(args.hang, form=form, with_dossier=args.dossier, agreed=args.yes, querying=querying)
+
+
+def _query_over_ssh(args: argparse.Namespace, through: str, host: str, port: int) -> RasReport:
+    """Query NCCL RAS as a host sees it. Raises ConnectError or InputError."""
+    from perfmon.hangs import ask
+    from perfmon.sources.remote import RemoteSpec, parse_host
+
+    from ._remote import connect
+
+    fleet = connect(args, [RemoteSpec(through, parse_host(through), "")], history=0, again=False)
+    try:
+        return fleet.through(through, lambda opener: ask(opener, host, port))
+    finally:
+        fleet.close()

@@ -146,6 +146,8 @@ _REPORTED = ("cause", "cascade", "record")
 """Roles of failures that are the run's own; others are orders from outside, and what is around a failure."""
 _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
+_MANY_LINES, _HARDLY_READ = 1000, 0.02
+"""The same where only a start is reported: so many lines belong to none."""
 
 
 def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment) -> RunInfo:
@@ -205,6 +207,8 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if not view.activity.tracks and lines and events < _READ_SHARE * lines:
         return Assessment.UNREADABLE
+    if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
+        return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
     if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)

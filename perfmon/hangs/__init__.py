@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .dump_files import find_dumps, is_dump_head, is_dump_name, read_dumps
     from .lines import evidence_of_lines, merge
     from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
-    from .ras import RISKY, RasReport, ask, judge_ras, parse, parse_target, query
+    from .ras import RISKY, RasReport, ask, judge_ras, parse, parse_ras, parse_target, query
     from .render import HangReport
     from .search import REMOTE_PREFIXES, Found, HangSearch, Limits, Places, usual_places
     from .verdict import Answer, Cause, Kind, Verdict, judge

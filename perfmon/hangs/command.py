@@ -13,7 +13,7 @@ from .dossier import dossiers
 from .dump_files import read_dumps
 from .lines import merge, read_lines
 from .model import Evidence
-from .ras import RISKY, judge_ras, parse_target, query
+from .ras import RISKY, RasReport, judge_ras, parse_ras, query
 from .render import HangReport, document, markdown, text
 from .verdict import judge
 
@@ -38,16 +38,31 @@ def read_folder(folder: Path) -> Evidence:
     return merge(dumps.evidence(), lines)
 
 
-def report_of(target: str, with_dossier: bool = False, agreed: bool = False) -> HangReport:
-    """The report about a folder or HOST:PORT. Raises PerfmonError, one line."""
+Querying = Callable[[str, str, int], RasReport]
+"""Queries RAS through a host, by its name: at a host and port as that one knows them."""
+
+
+def report_of(
+    target: str, with_dossier: bool = False, agreed: bool = False, querying: Querying | None = None
+) -> HangReport:
+    """The report about a folder, HOST:PORT, or `ssh://HOST/HOST:PORT` where `querying` is given.
+
+    Raises PerfmonError, one line.
+    """
     folder = Path(target).expanduser()
-    address = None if folder.exists() else parse_target(target)
+    address = None if folder.exists() else parse_ras(target)
+    if address is None and target.startswith("ssh://"):
+        raise UsageError(
+            f"{plain(target, 120)}: over SSH only NCCL RAS is read: ssh://HOST/localhost:28028 (perfmon watch finds the"
+            " dumps of its hosts)"
+        )
     if address is not None:
         if not (agreed or _confirms(f"{target}: query NCCL RAS once")):
             raise UsageError(
                 f"{plain(target, 120)}: a query has crashed jobs with {RISKY}: --yes if the job already hangs"
             )
-        found = query(*address)
+        through, host, port = address
+        found = query(host, port) if through is None or querying is None else querying(through.shown, host, port)
         verdict, places = judge_ras(found)
         return HangReport(target, verdict, ras=found, places=places)
     evidence = read_folder(folder)
@@ -58,12 +73,19 @@ def report_of(target: str, with_dossier: bool = False, agreed: bool = False) -> 
     )
 
 
-def run(target: str, *, form: str = "text", with_dossier: bool = False, agreed: bool = False) -> int:
+def run(
+    target: str,
+    *,
+    form: str = "text",
+    with_dossier: bool = False,
+    agreed: bool = False,
+    querying: Querying | None = None,
+) -> int:
     """Prints the report in a form (text, markdown or json); the result is the exit code.
 
     Raises PerfmonError: UsageError or InputError (exit 2), ConnectError (exit 3).
     """
-    report = report_of(target, with_dossier, agreed)
+    report = report_of(target, with_dossier, agreed, querying)
     writers: dict[str, Callable[[HangReport], str]] = {
         "text": text,
         "markdown": markdown,

@@ -20,6 +20,7 @@ from .verdict import Answer, Cause, Kind, Verdict
 
 if TYPE_CHECKING:
     from perfmon.sources import Opener, Reader
+    from perfmon.sources.remote import Address
 
 PORT = 28028
 MOST_BYTES = 16 << 20
@@ -86,6 +87,22 @@ def parse_target(text: str) -> tuple[str, int] | None:
     if not 0 < port < 65_536:
         raise UsageError(f"{plain(text, 80)}: {port} is no port")
     return match[1].strip("[]"), port
+
+
+def parse_ras(text: str) -> tuple[Address | None, str, int] | None:
+    """The host that one goes through, and host and port as that one knows them; None for other text.
+
+    `HOST:PORT`, or `ssh://[USER@]HOST[:PORT]/HOST:PORT`: by default RAS listens at localhost of each host alone.
+    Raises UsageError.
+    """
+    if not text.startswith("ssh://"):
+        here = parse_target(text)
+        return None if here is None else (None, *here)
+    from perfmon.sources.remote import parse_remote
+
+    there = parse_remote(text)
+    target = None if there is None else parse_target(there.path.removeprefix("/"))
+    return None if there is None or target is None else (there.address, *target)
 
 
 def query(host: str, port: int, timeout_s: float = TIMEOUT_S) -> RasReport:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .hang_watch import HangSources
     from .headless import TAIL, Observed, glance, observe
-    from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed
+    from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed, absent_folders
     from .monitor import Monitor
     from .scheduling import BackgroundListener
     from .worker import Watch

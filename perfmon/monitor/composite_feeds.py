@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfmon.core import Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
@@ -18,8 +18,10 @@ from perfmon.viewmodel import CollectivesState
 from .feeds import Feed, Item, elapsed
 
 if TYPE_CHECKING:
+    from perfmon.sources import Opener
     from perfmon.sources.remote import Selection
 
+_T = TypeVar("_T")
 _QUEUED = 8
 _COPY_S = 20.0
 _PATIENCE_S, _CHECK_S = 2.0, 0.1
@@ -117,6 +119,9 @@ class WrappedFeed(Feed):
     def specs(self) -> tuple[str, ...]:
         return () if self._inner is None else self._inner.specs
 
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        return super().through(host, work) if self._inner is None else self._inner.through(host, work)
+
     def copy(self, own: Path, shared: Path, selection: Selection) -> int:
         return 0 if self._inner is None else self._inner.copy(own, shared, selection)
 
@@ -183,6 +188,9 @@ class RemoteFeed(WrappedFeed):
     @property
     def hosts(self) -> tuple[HostState, ...]:
         return self._fleet.states
+
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        return self._fleet.through(host, work)
 
     def copy(self, own: Path, shared: Path, selection: Selection) -> int:
         from perfmon.sources.remote import copy_selected

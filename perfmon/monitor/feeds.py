@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from perfmon.core import MARKS, Block, Notice
+from perfmon.core import MARKS, Block, ConnectError, Notice
 from perfmon.sources import LogFile, Player, Rewound
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote import HostState
 from perfmon.viewmodel import CollectivesState
 
 if TYPE_CHECKING:
+    from perfmon.sources import Opener
     from perfmon.sources.remote import Selection
 
+_T = TypeVar("_T")
 _NO_LOG = LogFile("", Path())
 
 
@@ -87,6 +89,13 @@ class Feed(Protocol):
     def specs(self) -> tuple[str, ...]:
         """The folders and logs of this machine, as they were given."""
         return ()
+
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        """The result of what uses streams through the connection to a host; from any thread but the feed's.
+
+        Raises ConnectError where there is none.
+        """
+        raise ConnectError(f"{host}: none of the hosts that are read")
 
     def copy(self, own: Path, shared: Path, selection: Selection) -> int:
         """Copy small files of hosts as `copy_selected`, for some seconds at most; from any thread but the feed's."""

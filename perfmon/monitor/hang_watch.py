@@ -40,19 +40,25 @@ class HangSources:
     """The sources that the user agreed to."""
 
     ras: str = ""
-    """HOST:PORT of NCCL RAS."""
+    """HOST:PORT of NCCL RAS, as seen from here, or with `ssh://HOST/` before it as that host sees it."""
     stacks: bool = False
 
 
-def ras_answer(target: str) -> tuple[Found | None, str]:
-    """The rank that is behind by one query of NCCL RAS, or None and a sentence about what it gave instead."""
-    from perfmon.hangs import Answer, Found, judge_ras, named_ranks, parse_target, query  # for the few runs that hang
+def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
+    """The rank that is behind by one query of NCCL RAS, or None and a sentence about what it gave instead.
 
-    address = parse_target(target)
-    if address is None:
-        return None, f"NCCL RAS: {plain(target, 120)} is no HOST:PORT"
+    An address that begins with a host (ssh://) is queried through the connection of the feed to it.
+    """
+    from perfmon.hangs import Answer, Found, ask, judge_ras, named_ranks, parse_ras, query  # for the few runs that hang
+
     try:
-        report = query(*address, _QUERY_S)
+        if (address := parse_ras(target)) is None:
+            return None, f"NCCL RAS: {plain(target, 120)} is no HOST:PORT"
+        through, host, port = address
+        if through is None:
+            report = query(host, port, _QUERY_S)
+        else:
+            report = feed.through(through.shown, lambda opener: ask(opener, host, port, _QUERY_S))
         verdict, places = judge_ras(report)
     except PerfmonError as error:
         return None, f"NCCL RAS: {error}"
@@ -152,7 +158,7 @@ class _Look:
                 self.found, self.stamps = found, self.search.stamps
             if self.ras and (self.found is None or not (self.found.why or self.found.left)):
                 self.was_queried = True
-                self.by_ras, self.notice = ras_answer(self.ras)
+                self.by_ras, self.notice = ras_answer(self.ras, self.feed)
         except Exception:  # of a thread, it would be printed onto the screen
             self.found = None
         finally:

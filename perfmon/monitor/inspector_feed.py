@@ -7,8 +7,11 @@ their own, and the state that the screen shows.
 from __future__ import annotations
 
 import asyncio
+import glob
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 from perfmon.core import Block, Notice
@@ -25,6 +28,11 @@ _EVERY_S = 0.5
 LOG = LogFile("nccl-inspector", Path("nccl-inspector:/"), "nccl-inspector")
 """The virtual log of what the records show."""
 _LOST = ("lost", "capped")
+
+
+def absent_folders(specs: Sequence[str]) -> list[str]:
+    """Those that are not there; a pattern is none."""
+    return [spec for spec in specs if not glob.has_magic(spec) and not os.path.exists(os.path.expanduser(spec))]
 
 
 class InspectorFeed(WrappedFeed):
@@ -114,6 +122,8 @@ class InspectorFeed(WrappedFeed):
             if read and not self._past_told:
                 self._written = self._last_write()
             self._state = self._job.state(self.clock(), self._written)
+            if self._followed is not None and not self._state.lines:
+                self._state = replace(self._state, absent=tuple(absent_folders(self._followed.specs)))
             text = "".join(f"{line}\n" for line in lines).encode()
             for block in self._splitter.feed(text):
                 await self._merged.put((LOG, block))

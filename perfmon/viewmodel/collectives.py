@@ -97,6 +97,8 @@ class CollectivesState:
     """Time of the newest record, in seconds since 1970 by the clock of its host; None without a record."""
     age_s: float | None = None
     """Seconds since the last record arrived, or was written, if all were there at the start; None if unknown."""
+    absent: tuple[str, ...] = ()
+    """Folders that were named, and are not there yet."""
 
     @property
     def coverage(self) -> float:

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
     from .discovery import Discovery, describe, discover, discover_here, find_logs, requests_for, with_metrics
     from .files import Files
     from .fleet import FOUND_S, Fleet, FleetOptions
-    from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
+    from .model import Address, HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
 
 __getattr__ = lazy_face(__name__)

@@ -14,9 +14,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from perfmon.core import ConnectError
+import asyncssh
 
-from ..http_client import Url
+from perfmon.core import ConnectError, plain
+
+from ..http_client import Opener, Url
 from ..pollers.request import PollRequest
 from ..shell import RunnerError
 from .connection import HostError, Login
@@ -263,6 +265,20 @@ class Fleet:
             copying.cancel()
             raise
         return [one for one in done if isinstance(one, HostCopy)], [one for one in done if isinstance(one, HostError)]
+
+    def through(self, host: str, work: Callable[[Opener], Coroutine[Any, Any, _T]]) -> _T:
+        """The result of what uses streams through the connection to a host, by its name; from any other thread.
+
+        Raises ConnectError where there is no such connection, or it opens no stream, and what `work` raises.
+        """
+        found = next((one for one in self.hosts if one.address.shown == host), None)
+        if found is None or found.connection is None:
+            known = ", ".join(one.address.shown for one in self.hosts)
+            raise ConnectError(f"{host}: {'not connected' if found else f'none of the hosts that are read ({known})'}")
+        try:
+            return self.call(work(opener_of(found.connection))).result()
+        except asyncssh.Error as error:
+            raise ConnectError(f"{host}: {plain(str(error), 160)} (as that host sees it)") from None
 
     def call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Run a coroutine in the thread of the connections."""

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from ras_server import answer, rank, serving
 
 from perfmon.cli import main
 from perfmon.hangs.dossier import dossiers, last_lines, main_frames, processes
 
 from .generator import make
 from .test_lines import signal, timeout
-from .test_ras import answer, rank, serving
 
 GLOO = Path(__file__).parent / "gloo"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from handfed import HandFed
+from ras_server import answer, serving
+from ras_server import rank as ras_rank
 
 from perfmon.diagnosis import Finding
 from perfmon.monitor import HangSources
@@ -21,8 +23,6 @@ from perfmon.viewmodel.state import MonitorState
 
 from .test_analyze import STEP, finding
 from .test_lines import timeout
-from .test_ras import answer, serving
-from .test_ras import rank as ras_rank
 
 GLOO = Path(__file__).parent / "gloo"
 BEGIN = datetime(2026, 10, 3, 10, tzinfo=UTC)

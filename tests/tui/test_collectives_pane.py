@@ -48,3 +48,14 @@ async def test_what_is_wrong_comes_first_and_fits(size: tuple[int, int]) -> None
         assert "\x1b" not in shown
         if size[0] >= 80:
             assert "98% of operations complete" in text[0]
+
+
+async def test_a_folder_that_is_not_there_is_named() -> None:
+    pane = CollectivesPane(SKIN)
+    async with Host(lambda: pane).run_test(size=(80, 6)) as pilot:
+        pane.show(picture(collectives=CollectivesState(window_s=30.0, absent=("/data/\x1b[31mrun", "/b"))))
+        await pilot.pause()
+        shown = "\n".join(screen_text(pilot.app))
+        assert "waiting for the folder /data/" in shown
+        assert "(and 1 more): not there yet" in shown
+        assert "\x1b" not in shown

@@ -121,6 +121,14 @@ def test_what_the_verdict_rests_on_comes_first_and_is_marked(brief: bool) -> Non
     assert names(proven(), 9)[0] == " queue_ms", "what is critical, where the verdict rests on no lane"
 
 
+def test_of_several_queues_the_one_that_the_verdict_is_about_is_marked() -> None:
+    lanes = [lane(f"{group} queue_fill", (9.0,), group=group, critical_share=0.0, now=9.0) for group in ("a", "b")]
+    for identity, marked in (({"group": "b"}, ["▌b queue_fil"]), ({}, ["▌a queue_fil", "▌b queue_fil"])):
+        found = finding(proof=("queue_fill",), identity=identity)
+        made = replace(with_metrics(shown(), *lanes), snapshot=snapshot(findings=(found,)))
+        assert [name for name in names(made, 9) if name.startswith("▌")] == marked
+
+
 def test_then_comes_what_is_critical_and_the_rest_by_kind() -> None:
     assert names(proven("kv_usage"), 9) == ["▌kv_usage", " queue_ms", " weights x13", " ckpt write"]
     kinds = names(proven("kv_usage"), 9, TimelineView(order="kind"))

@@ -86,9 +86,11 @@ class EndedRun(Monitor):
         self._tell = wake
         self._show()
 
-    def look(self, end: float | None, span_s: float | None, columns: int) -> None:
+    def look(
+        self, end: float | None, span_s: float | None, columns: int, charted: tuple[str, ...] = (), points: int = 0
+    ) -> None:
         """Shows that part of the axis."""
-        wanted = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns))
+        wanted = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns), charted, points)
         if wanted != self._wanted:
             self._wanted = wanted
             self._show()

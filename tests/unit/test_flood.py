@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
+from typing import Any
 
+from perfmon.core import ConnectError
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.monitor.monitor import Monitor
@@ -44,6 +46,9 @@ class _Flood:
 
     def clock(self) -> float:
         return 1_800_000_000.0
+
+    def through(self, *_given: object) -> Any:
+        raise ConnectError("no hosts")
 
     def copy(self, *_given: object) -> int:
         return 0

@@ -134,7 +134,7 @@ def test_without_accounting_the_controller_describes_the_job(
         (["{logs}", "--jobid", "1"], "give either DIR or --jobid"),
         (["--jobid", "../x"], "expected the number of a Slurm job"),
         (["--jobid", "1"], "not found (--config FILE"),
-        (["{logs}", "--ssh-config", "x"], "--ssh-config and --accept-new are for logs of other hosts"),
+        (["{logs}", "--ssh-config", "x"], "--ssh-config and --accept-new are for other hosts"),
         (["{logs}", "--config", "x.ini"], "--config INI is for --jobid"),
         (["{logs}", "--parquet"], "name a folder with -o"),
         (["{logs}", "-o", "{logs}"], "holds the logs that are read"),

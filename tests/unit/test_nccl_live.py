@@ -15,7 +15,7 @@ from lab import nccl_logs
 from lab.nccl_logs import Faults, Plan, write
 from perfmon.commands._remote import feed_of
 from perfmon.core import Block, Config
-from perfmon.monitor import Monitor
+from perfmon.monitor import Monitor, absent_folders
 from perfmon.nccl import Job, LiveJob
 from perfmon.nccl import live as live_module
 from perfmon.pipeline import Session
@@ -152,3 +152,9 @@ def test_dumps_that_ended_an_hour_ago_are_old(
     assert last.past_s == pytest.approx(HOUR_S, abs=120.0)
     assert last.collectives is not None
     assert last.collectives.age_s == pytest.approx(HOUR_S, abs=120.0)
+
+
+def test_folders_that_are_not_there_yet_are_known(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    specs = [str(tmp_path / "here"), str(tmp_path / "there"), str(tmp_path / "any*")]
+    assert absent_folders(specs) == [specs[1]]

@@ -142,7 +142,7 @@ class TimeActions(PaneActions):
     def _update_view(self) -> None:
         self.show_moments()
         self.board.point(self.time_view.cursor)
-        self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+        self.request_view()
 
     def do_pause(self) -> None:
         """Freeze the view, or let it continue; a replay is paused itself."""

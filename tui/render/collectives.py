@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from perfmon.core import format_seconds, format_share
+from perfmon.core import format_seconds, format_share, plain
 from perfmon.textgraphics import bar, compact, compact_bytes, fit, limits, spark
 from perfmon.viewmodel import AlertState, CollectiveNow, CollectivesState, LinkNow, MonitorState, RankNow
 
@@ -30,7 +30,7 @@ def accused(picture: MonitorState) -> set[str]:
 def collective_rows(state: CollectivesState, named: set[str], skin: ThemeStyles, width: int) -> list[Words]:
     """All rows, exactly `width` cells; `named` are the labels that a finding accuses."""
     if not state.by:
-        text = " waiting for records" if not state.lines else f" {state.lines:,} lines, no operation yet"
+        text = f" waiting for {_awaited(state)}" if not state.lines else f" {state.lines:,} lines, no operation yet"
         return [((fit(text, width, glyphs=skin.glyphs), "muted"),)]
     if width < SIDE_BY_SIDE:
         problems = _others(state, named, skin, width)
@@ -43,6 +43,12 @@ def collective_rows(state: CollectivesState, named: set[str], skin: ThemeStyles,
     others = _others(state, named, skin, right)
     blank: Words = ((" " * left, "text"),)
     return [(*(row or blank), (" ", "text"), *(other or ())) for row, other in zip_longest(table, others)]
+
+
+def _awaited(state: CollectivesState) -> str:
+    first = plain(state.absent[0], 200) if state.absent else ""
+    more = f" (and {len(state.absent) - 1} more)" if len(state.absent) > 1 else ""
+    return f"the folder {first}{more}: not there yet" if first else "records"
 
 
 def title_note(state: CollectivesState, width: int) -> str:

@@ -170,7 +170,7 @@ def _state(
     return [*runs, span]
 
 
-_SCRUBBER = 16
+_SCRUBBER = 10
 """Cells of the bar of a replay."""
 
 

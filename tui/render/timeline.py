@@ -131,9 +131,10 @@ def _drawn_lanes(
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
     board, finding = picture.board, picture.verdict_finding
-    proof, level = ((), Level.NONE) if finding is None else (finding.proof, LEVELS[finding.severity.value])
+    level = Level.NONE if finding is None else LEVELS[finding.severity.value]
+    proof, group = ((), "") if finding is None else (finding.proof, finding.identity.get("group", ""))
     update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
-    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, alerts=not brief))
+    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, group, not brief))
     keys = [lane.key for lane in lanes]
     selected = keys.index(sight.chosen) if sight.chosen in keys else 0
     top = min(max(0, sight.top), max(0, len(lanes) - body))
