@@ -6,7 +6,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
+from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -208,9 +208,23 @@ class View:
     def _read_back(self, rank: Rank, rows: int, budget_s: float) -> Page:
         self._update()
         self._deadline, self._searched = time.perf_counter() + budget_s, False
-        runs = [self._backward(source, self._bound(source, rank)) for source in self._wanted()]
-        page = self._page(merge(*runs, reverse=True), rows)
+        page = self._page(self._merged_back([(source, self._bound(source, rank)) for source in self._wanted()]), rows)
         return Page(page.lines[::-1], page.complete)
+
+    def _merged_back(self, bounds: Iterable[tuple[int, int]]) -> Iterator[_Ranked]:
+        """Merge logs from these ordinals back, and look into none before its turn: its last chunk's end is known."""
+        heap: list[tuple[float, bool, float, int, int, _Ranked | None, Iterator[_Ranked]]] = []
+        for source, ordinal in bounds:
+            if at := bisect_left(self._chunks[source], ordinal, key=_first):
+                last = self._chunks[source][at - 1]
+                end = last.end + (0.0 if last.free else self._shifts.get(source, 0.0))
+                heap.append((-end, False, 0.0, -source, 0, None, self._backward(source, ordinal)))
+        heapify(heap)
+        while heap:
+            *_, ranked, run = heappop(heap)
+            yield from () if ranked is None else (ranked,)
+            for one in islice(run, 1):
+                heappush(heap, (-one[0], True, -one[1], -one[2], -one[3], one, run))
 
     def _page(self, ranks: Iterator[_Ranked], rows: int) -> Page:
         found: list[tuple[Place, Chunk]] = []
