@@ -38,6 +38,15 @@ def test_lines_of_the_same_second_stand_as_they_arrived() -> None:
     assert texts(filler) == ["0", "1", "2", "3", "4", "5"]
 
 
+def test_of_many_logs_only_those_with_the_newest_lines_are_looked_into() -> None:
+    filler = Filler()
+    for source in range(200):
+        filler.add(source, [message_of(source, "begin"), message_of(1000 + source, f"end {source}")])
+    view = View(filler.book)
+    assert [line.text[-7:] for line in view.tail(5).lines] == [f"end {source}" for source in range(195, 200)]
+    assert len(view._indexes) <= 6
+
+
 def test_a_line_out_of_order_stays_where_its_log_has_it() -> None:
     filler = Filler()
     filler.add(0, [message_of(5, "a"), message_of(9, "early"), message_of(7, "b")])
