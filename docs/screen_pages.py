@@ -13,7 +13,9 @@ from perfmon.tui.render.help import LEGEND
 
 _SHORT = ("help", "palette", "open", "zoom", "pause", "search", "snapshot", "quit")
 """The eight keys to start with."""
-_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "hosts", "replay": "a replay"}
+_PANES = {
+    "board": "timeline", "alerts": "alerts", "log": "log", "sources": "hosts", "chart": "chart", "replay": "a replay",
+}  # fmt: skip
 
 
 def _keys(keys: Iterable[str]) -> str:

@@ -60,6 +60,7 @@ _OWN_DOING = {
 }
 """Signals that a process raises by what it does itself, by number, name and description."""
 _ILLEGAL_EXITS = {"-4", "132"}
+_KILL, _KILL_EXITS = {"9", "sigkill", "killed"}, {"-9", "137"}
 _SAID = 240
 """Characters: the setting to change mostly stands at the end of a message."""
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
@@ -100,6 +101,8 @@ class Death:
         signal = str(fields.get("signal", "")).lower()
         if signal in _ILLEGAL or str(fields.get("exitcode", "")) in _ILLEGAL_EXITS:
             return "illegal-instruction"
+        if signal in _KILL or str(fields.get("exitcode", "")) in _KILL_EXITS:
+            return "killed"
         return "crashed" if self.cause.cause == "killed" and signal in _OWN_DOING else self.cause.cause
 
     @property

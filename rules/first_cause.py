@@ -296,6 +296,11 @@ def _judged(failures: Sequence[Failure], view: RunView) -> Death | None:
     return death
 
 
+def _ended_it(failure: Failure) -> bool:
+    """False for an exception without a traceback, as `Error: ...`: it was caught, and the run was stopped later."""
+    return failure.cause != "exception" or failure.fatal or bool(failure.frame)
+
+
 def _follows_a_death(order: Failure, failures: Sequence[Failure], view: RunView) -> bool:
     """A launcher cancels the rest of a job step because one of its tasks died."""
     records = [one for one in failures if one.role == "record" and one.cause in RECORDS]
@@ -321,7 +326,7 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
     begin = _time(failures[0], view)
     if orders:
         order = orders[0]
-        earlier = [one for one in strong if _before(one, order, view)]
+        earlier = [one for one in strong if _before(one, order, view) and (_ended_it(one) or not order.fatal)]
         if order.cause == "interrupted" and not earlier and _ends_in_order(order, view):
             return None
         since = max((_time(one, view) for one in earlier), default=-inf)

@@ -90,9 +90,11 @@ def way_of(view: RunView) -> Way | None:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     best = next((one for one in _counters_of_epochs(view) if best.kind == "step" and _holds(one, best)), best)
-    left = max(0.0, (best.total or 0.0) - best.amount)
+    left = max(0.0, (best.total or 0.0) - best.amount) or _left_of_last_epoch(best, view)
     made, took = best.amount - best.first_amount, best.time - best.first
-    if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
+    if best.first + view.shift(best.source) < view.fact(run_began) and best.elapsed_s is None:
+        made, took = _since_it_began(best, view)
+    elif best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
         took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
     if remaining is None and best.kind == "step":  # no clock
@@ -100,6 +102,34 @@ def way_of(view: RunView) -> Way | None:
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
+    """The share of the last epoch that is left, by the steps within it, where the number of epochs is that of the
+    current one."""
+    if epochs.kind != "epochs" or not epochs.began_at:
+        return 0.0
+    within = [
+        one
+        for one in view.store.progress.counters.values()
+        if one.source == epochs.source and one.kind == "step" and one.total and one.line >= epochs.line
+    ]
+    last = max(within, key=lambda one: one.line, default=None)
+    return 0.0 if last is None else max(0.0, 1.0 - last.amount / (last.total or 1.0))
+
+
+def _since_it_began(counter: WorkCounter, view: RunView) -> tuple[float, float]:
+    """What a counter made in the last run of its log, and in how many seconds: the time between runs is none of it."""
+    since = last_run_line(counter.source, view)
+    series = view.store.steps.get("trainer") if counter.kind == "step" else None
+    if series is not None:
+        rows = zip(series.times, series.values, series.lines, series.sources, strict=True)
+        made = [(time, step) for time, step, line, source in rows if source == counter.source and line >= since]
+        if len(made) > 2 and made[-1][1] > made[0][1]:
+            return made[-1][1] - made[0][1], made[-1][0] - made[0][0]
+    track = view.store.progress.tracks.get((counter.source, counter.kind))
+    times = [time for time, line in zip(track.times, track.lines, strict=True) if line >= since] if track else []
+    return ((len(times) - 1) * counter.rise, times[-1] - times[0]) if len(times) > 2 else (0.0, 0.0)
 
 
 def _counters_of_epochs(view: RunView) -> list[WorkCounter]:

@@ -46,6 +46,8 @@ _NEARLY = 0.99
 """Of its total: a counter that falls behind that has been through, an epoch or a run."""
 _FEW, _UNUSUAL = 4, 3.0
 """Pauses that define what is usual, and times of that which are a pause between runs."""
+_STEADY = 20
+"""Steps in a row, on either side of the point where they went back."""
 _REFUSED_LINES = 100
 """Within so many lines a launch that is refused prints why."""
 _LAUNCHED_S = 10.0
@@ -125,6 +127,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
         *begins,
         *_after_failures(state, ends, work, steps, view),
         *_after_falls(state, view),
+        *_after_resumes(state, steps, view),
         *scripts,
         *starts,
     }
@@ -301,6 +304,26 @@ def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float
         if within:
             gap = max(within, key=lambda gap: gap.end - gap.start)
             yield (gap.upto or gap.line + 1, gap.end)
+
+
+def _after_resumes(
+    state: SourceState, steps: Sequence[tuple[int, float]], view: RunView
+) -> Iterable[tuple[int, float]]:
+    """The first step behind the point where the steps went back to their middle, once, as from a checkpoint, whatever
+    time that took. Those of several processes in one log do so often, those of an epoch go back to their start.
+    """
+    falls = [fall for fall in view.store.progress.falls if fall.source == state.index and fall.kind == "step"]
+    track = view.store.progress.tracks.get((state.index, "step"))
+    if not falls or track is None:
+        return
+    lines = [line for line, _ in steps]
+    edges = [0, *(fall.line for fall in falls), state.lines + 1]
+    for low, fall, high in zip(edges, falls, edges[2:], strict=False):
+        first, here, stop = (bisect_left(lines, line) for line in (low, fall.line, high))
+        interval = _interval(list(steps), low)
+        is_middle = fall.after > max(_FROM_START, interval) and fall.before - fall.after > interval
+        if is_middle and min(here - first, stop - here) >= _STEADY:
+            yield fall.line, track.times[max(0, bisect_right(track.lines, fall.line) - 1)]
 
 
 def _is_next_epoch(leap: Leap, view: RunView) -> bool:

@@ -126,7 +126,7 @@ def ended_sources(view: RunView) -> Mapping[int, float]:
     runs = _runs(extents)
     for first, last, state in extents:
         if last < runs[-1][0]:
-            gone[state.index] = next(high for low, high in runs if low <= first <= high)
+            gone[state.index] = next((high for low, high in runs if low <= first <= high), last)
         elif any(begin > last and _alike(state, other) for begin, _, other in reversed(extents)):
             gone[state.index] = last
     return gone

@@ -314,7 +314,7 @@ def listed(specs: Sequence[Spec]) -> Listing:
         if spec.kind is Kind.GLOB:
             paths, folders = globbed(spec.path)
             listing.logs += folders
-        elif path.is_dir():
+        elif os.path.isdir(path):  # unlike `Path.is_dir` it takes a failing file system for no folder
             paths, archives = _below(path, listing.folders)
             listing.logs += [folder_of_archives(path)] if archives else []
         else:
@@ -338,7 +338,7 @@ def _watch_name(path: Path, folders: set[str]) -> None:
     """Add the folders in which the file of this name, or the link that leads to it, can change."""
     whole = Path(os.path.abspath(path))
     folders.add(os.path.realpath(_nearest(whole)))
-    if whole.is_symlink():
+    if os.path.islink(whole):
         folders.add(os.path.dirname(os.path.realpath(whole)))
 
 

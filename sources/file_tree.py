@@ -158,4 +158,4 @@ def _folders(base: str) -> list[str]:
 
 
 def _files(folder: str) -> list[Path]:
-    return [path for path in Path(folder or ".").iterdir() if path.is_file()]
+    return [path for path in Path(folder or ".").iterdir() if os.path.isfile(path)]

@@ -36,7 +36,8 @@ class Action:
 
 
 _EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset", "zoom_all"})
-_BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
+_BOARD, _LOG, _ALERTS, _SOURCES, _CHART = ("board",), ("log",), ("alerts",), ("sources",), ("chart",)
+_SORTED = ("board", "sources")
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "Show every key and command.", "General", rank=0),
@@ -45,7 +46,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("record", ("R",), "record", "Start or stop a recording.", "General"),
     Action("theme", ("T",), "theme", "Switch to the next theme.", "General"),
     Action("doctor", ("D",), "doctor", "Show the parse coverage of each log.", "General"),
-    Action("baseline", ("B",), "learn thresholds", "Learn thresholds from this run, or use the others.", "General"),
+    Action("thresholds", ("B",), "learn thresholds", "Learn thresholds from this run, or use the others.", "General"),
     Action("suspend", ("ctrl+z",), "suspend", "Suspend (fg to resume).", "General"),
     Action("quit", ("q",), "quit", "Quit; closes a recording.", "General", rank=8),
     Action("next_pane", ("tab",), "next pane", "Focus the next pane.", "Panes"),
@@ -82,8 +83,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
     Action("expand", ("U",), "expand", "Show each weight update on a row, or all on one.", "Timeline", _BOARD),
-    Action("sort", ("o",), "sort", "Sort lanes: by the verdict, by kind, or by name.", "Timeline", _BOARD),
+    Action("sort", ("o",), "sort", "Sort lanes by verdict, kind or name; hosts by use.", "Timeline", _SORTED),
     Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
+    Action("add_chart", ("c",), "add chart", "Show the next metric, too, below this one.", "Chart", _CHART),
+    Action("remove_chart", ("X",), "remove chart", "Take the last of several metrics away.", "Chart", _CHART),
+    Action("smooth", ("t",), "smooth", "Draw the mean over more columns, or none.", "Chart", _CHART),
+    Action("baseline", ("b",), "baseline", "Show or hide a recorded run behind this one.", "Chart", _CHART),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
@@ -123,7 +128,7 @@ HINTS: Mapping[str, str] = {
     "next_pane": "goes to the next pane",
     "help": "lists every key",
 }
-"""What a new user is shown, one hint at a time, until the action was used."""
+"""Hints for a new user, shown one at a time until the action was used."""
 
 _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -17,8 +16,6 @@ from textual.widget import Widget
 
 from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
-from perfmon.textgraphics import UNICODE, Glyphs
-from perfmon.themes import ThemeData
 from perfmon.viewmodel import MonitorState
 
 from .actions import ACTIONS, HINTS, keys_of, spelled
@@ -29,6 +26,7 @@ from .panes.logs import LogPane
 from .panes.sources import SourcesPane
 from .panes.status import AnswerPane, FooterPane, HeaderPane
 from .panes.timeline import BoardPane
+from .plain_app import AppOptions
 from .render.header_footer import HeaderInfo
 from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
 from .terminal.suspend import Leaving
@@ -44,27 +42,6 @@ _TICK_S = 2.0
 _ROOM_FOR_HINTS = 100
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
-
-
-BACK = -1
-"""The code that the monitor returns where esc goes back to a list of runs."""
-
-
-@dataclass(slots=True)
-class AppOptions:
-    """Options that the monitor is opened with."""
-
-    title: str
-    themes: Mapping[str, ThemeData]
-    theme: str
-    layout: str = "auto"
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys that the user chose, by action."""
-    glyphs: Glyphs = UNICODE
-    hints: tuple[str, ...] = ()
-    """Actions that the user is shown a hint at, until they were used."""
-    back: bool = False
-    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
@@ -159,7 +136,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self.arrange()
         self.board.show(self.picture)
         port = self.picture.board.viewport
-        self.log_pane.span = (port.start, port.end)
+        self.log_pane.look(port.start, port.end)
         due = self._lists_are_due(newest)
         if due:
             self.answer.show(self.picture)
@@ -169,6 +146,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
                 self.collectives.show(self.picture)
             if self.sources.display:
                 self.sources.show(newest)
+        if newest.board.courses and not self.covered:
+            self.request_view()
         show = getattr(self.screen, "show", None)
         if show is not None:  # what is open is given pictures, too
             show(newest)
@@ -242,7 +221,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
 
     def _hint(self) -> str:
         """The first hint that is left, where there is room for it."""
-        if not self.opening.hints or self.size.width < _ROOM_FOR_HINTS:
+        if not self.opening.hints or self.strip or self.size.width < _ROOM_FOR_HINTS:
             return ""
         first = self.opening.hints[0]
         return f"new here? {self._key(first)} {HINTS[first]}"
@@ -322,7 +301,8 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def request_view(self, about: object = None) -> None:
         """Request a timeline for the size of its pane."""
         if self.board.size.width:
-            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+            charted = getattr(self.focused, "charted", ((), 0)) if self.covered else ((), 0)
+            self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns, *charted)
 
     @property
     def pane_name(self) -> str:
@@ -332,7 +312,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     @staticmethod
     def _named(focused: Widget | None) -> str:
         name = focused.id if focused is not None else None
-        return name if name in PANES else "board"
+        return name if name in (*PANES, "chart") else "board"
 
     @property
     def covered(self) -> bool:

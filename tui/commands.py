@@ -207,7 +207,13 @@ def _title(alerts: Sequence[Alert]) -> str:
 
 # --- what there is to see ---------------------------------------------------------------------------------------------
 def _chart(app: OpenActions, words: Sequence[str]) -> None:
-    app.open_chart(name_among(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
+    names = [lane.name for lane in app.picture.board.metrics]
+    whole = " ".join(words)  # that of one queue has a blank in it
+    app.open_chart(*([whole] if whole in names else [name_among(word, names, "metric") for word in words]))
+
+
+def _baseline(app: OpenActions, words: Sequence[str]) -> None:
+    app.load_baseline(file_of(words[0]))
 
 
 def _update(app: OpenActions, words: Sequence[str]) -> None:
@@ -310,7 +316,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("ack", "ack [ALERT]", "Acknowledge the alert.", _ack, picks=True, alone=True),
     Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2, alone=True),
     Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True, alone=True),
-    Command("chart", "chart METRIC", "Show a metric as a chart.", _chart, 1, picks=True),
+    Command("chart", "chart METRIC...", "Show metrics as charts.", _chart, 1, most=6, picks=True),
+    Command("baseline", "baseline [RUN]", "Show a recorded run, or its logs, behind charts.", _baseline, alone=True),
     Command("update", "update ID", "Open a weight update with its log lines.", _update, 1, picks=True),
     Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
     Command("log", "log [REGEX]", "Filter lines (no regex: show all).", _log),

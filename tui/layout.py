@@ -145,7 +145,7 @@ def _listing(width: int, alerts: int, sources: int) -> int:
 
 def _lent(full: Layout, lanes: int) -> Layout:
     """Rows of the board that would stay empty show lines of the log."""
-    spare = full.board - max(_LEAST_LANES, lanes) - _TITLE_AND_AXIS
+    spare = full.board - max(1, lanes) - _TITLE_AND_AXIS
     return full if spare <= 0 or not full.log else replace(full, board=full.board - spare, log=full.log + spare)
 
 

@@ -253,6 +253,8 @@ def _silent(probe: Probe, patience_s: float) -> Finding:
 SCHEMA = 1
 WIDTH = 80
 _TITLE, _STATE = 17, 9
+_WORDS = {State.MISSING: "absent"}
+"""Words for people: what a machine does not have need not be missed."""
 
 
 def lines(checks: Sequence[Check]) -> Iterator[str]:
@@ -263,13 +265,14 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
             yield from _lines(check)
         yield ""
     counts = Counter(check.finding.state for check in checks)
-    states = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+    states = ", ".join(f"{counts[state]} {_WORDS.get(state, state)}" for state in State if counts[state])
     yield f"{states}: {'fix broken items first' if counts[State.BROKEN] else 'nothing is broken'}"
 
 
 def _lines(check: Check) -> Iterator[str]:
     finding = check.finding
-    head = f"  {check.title:<{_TITLE}}{finding.state.value:<{_STATE}}"
+    state = _WORDS.get(finding.state, finding.state.value)
+    head = f"  {check.title:<{_TITLE}}{state:<{_STATE}}"
     yield from _wrapped(head, finding.detail) or [head.rstrip()]
     for word, text in (("impact:", finding.impact), ("fix:", finding.fix)):
         yield from _wrapped(f"{'':<{2 + _TITLE}}{word:<{_STATE}}", text)

@@ -114,9 +114,12 @@ class Monitor:
         return self._thread is not None and self._thread.is_alive()
 
     # --- requests -------------------------------------------------------------------------------------------------
-    def look(self, end: float | None, span_s: float | None, columns: int) -> None:
-        """Set the part of the axis in view: `span_s` seconds (None: as much as is judged) up to `end` (None: now)."""
-        shown = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns))
+    def look(
+        self, end: float | None, span_s: float | None, columns: int, charted: tuple[str, ...] = (), points: int = 0
+    ) -> None:
+        """Set the part of the axis in view: `span_s` seconds (None: as much as is judged) up to `end` (None: now), and
+        the lanes that are shown as charts, in so many points."""
+        shown = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns), charted, points)
         if shown != self._time_range:
             self._time_range = shown
             self._wake_thread()

@@ -365,7 +365,11 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        board = self._drawn_board(viewport(shown, known, self._shown_s, begin), known, ticks)
+        over = self._over or (
+            self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
+        )
+        port = viewport(shown, known, self._shown_s, begin, over=over)
+        board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
@@ -414,12 +418,13 @@ class Watch:
         alignment, now = self._align(), self._now()
         return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 
-    def _drawn_board(self, viewport: Viewport, known: float, ticks: tuple[Transition, ...]) -> Board:
+    def _drawn_board(self, viewport: Viewport, known: float, ticks: tuple[Transition, ...], shown: TimeRange) -> Board:
         """The current timeline; while the history is read a slightly older one, if it is expensive."""
         began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
             version = self.session.store.version - self._pending_polls
-            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, version))
+            now = Now(viewport, known, self._alignment, self._snapshot, ticks, version, shown.charted, shown.points)
+            self._drawn = self._board.build(now)
             self._drawing.done(began, self._clock() - began)
         return self._drawn
 

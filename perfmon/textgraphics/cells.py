@@ -182,7 +182,7 @@ def compact_value(value: float, unit: str, cells: int = 7) -> str:
         return _first((f"{value:.1f} %", f"{value:.1f}%", f"{value:.0f}%", _scaled(value, 1)), cells)
     number = compact(value, cells)
     whole = unit.removesuffix("s") if number == "1" and unit == STEPS else unit
-    forms = (f" {whole}", *_BRIEF.get(unit, ())) if unit else ()
+    forms = (unit,) if unit.startswith("/") else (f" {whole}", *_BRIEF.get(unit, ())) if unit else ()
     return next((text for form in forms if len(text := f"{number}{form}") <= cells), number)
 
 

@@ -362,6 +362,8 @@ def rate(mb_s: float | None) -> str:
     """`412 MB/s`, `1.1 GB/s`."""
     if mb_s is None:
         return ""
+    if mb_s < 0.095:  # hundredths of a megabyte are no figures that anyone compares
+        return f"{mb_s:.1f} MB/s"
     return f"{mb_s / 1000:.1f} GB/s" if mb_s >= 999.5 else f"{compact(mb_s, 4)} MB/s"
 
 

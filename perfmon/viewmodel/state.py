@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
 
+    from .courses import Course
     from .overview import Overview
 
 
@@ -261,6 +262,8 @@ class Board:
     metrics: tuple[MetricLane, ...]
     """In the order in which they should be shown: worst first among those with bands, then by name."""
     ticks: tuple[Transition, ...]
+    courses: Mapping[str, Course] = field(default_factory=dict)
+    """Of the metrics that are shown as charts, by the names of their lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +361,10 @@ class TimeRange:
     span_s: float | None = None
     """Seconds; None: as much as is judged."""
     columns: int = 100
+    charted: tuple[str, ...] = ()
+    """Lanes of metrics that are shown as charts."""
+    points: int = 0
+    """Parts of the range that a chart shows."""
 
 
 def empty_picture(window_s: float) -> MonitorState:
@@ -369,24 +376,26 @@ def empty_picture(window_s: float) -> MonitorState:
     )  # fmt: skip
 
 
-_LEAST_SPAN_S, _STEP = 10.0, 1.1
+_LEAST_SPAN_S, _STEP, _SCROLL_S = 10.0, 1.2, 3.0
 
 
 def fitted_span(observed_s: float) -> float:
-    """Seconds for what was observed so far: in steps of a tenth, so that columns keep for a while what they show."""
+    """Seconds for what was observed so far: in steps of a fifth, so that columns keep for a while what they show."""
     if observed_s <= _LEAST_SPAN_S:
         return _LEAST_SPAN_S
     return float(_LEAST_SPAN_S * _STEP ** ceil(log(observed_s / _LEAST_SPAN_S, _STEP) - 1e-9))
 
 
-def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None) -> Viewport:
+def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None, *, over: bool) -> Viewport:
     """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes.
 
-    A young run, which has begun at `begin`, has all of the axis.
+    A young run, which has begun at `begin`, has all of the axis, and one that is `over` no more than it needs. Columns
+    that are short move several at a time, for each move draws all of them.
     """
     span_s = judged_s if shown.span_s is None else shown.span_s
     if begin is not None:
-        span_s = min(span_s, fitted_span(now - begin))
+        span_s = min(span_s, max(_LEAST_SPAN_S, now - begin) if over else fitted_span(now - begin))
     column_s = span_s / shown.columns
-    end = ceil((now if shown.end is None else shown.end) / column_s) * column_s
+    step_s = column_s if over else column_s * max(1, min(shown.columns // 10, round(_SCROLL_S / column_s)))
+    end = ceil(now / step_s) * step_s if shown.end is None else ceil(shown.end / column_s) * column_s
     return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -17,6 +17,7 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, DenseBars
+from .courses import Course, CourseBuilder, course_of
 from .overview import OverviewBuilder
 from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 
@@ -136,6 +137,7 @@ _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_sha
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
+_SHORT_S = 1.0
 _DENSE = 8
 """With more bars per column only the worst are kept."""
 
@@ -151,6 +153,9 @@ class Now:
     ticks: tuple[Transition, ...]
     version: int | None = None
     """Grows with all that must be shown at once; None: with every change of the store."""
+    charted: tuple[str, ...] = ()
+    points: int = 0
+    """As in `TimeRange`."""
 
 
 _Lane = TypeVar("_Lane")
@@ -176,14 +181,18 @@ class TimelineBuilder:
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
+        self._charts = CourseBuilder()
         self.overview = OverviewBuilder(store).build
         """Builds the overview of the whole run."""
 
     def build(self, now: Now) -> Board:
         """Build the current timeline; the one before if nothing has changed."""
         version = self._store.version if now.version is None else now.version
+        if self._board is not None and self._is_early(now):
+            return self._board
         if self._board is not None and not self._growing and self._version == version:
             same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
+            same = same and (now.charted, now.points) == (self._now.charted, self._now.points)
             if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
                 return self._board
         bands = self._learned(now.snapshot)
@@ -199,8 +208,34 @@ class TimelineBuilder:
         ticks = self._ticks(now)
         if self._board is not None and ticks == self._board.ticks:
             ticks = self._board.ticks
-        self._board = Board(now.viewport, spans, metrics, ticks)
+        self._board = Board(now.viewport, spans, metrics, ticks, self._courses(now, metrics) if now.charted else {})
         return self._board
+
+    def _is_early(self, now: Now) -> bool:
+        """Columns of a young run are so short that each picture would change all lanes: once a second is enough."""
+        before = self._now
+        same = (now.viewport, now.charted, now.points) == (before.viewport, before.charted, before.points)
+        return same and now.viewport.column_s < _SHORT_S and 0.0 <= now.now - before.now < _SHORT_S
+
+    def _courses(self, now: Now, lanes: Sequence[MetricLane]) -> dict[str, Course]:
+        """Those of the metrics that are shown as charts."""
+        self._charts.keep(now.charted)
+        of_updates = self._update_samples(now) if not set(now.charted).isdisjoint(UPDATE_METRICS) else {}
+        courses: dict[str, Course] = {}
+        for lane in lanes:
+            if lane.name not in now.charted:
+                continue
+            if lane.name in of_updates:
+                courses[lane.name] = course_of(of_updates[lane.name], now.viewport, now.points)
+                continue
+            held = [
+                series
+                for (metric, group), series in self._store.series.items()
+                if metric == lane.metric and lane.group in ("", group)
+            ]
+            shifts = now.alignment.shifts
+            courses[lane.name] = self._charts.of_series(lane.name, held, shifts, now.viewport, now.points, self._shifts)
+        return courses
 
     def _learned(self, snapshot: Diagnosis | None) -> Bands:
         """The thresholds that hold for the run, with those that the diagnosis derived for relative ones."""
@@ -337,18 +372,21 @@ class TimelineBuilder:
             held = self._buckets[name] = Buckets(width, first, worst, self._shifts)
         return held
 
-    def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
+    def _update_samples(self, now: Now) -> dict[str, list[tuple[float, float]]]:
         """Metrics of weight updates, at the time of their lines: the end."""
-        lanes = []
         samples_of: dict[str, list[tuple[float, float]]] = {}
         for span in self._recent.spans(UPDATES, self._since(now)):
             if isinstance(span, Update) and span.end is not None:
                 end = span.end + now.alignment.shifts.get(span.source, 0.0)
                 for metric, value in update_values(span).items():
                     samples_of.setdefault(metric, []).append((end, value))
+        return samples_of
+
+    def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
+        lanes = []
         width = now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        for metric, samples in samples_of.items():
+        for metric, samples in self._update_samples(now).items():
             if metric not in UPDATE_METRICS or metric == "wall_ms":
                 continue
             buckets = Buckets(width, first, "max")

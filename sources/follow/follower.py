@@ -161,11 +161,14 @@ class Follower:
 
     def _turn(self, tail: Tail) -> Iterator[Item]:
         """Yield what is new in one log (blocking)."""
-        if tail.more or tail.look():
-            for item in tail.advance():
-                self._count(tail)
-                yield item
-            self._count(tail)
+        try:
+            if tail.more or tail.look():
+                for item in tail.advance():
+                    self._count(tail)
+                    yield item
+        except OSError as error:
+            yield from tail.fail(error)
+        self._count(tail)
 
     def _count(self, tail: Tail) -> None:
         """Update the bytes behind; other logs are not looked at again."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from errno import EMFILE
 from pathlib import Path
 
 from ..spec import compression_of
@@ -90,15 +93,34 @@ def parts_since(log: Path, changed_ns: int, is_known: Callable[[Path, Identity],
 # --- The files that a follower knows, by device and inode: so that no text is read twice under two names ---
 
 _REMEMBERED = 4096
+_ENOUGH = 1 << 16
+_SPARE, _FEW = 64, 32
+"""Descriptors that are left for everything else: a log more is not worth a recording that cannot be closed."""
 CERTAIN_S = 2.0
 """Seconds for which a file that may be the unfinished copy of a rotated log is left alone."""
+
+
+def _open_files() -> int:
+    """The most files that this process may have open, once its limit is raised to what the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return _ENOUGH if soft == resource.RLIM_INFINITY else soft
 
 
 class InodeRegistry:
     """Streams that are open, or were; and the texts that truncated logs held, copies of which may turn up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        self.crowded = False
+        """More logs were found than can be open at once."""
         self._clock = clock
+        self._most = max(_FEW, _open_files() - _SPARE)
+        self._count = 0
+        """Streams that are open."""
         self._doubted: dict[Identity, float] = {}
         self._copies: dict[Identity, Fingerprint] = {}
         """Files that are copies, with the text they are copies of: a file that is gone gives its number to another."""
@@ -115,10 +137,13 @@ class InodeRegistry:
         known = self._streams.get(identity)
         if known is not None and known.owner is not None:
             return None
+        if self._count >= self._most:
+            raise OSError(EMFILE, os.strerror(EMFILE))
         if known is None or not known.print.position or not known.reopen(path):
             if self._is_copy(path, identity):
                 return None
             known = Stream(path)
+        self._count += 1
         known.path = path
         known.owner = owner
         self._streams[known.identity] = known
@@ -132,6 +157,7 @@ class InodeRegistry:
     def release(self, stream: Stream) -> None:
         """Close a stream; it is remembered, so that another name of its file does not read it again."""
         stream.close()
+        self._count -= 1
         self._streams.move_to_end(stream.identity)
         closed = [identity for identity, known in self._streams.items() if known.owner is None]
         for identity in closed[: max(0, len(closed) - _REMEMBERED)]:

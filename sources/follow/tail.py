@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from errno import EMFILE
 from pathlib import Path
 
 from perfmon.core import Block, Notice, NoticeKind, plain
@@ -48,6 +49,8 @@ class Tail:
         self._left_ns: int | None = None
         """Time of the last write to the file that last bore the name, in nanoseconds."""
         self._last_notice = ""
+        self._failure = ""
+        """Why it could not be read when that was last tried."""
         self._late: list[tuple[Stream, float]] = []
 
     @property
@@ -88,6 +91,17 @@ class Tail:
             if self.stream.unfinished(self._clock()):
                 yield from map(self._item, self.stream.cutter.release())
 
+    def fail(self, error: OSError) -> Iterator[Item]:
+        """The open file cannot be read: a disk fails, or a server of files has forgotten it. It is opened again."""
+        self.more, self._looked = False, ()
+        if self.stream is not None:
+            self._known.release(self.stream)
+            self.stream = self._gone_at = None
+        failure = f"cannot be read ({error.strerror}): retrying"
+        if failure != self._failure:
+            self._failure = failure
+            yield from self._notices("lost", failure, again=True)
+
     def finish(self) -> Iterator[Item]:
         """Yield the unfinished last line: following ends."""
         if self.stream is not None and not self.stream.ignored:
@@ -108,7 +122,7 @@ class Tail:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield from self._notices("lost", f"cannot be read ({error.strerror}): retrying")
+            yield from self._unreadable(error)
             return
         if stream is None:
             return
@@ -123,6 +137,7 @@ class Tail:
         for _ in range(_TURN):
             begins = not stream.print.position
             data, replaced = stream.read_at(self._clock())
+            self._failure = "" if data else self._failure
             if begins and data:
                 yield from self._judge(stream, data[:HEAD])
             if not stream.ignored:
@@ -175,7 +190,7 @@ class Tail:
         assert self.stream is not None  # noqa: S101
         if self._gone_at is None:
             self._gone_at = self._clock()
-            yield from self._notices("gone", "deleted or renamed: waiting for a new file", again=True)
+            yield from self._notices("gone", _why_gone(self.log.path), again=True)
             return
         if self._clock() - self._gone_at < LINGER_S:
             return
@@ -198,7 +213,10 @@ class Tail:
         try:
             # Held open before older parts are looked for: whatever is renamed from now on is one or the other.
             new = self._known.claim(self.log.path, self)
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield from self._unreadable(error)
             return
         if new is not None and new.goes_on(old):
             self._known.release(old)
@@ -237,11 +255,14 @@ class Tail:
 
     def _read_late(self, stream: Stream, until: float) -> Iterator[Item]:
         """Yield what a slow writer still adds to a file after it was rotated."""
-        data, _ = stream.read()
+        try:
+            data, _ = stream.read()
+        except OSError:
+            data, until = b"", 0.0
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         for block in stream.cutter.feed(data):
             yield late, block
-        self._late.remove((stream, until))
+        self._late = [late for late in self._late if late[0] is not stream]
         if data:
             self._late.append((stream, self._clock() + LINGER_S))
         elif self._clock() < until:
@@ -250,6 +271,16 @@ class Tail:
             for block in stream.cutter.finish():
                 yield late, block
             self._known.release(stream)
+
+    def _unreadable(self, error: OSError) -> Iterator[Item]:
+        """Too many open files are one fault, not one of each log."""
+        text = f"cannot be read ({error.strerror}): retrying"
+        if error.errno == EMFILE:
+            text = "not followed, as all others behind it: too many open files (raise the limit of ulimit -n)"
+            if self._known.crowded:
+                return
+            self._known.crowded = True
+        yield from self._notices("lost", text)
 
     def _item(self, item: Block | Notice) -> Item:
         if isinstance(item, Notice):
@@ -262,6 +293,16 @@ class Tail:
             return []
         self._last_notice = text
         return [self._item(Notice(text, kind))]
+
+
+def _why_gone(path: Path) -> str:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return f"cannot be reached ({error.strerror}): retrying"
+    return "deleted or renamed: waiting for a new file"
 
 
 def _state(path: Path) -> os.stat_result | None:

@@ -12,7 +12,7 @@ from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, parse_reading
 from .emitters import Maker, maker
-from .fields import READERS, AbsurdValueError, Values, condition
+from .fields import READERS, USERS_S, AbsurdValueError, Values, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
 from .timestamps import any_stamp
 
@@ -25,8 +25,6 @@ _MOST_TEXT = 4096
 The text of the reading styles, such as a table of all metrics of a step, is read as a whole."""
 _MOST_BEFORE = 1024
 """Of them so many may stand before the needle."""
-_USERS_S = 0.05
-"""Processor time of one search for a pattern of the user's: ours are held to be quick by a test."""
 
 
 _BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
@@ -64,8 +62,8 @@ class CompiledPattern:
     def __init__(self, pattern: Pattern, index: int) -> None:
         self.pattern = pattern
         self.index = index
-        self.is_slow = False
-        """The regex is one of the user's and took too long on a line: it is not used any more."""
+        self.is_slow = self.is_reported = False
+        """A regex is one of the user's and took too long on a line: it is not used any more."""
         self._reader = READERS.get(pattern.style)
         self._needles = () if any("\x1b" in needle for needle in pattern.needles) else pattern.needles
 
@@ -85,7 +83,10 @@ class CompiledPattern:
 
     @cached_property
     def _emitters(self) -> tuple[Maker, ...]:
-        return tuple(maker(emit) for emit in self.pattern.emit)
+        return tuple(maker(emit, None if self.pattern.trusted else self._stop) for emit in self.pattern.emit)
+
+    def _stop(self) -> None:
+        self.is_slow = True
 
     def may_fit(self, text: str) -> bool:
         """True for a record that holds one of the needles: a pattern is a candidate of needles like its own, too."""
@@ -96,7 +97,7 @@ class CompiledPattern:
 
     @cached_property
     def _fits(self) -> Callable[[Values], bool]:
-        return condition(self.pattern.where)
+        return condition(self.pattern.where, None if self.pattern.trusted else self._stop)
 
     def of_reading(self, host: str, reading: Reading) -> Values | None:
         """The fields of a reading, None when it is not of this kind."""
@@ -141,7 +142,7 @@ class CompiledPattern:
         limited: Any = self._limited
         try:
             search_text = limited.match if self.pattern.anchored else limited.search
-            found: re.Match[str] | None = search_text(text, begin, end, timeout=_USERS_S)
+            found: re.Match[str] | None = search_text(text, begin, end, timeout=USERS_S)
         except TimeoutError:
             self.is_slow = True
             return None
@@ -240,9 +241,9 @@ def _not_a_number(emit: Emit, values: Values) -> str:
     return f"{name}={str(values.get(name, ''))[:40]}"
 
 
-def too_slow(name: str) -> str:
-    """The line about a pattern of the user's that is left out from now on."""
-    return f"pattern {name} takes longer than {_USERS_S * 1000:.0f} ms and is no longer used: simplify its regex"
+def too_slow(name: str, what: str = "pattern") -> str:
+    """The line about a pattern or header of the user's that is left out from now on."""
+    return f"{what} {name} takes longer than {USERS_S * 1000:.0f} ms and is no longer used: simplify its regex"
 
 
 def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:

@@ -42,11 +42,14 @@ _LONGEST_WORK_S = 10 * 365 * 86_400.0
 """A bar that estimates more than ten years does not know."""
 
 
-def maker(emit: Emit) -> Maker:
-    """The maker of one rule. It raises AbsurdValueError, or ValueError when a field holds no number."""
+def maker(emit: Emit, stopped: Callable[[], None] | None = None) -> Maker:
+    """The maker of one rule. It raises AbsurdValueError, or ValueError when a field holds no number.
+
+    `stopped` is called when a regex of a user's rule takes too long.
+    """
     made = _MAKERS[emit.kind](emit)
     if emit.where:
-        fits = condition(emit.where)
+        fits = condition(emit.where, stopped)
         return lambda values: made(values) if fits(values) else None
     if emit.when is None:
         return made

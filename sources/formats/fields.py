@@ -152,10 +152,34 @@ def read_pydict(body: str) -> Values:
         return dict(_ITEM.findall(text)) if text.startswith("{") and text.endswith("}") else {}
 
 
-def condition(where: Mapping[str, str]) -> Callable[[Values], bool]:
-    """A check that the text of each field fits its regex as a whole; a missing field has the text ""."""
+USERS_S = 0.05
+"""Processor time of one search for a regex of the user's: ours are held to be quick by a test."""
+
+
+def condition(where: Mapping[str, str], stopped: Callable[[], None] | None = None) -> Callable[[Values], bool]:
+    """A check that the text of each field fits its regex as a whole; a missing field has the text "".
+
+    Those of users come with `stopped`, which is called when one takes too long: then it does not fit.
+    """
+    if stopped is not None:
+        return _stoppable(where, stopped)
     wanted = [(name, re.compile(regex)) for name, regex in where.items()]
     return lambda values: all(regex.fullmatch(str(values.get(name, ""))) for name, regex in wanted)
+
+
+def _stoppable(where: Mapping[str, str], stopped: Callable[[], None]) -> Callable[[Values], bool]:
+    import regex  # few users have packs
+
+    wanted: list[tuple[str, Any]] = [(name, regex.compile(text)) for name, text in where.items()]
+
+    def fits(values: Values) -> bool:
+        try:
+            return all(one.fullmatch(str(values.get(name, "")), timeout=USERS_S) for name, one in wanted)
+        except TimeoutError:
+            stopped()
+            return False
+
+    return fits
 
 
 def _read_bar(body: str) -> Values:

@@ -126,7 +126,7 @@ def _figure(name: str) -> str | None:
 def _grows(slot: Slot) -> bool:
     """True for a counter: whole numbers that nearly always grow."""
     numbers = slot.numbers()
-    if slot.kind != "number" or len(numbers) < LEAST_LINES or any(number != int(number) for number in numbers):
+    if slot.kind != "number" or len(numbers) < LEAST_LINES or not all(map(float.is_integer, numbers)):
         return False
     ups = sum(after >= before for before, after in pairwise(numbers))
     return len(set(numbers)) > 1 and numbers[0] >= 0 and ups >= 0.9 * (len(numbers) - 1)

@@ -180,7 +180,7 @@ def _header(table: Table, trusted: bool) -> Header:
         raise table.wrong("time", str(error)) from None
     if not trusted:
         _compiled(table, "regex", f"(?:{regex.replace('{time}', time_text)})")
-    return Header(table.word("id"), regex, time, table.texts("samples"))
+    return Header(table.word("id"), regex, time, table.texts("samples"), trusted)
 
 
 def load_pack(path: Path, trusted: bool = False) -> Pack:

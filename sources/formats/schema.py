@@ -118,6 +118,8 @@ class Header:
     %f (fraction, optional) %p (AM or PM, optional)
     %z (offset or Z, optional) %s (since 1970: seconds, or whole milli-, micro- or nanoseconds)."""
     samples: tuple[str, ...] = ()
+    trusted: bool = member(default=True, compare=False)
+    """False for one of a user's pack: nobody knows how long it takes."""
 
 
 @dataclass(frozen=True, slots=True)

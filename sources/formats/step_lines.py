@@ -63,7 +63,7 @@ _NAMES = {
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
-    "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
+    "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
     "step_time": (
         r"m?s/batch|sec/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 from ..blocks import scanning, tells_time
-from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES
+from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S
 from .schema import Pack
 
 if TYPE_CHECKING:
@@ -231,26 +231,34 @@ _ALIASES = (
 """Other names of what prefixes tell."""
 
 
+class _Stoppable:
+    """A regex with headers of users, in the one library that stops a search in any thread."""
+
+    def __init__(self, text: str, stopped: Callable[[], None]) -> None:
+        import regex  # few users have packs
+
+        self._regex: Any = regex.compile(text)
+        self._stopped = stopped
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """Match the begin of a text; None, and nothing more, once it takes too long."""
+        try:
+            found: re.Match[str] | None = self._regex.match(text, timeout=USERS_S)
+        except TimeoutError:
+            self._stopped()
+            return None
+        return found
+
+
 class HeaderReader:
     """Reads stamps with the header grammars of some packs, all of them joined into one regex."""
 
     def __init__(self, packs: Iterable[Pack]) -> None:
         packs = tuple(packs)
-        alternatives: list[str] = []
-        self._formats: list[str] = []
-        seen: set[tuple[str, str]] = set()
-        for pack in packs:
-            for header in pack.headers:
-                if (header.regex, header.time) in seen:
-                    continue
-                seen.add((header.regex, header.time))
-                index = len(self._formats)
-                body = re.sub(r"\(\?P<\w+>", "(?:", header.regex)
-                body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
-                alternatives.append(f"{body}(?P<h{index}>)")
-                self._formats.append(header.time)
-        self._headers = "|".join(alternatives) if alternatives else "(?!)"
-        self._at_start = re.compile(f"{PREFIXES}{INDENTED}(?:{self._headers})")
+        self._packs = packs
+        self.slow: list[str] = []
+        """Headers of users that took too long and are no longer used; whoever reports them empties it."""
+        self._join(packs, users=True)
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
         """Fields that patterns take for the clock of their lines, the first one first."""
         self.quoted_clocks = tuple(f'"{name}"' for name in self.clocks)
@@ -265,13 +273,42 @@ class HeaderReader:
         self._forms: list[Form] = []
         self._clocks: Clocks | None = None
         self._message: tuple[str, str, dict[str, str]] = ("", "", {})
+
+    def _join(self, packs: Sequence[Pack], *, users: bool) -> None:
+        """Join the headers of all packs into one regex, with those of users, if any, in one that can be stopped."""
+        alternatives: list[str] = []
+        own: list[str] = []
+        users_own: list[str] = []
+        self._formats: list[str] = []
+        seen: set[tuple[str, str]] = set()
+        for name, header in ((pack.id, header) for pack in packs for header in pack.headers):
+            if (header.regex, header.time) in seen or not (users or header.trusted):
+                continue
+            seen.add((header.regex, header.time))
+            index = len(self._formats)
+            body = re.sub(r"\(\?P<\w+>", "(?:", header.regex)
+            body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
+            alternatives.append(f"{body}(?P<h{index}>)")
+            self._formats.append(header.time)
+            if header.trusted:
+                own.append(alternatives[-1])
+            else:
+                users_own.append(f"{name}/{header.id}")
+        self._own, self._users = "|".join(own) or "(?!)", ", ".join(users_own)
+        start = f"{PREFIXES}{INDENTED}(?:{'|'.join(alternatives) or '(?!)'})"
+        self._at_start: re.Pattern[str] | _Stoppable = _Stoppable(start, self._stop) if users_own else re.compile(start)
         self._seen = all(map(_SEEN.search, self._formats))
         """All times are of such formats: a line without one needs no closer look, nor one with no other."""
+
+    def _stop(self) -> None:
+        self.slow.append(self._users)
+        self._join(self._packs, users=False)
+        self.__dict__.pop("_glued", None)
 
     @cached_property
     def _glued(self) -> re.Pattern[str]:
         """Compiled when the first line needs it: few logs have progress bars."""
-        return re.compile(rf"(?<=\])(?:{self._headers})")
+        return re.compile(rf"(?<=\])(?:{self._own})")
 
     def read(self, text: str) -> Stamp | None:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""

@@ -352,14 +352,14 @@ async def held(files: Files, path: str) -> Handle | None:
 
 
 async def find_renamed(files: Files, log: str, text: Text, state: State | None) -> Handle | None:
-    """Open the file of a text under the name of its log, where that has this state, or of an older part."""
-    path = log if state is not None and state.identity == text.identity else None
+    """Open the file of a text, under the name of its log (which had this state) or of an older part."""
+    path: str | None = log if state is not None and state.identity == text.identity else None
     for _ in range(_LOOKS):  # it may be renamed between the look at its name and its opening
         if path is None:
             parts = await files.parts(log)
-            path = next((path for path, part in parts if part.identity == text.identity), None)
-        handle = await held(files, path) if path is not None else None
-        if path is None or (handle is not None and handle.identity == text.identity):
+            path = next((path for path, part in parts if part.identity == text.identity), log)
+        handle = await held(files, path)
+        if handle is not None and handle.identity == text.identity:
             return handle
         await files.release(handle)
         path = None

@@ -15,7 +15,7 @@ from perfmon.core import Block, Notice, format_bytes, plain
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of, names_of_logs
 from ..spec import INSPECTOR
-from .files import Files, InodeOwners, State, Text, Wanted, held, list_logs
+from .files import Files, InodeOwners, State, Text, UnreadableError, Wanted, held, list_logs
 from .reader import Item, LogReader, skip_history, state_of, unread
 
 # --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
@@ -78,17 +78,21 @@ class RemoteTail(LogReader):
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
         if text.handle is None or (not same and text.handle.slot is None):
-            found = await self._find(files, text, state)  # it is known by its name alone, and has another one by now
+            found = await self._find(files, text, state)  # known by its name alone, which may be another one
             if same and not found:  # its number was given to another file
                 text.handle = await held(files, self.path)
                 if text.handle is not None:
                     await self._start_anew(files, text, items)
                 return
-        now = state if same else await state_of(files, text)
+        now = state if same and text.handle is not None else await state_of(files, text)
         before = text.print.position
         moved = now is not None and not await self._read(files, text, now, items)
         if text.print.position > before:
             text.grown_at = self._clock()
+        if same and (moved or now is None):
+            await self._explain(files, text, items)
+        elif same:
+            self._last_notice = ""
         if self.more or moved or self.text is not text:
             return
         if now is None:
@@ -101,6 +105,17 @@ class RemoteTail(LogReader):
             self._gone_at = None
             if text.unfinished(self._clock()):
                 self._put(items, text.cutter.release())
+
+    async def _explain(self, files: Files, text: Text, items: list[Item]) -> None:
+        """Report that a file that still has its name cannot be read."""
+        try:
+            handle = await files.hold(self.path)
+        except UnreadableError as error:
+            self._notice(items, "lost", f"cannot be read ({error}): retrying")
+            return
+        if handle is not None and handle.identity == text.identity:
+            self._notice(items, "lost", "cannot be read: retrying")
+        await files.release(handle)
 
     def finish(self) -> list[Item]:
         """Return the unfinished last line: following ends."""

@@ -222,7 +222,7 @@ class LogReader:
     async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> bool:
         """The next bytes of a text; those before them are read again and show if it is still the same.
 
-        False if its name leads to another file by now: the next look tells to which.
+        False if its name leads to another file by now, or it cannot be read: the next look tells.
         """
         known = text.print
         wanted = now.size - known.position
@@ -241,7 +241,7 @@ class LogReader:
         assert text.handle is not None  # noqa: S101 - it was opened or found again
         squeezed = old and wanted > SQUEEZED
         data = await files.read(text.handle, known.position - again, again + wanted, squeezed=squeezed)
-        if data is None:
+        if data is None or len(data) < again + (wanted > 0):
             return False
         if data[:again] != known.tail:
             await self._start_anew(files, text, items)

@@ -105,6 +105,8 @@ class BlockScanner:
         gaps = self._times.records()
         updates = update_records(self._phases, self._data, self._offset, self._patterns.limits)
         self._records[:] = sorted([*self._times.tick_gaps, *self._records, *gaps, *updates], key=itemgetter(2))
+        while slow := self._patterns.headers.slow:
+            self._result.slow.append((self._first_line, too_slow(slow.pop(), "header")))
         return self._result
 
     def _read_hits(self) -> None:
@@ -216,6 +218,11 @@ class BlockScanner:
             if compiled.may_fit(record.text) and self._match(compiled, record):
                 return
 
+    def _report_slow(self, compiled: CompiledPattern, line: int) -> None:
+        if compiled.is_slow and not compiled.is_reported:
+            compiled.is_reported = True
+            self._result.slow.append((line, too_slow(compiled.pattern.name)))
+
     def _match(self, compiled: CompiledPattern, record: _Text) -> bool:
         """Read a record with one pattern; False when it is not of this kind."""
         pattern, headers, text, stamp = compiled.pattern, self._patterns.headers, record.text, record.stamp
@@ -228,11 +235,9 @@ class BlockScanner:
         prefixed: dict[str, str] = {}
         if pattern.anchored:
             inner, prefixed = headers.message(text if opened is None else inner)
-        was_slow = compiled.is_slow
         values = compiled.fields(inner)
-        if compiled.is_slow and not was_slow:
-            self._result.slow.append((record.line, too_slow(pattern.name)))
         if values is None:
+            self._report_slow(compiled, record.line)
             return False
         if opening >= 0:
             stamp = record_stamp(text, opening, headers)
@@ -243,6 +248,7 @@ class BlockScanner:
         problems = len(self._result.problems)
         mono = self._mono(compiled, values, record.line) if pattern.mono else None
         observations = self._result.observe(compiled, values, record.line)
+        self._report_slow(compiled, record.line)
         if stamp is None and pattern.clock:
             stamp = compiled.clock(values)
         own = stamp

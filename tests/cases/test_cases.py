@@ -5,16 +5,20 @@ What is not right yet stands in docs/accuracy.md, case by case: such a case may 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from .building import Case, cases, read
-from .comparing import Judged, all_judged
-from .judging import in_pieces, live, offline
+from .comparing import Judged
+from .judging import Said, Watched, in_pieces, live, offline
 from .page import SECTION, not_right_yet, section
 
+pytestmark = pytest.mark.xdist_group("cases")
+"""One worker judges each case once, for all tests."""
 QUICK = 6
 """One case in so many is judged where time is short."""
 _LONG = 100
@@ -23,7 +27,7 @@ _LONG = 100
 
 def _params() -> list[object]:
     return [
-        pytest.param(case, id=case.id, marks=() if number % QUICK == 0 else pytest.mark.slow)
+        pytest.param(number, case, id=case.id, marks=() if number % QUICK == 0 else pytest.mark.slow)
         for number, case in enumerate(cases())
     ]
 
@@ -34,21 +38,37 @@ def _must_be_right(case: Case, wrong: Sequence[str]) -> None:
     assert not wrong, case.title
 
 
-@pytest.mark.parametrize("case", _params())
-def test_a_finished_log_is_judged_rightly(case: Case, tmp_path: Path) -> None:
-    _must_be_right(case, Judged(case, offline(case, tmp_path)).wrong)
+@cache
+def _of_files(number: int) -> Said:
+    with tempfile.TemporaryDirectory() as folder:
+        return offline(cases()[number], Path(folder))
 
 
-@pytest.mark.parametrize("case", _params())
-def test_pieces_make_the_same_answer(case: Case, tmp_path: Path) -> None:
-    judged = Judged(case, offline(case, tmp_path), in_pieces(case))
+@cache
+def _in_pieces(number: int) -> Said:
+    return in_pieces(cases()[number])
+
+
+@cache
+def _live(number: int) -> Watched:
+    return live(cases()[number])
+
+
+@pytest.mark.parametrize(("number", "case"), _params())
+def test_a_finished_log_is_judged_rightly(number: int, case: Case) -> None:
+    _must_be_right(case, Judged(case, _of_files(number)).wrong)
+
+
+@pytest.mark.parametrize(("number", "case"), _params())
+def test_pieces_make_the_same_answer(number: int, case: Case) -> None:
+    judged = Judged(case, _of_files(number), _in_pieces(number))
     _must_be_right(case, [f"{judged.pieces}, not {judged.said}"] if judged.differs else [])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
-def test_who_looks_on_is_told_in_time(case: Case, tmp_path: Path) -> None:
-    _must_be_right(case, Judged(case, offline(case, tmp_path), None, live(case)).wrong_live)
+@pytest.mark.parametrize(("number", "case"), [*enumerate(cases())], ids=[case.id for case in cases()])
+def test_who_looks_on_is_told_in_time(number: int, case: Case) -> None:
+    _must_be_right(case, Judged(case, _of_files(number), None, _live(number)).wrong_live)
 
 
 def test_many_cases_are_harmless() -> None:
@@ -71,4 +91,5 @@ def test_a_case_is_the_same_every_time() -> None:
 
 @pytest.mark.slow
 def test_the_page_tells_what_is_so() -> None:
-    assert section(list(all_judged())) == SECTION.read_text("utf-8"), "python -m tests.cases.page writes it anew"
+    judged = [Judged(case, _of_files(at), _in_pieces(at), _live(at)) for at, case in enumerate(cases())]
+    assert section(judged) == SECTION.read_text("utf-8"), "python -m tests.cases.page writes it anew"

@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # what all tests share
 
-from .command import main  # noqa: E402
+from .command import main
 
 sys.exit(main())

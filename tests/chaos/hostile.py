@@ -30,7 +30,8 @@ ESCAPES = (
 _MARKUP = (
     f"[/x] [bold red]{CANARY}[/] [@click=app.quit]{CANARY}[/] \\[ $x {{y}}", "[link=http://evil.example]x[/link]",
     f"<script>{CANARY}</script>", f"<img src=x onerror={CANARY}>", f"![{CANARY}](http://evil.example/{CANARY}.png)",
-    f"``` {CANARY} ```", f"~~~~\n# {CANARY}", f"| a | {CANARY} |\n|---|---|", f"<!-- {CANARY}", f"</pre></code>{CANARY}",
+    f"``` {CANARY} ```", f"~~~~\n# {CANARY}", f"| a | {CANARY} |\n|---|---|",
+    f"<!-- {CANARY}", f"</pre></code>{CANARY}",
     f"&lt;{CANARY}&#x3c;b>", "{{ $labels.x }} {{ define }}", f"[{CANARY}]: javascript:alert(1)",
 )  # fmt: skip
 _SHELL = (
@@ -44,7 +45,8 @@ _NUMBERS = (
     "99999999999999999999/1", "1/0", "100000%", "²", "+-5", "1e+", "00000000000000000000000001",
 )  # fmt: skip
 _VALUED = (
-    "step {} loss 2.5", "step 5 loss {}", "step={} step_time={} loss={}", "epoch {}/{} took {}s", "[gen] batch.done dur_ms={} completions={}",
+    "step {} loss 2.5", "step 5 loss {}", "step={} step_time={} loss={}", "epoch {}/{} took {}s",
+    "[gen] batch.done dur_ms={} completions={}",
     "[weights][a{}] client.done wall_ms={} queue_ms={}", '{{"step": {}, "loss": "{}"}}', "queue_ms={} rpc_ms={}",
     "Train: 10%|# | {}/{} [00:01<{}, {}it/s]", "Running: {} reqs, Waiting: {} reqs, GPU KV cache usage: {}%",
     "[poll] gpu host=h name=0 util_pct={} power_w={}", "[poll] queue host=h name={} running={} waiting={}",
@@ -54,8 +56,13 @@ _JSON = (
     "[" * 20_000, '{"a":' * 5_000 + "1" + "}" * 5_000, '{"step": 1, "step": 2, "loss": NaN}', '{"step": 1e999}',
     '{"step": ' + "9" * 9_000 + "}", '{"loss": "\\ud800"}', '{"\\u0000": 1, "step": 1}', '{"__proto__": {"step": 1}}',
     '{"step": {"step": {"step": 3}}, "loss": [[[[1]]]]}', '{"level": "error", "msg": "\\u001b[2J' + CANARY + '"}',
-    '{"a":1}' * 9_000, '{"step": 1, "loss": 2', '{"' + "k" * 60_000 + '": 1}', "{" + ",".join(f'"k{n}": {n}' for n in range(6_000)) + "}",
+    '{"a":1}' * 9_000, '{"step": 1, "loss": 2', '{"' + "k" * 60_000 + '": 1}',
+    "{" + ",".join(f'"k{n}": {n}' for n in range(6_000)) + "}",
     '{"step": true, "loss": null, "time": []}', '{"ts": "9999-99-99T99:99:99Z", "step": 1}', '{"ts": 1e300, "step": 1}',
+)  # fmt: skip
+_CONTEXTS = (
+    "{}", "2026-03-02 10:00:00 INFO {}", "step 5 {} loss 2.5", "[weights][{}] client.send t=1", "url={} queue_ms=5",
+    '{{"msg": "{}"}}',
 )  # fmt: skip
 _STAMPS = (
     "2026-03-02 10:00:00", "9999-12-31 23:59:59", "0001-01-01 00:00:00", "2026-02-30 10:00:00", "1e300", "-5",
@@ -63,7 +70,8 @@ _STAMPS = (
 )  # fmt: skip
 NAMES = (
     "-o", "--help", "a b", "$(touch chaos-owned).log", "x;touch chaos-owned;.log", "bell\x07.log", "esc\x1b[2J.log",
-    "rtl\u202egol.log", "new\nline.log", "[red]markup.log", "<script>.log", "n" * 240 + ".log", "日本語.log", "*.log",
+    "rtl\u202egol.log", "new\nline.log", "[red]markup.log", "<script>.log", "n" * 240 + ".log",
+    "日本語.log", "*.log",
     "quote'\".log", "back\\slash.log", ".hidden.log", "#{pane_pid}.log", "a:b@c.log", "~root.log", "%s%n.log",
 )  # fmt: skip
 """Names of logs."""
@@ -111,16 +119,7 @@ def _nul(chance: random.Random) -> Iterator[bytes]:
 def _of(texts: tuple[str, ...]) -> Callable[[random.Random], Iterator[bytes]]:
     def lines(chance: random.Random) -> Iterator[bytes]:
         for text in chance.sample(texts, min(5, len(texts))):
-            about = chance.choice(
-                (
-                    "{}",
-                    "2026-03-02 10:00:00 INFO {}",
-                    "step 5 {} loss 2.5",
-                    "[weights][{}] client.send t=1",
-                    "url={} queue_ms=5",
-                    '{{"msg": "{}"}}',
-                )
-            )
+            about = chance.choice(_CONTEXTS)
             yield about.format(text).encode("utf-8", "surrogatepass")
 
     return lines
@@ -163,10 +162,20 @@ def _endless(chance: random.Random) -> Iterator[bytes]:
 
 
 KINDS: dict[str, Callable[[random.Random], Iterator[bytes]]] = {
-    "escape sequences": _of(ESCAPES), "64 KB lines of the worst shapes": _worst, "invalid UTF-8": _binary, "NUL bytes": _nul,
-    "markup and HTML": _of(_MARKUP), "shell words": _of(_SHELL), "huge numbers and bad times": _numbers, "secrets": _credentials,
-    "private keys": _key, "crafted JSON": _nested, "long lines": _long, "lines of a pattern that never ends": _endless,
-}  # fmt: skip
+    "escape sequences": _of(ESCAPES),
+    "64 KB lines of the worst shapes": _worst,
+    "invalid UTF-8": _binary,
+    "NUL bytes": _nul,
+    "markup and HTML": _of(_MARKUP),
+    "shell words": _of(_SHELL),
+    "huge numbers and bad times": _numbers,
+    "secrets": _credentials,
+    "private keys": _key,
+    "crafted JSON": _nested,
+    "long lines": _long,
+    "lines of a pattern that never ends": _endless,
+}
+LARGE = ("64 KB lines of the worst shapes", "crafted JSON", "long lines")
 PATTERN = """schema = 1
 id = "mine"
 title = "Mine"

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .writer import STATE
@@ -34,6 +35,7 @@ class Log:
         self, name: str, path: Path, shape: str, way: str, rate: float, folder: Path, *, remote: bool = False
     ) -> None:
         """`way`: what is done to it; `folder` is for what nobody watches; `remote`: it is read over SSH."""
+        self.remote = remote
         self.kind = f"{way} over SSH" if remote else way
         self.name, self.path, self.shape, self.way, self.rate = name, path, shape, way, rate
         self._folder = folder
@@ -171,7 +173,7 @@ class Log:
     def moved(self, chance: random.Random) -> None:
         """Moved to another file system."""
         self.order("hold")
-        shutil.move(self.path, self.elsewhere / f"{self.path.name}.{self.turns % _PARTS}")
+        shutil.move(self.path, elsewhere(self._folder) / f"{self.path.name}.{self.turns % _PARTS}")
         self.order("reopen")
         self.order("go")
 
@@ -196,13 +198,13 @@ class Log:
         shutil.copyfile(self._written, hidden)
         hidden.replace(self.path)
 
-    @property
-    def elsewhere(self) -> Path:
-        """A folder on another file system, where there is one."""
-        memory = Path("/dev/shm")
-        there = memory / self._folder.parent.name if os.access(memory, os.W_OK) else self._folder / "moved"
-        there.mkdir(exist_ok=True)
-        return there
+
+def elsewhere(folder: Path) -> Path:
+    """A folder on another file system, where there is one, for those who have this one."""
+    memory = Path("/dev/shm")
+    there = memory / f"perfmon-{folder.parent.name}" if os.access(memory, os.W_OK) else folder / "moved"
+    there.mkdir(exist_ok=True)
+    return there
 
 
 _WAYS: dict[str, Callable[[Log, random.Random], None]] = {
@@ -215,6 +217,15 @@ _STAYS = ("renamed", "edited", "synced")
 REMOTE_WAYS = ("renamed", "copied", "deleted")
 
 
+@dataclass(frozen=True, slots=True)
+class OneTimeLog:
+    """A log that is written at once."""
+
+    name: str
+    lines: tuple[int, int]
+    kind: str = "many files"
+
+
 class Counted:
     """The marks of numbered lines in what was recorded."""
 
@@ -223,10 +234,10 @@ class Counted:
         for text in texts:
             self.marks.update((name, int(number)) for name, number in MARK.findall(text))
 
-    def missing(self, log: Log) -> list[int]:
+    def missing(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that were written and are not there."""
         return [number for number in range(log.lines[0]) if not self.marks[log.name.encode(), number]]
 
-    def doubled(self, log: Log) -> list[int]:
+    def doubled(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that are there more than once."""
         return [number for number in range(log.lines[0]) if self.marks[log.name.encode(), number] > 1]

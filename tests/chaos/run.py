@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import time
@@ -20,7 +21,7 @@ from terminals import Server, wait
 from perfmon.core import InputError
 
 from . import hostile
-from .logs import REMOTE_WAYS, WAYS, Counted, Log
+from .logs import REMOTE_WAYS, WAYS, Counted, Log, OneTimeLog, elsewhere
 from .watchers import Command, Commands, Exporter, Process, Screen, Trouble, recorded
 from .writer import SHAPES
 
@@ -28,11 +29,15 @@ _MANY_FILES = 2000
 _BURST = 40_000
 _RATE = 25.0
 """Lines a second of a writer."""
-_PAUSE_S = 0.15
+_PAUSE_S = 0.12
 """Between two things that happen, on average."""
+_AGAIN = 10
+"""So many times a kind of hostile lines is drawn, where they are short."""
 _QUIET_S = 4.0
 _PATIENCE_S = 150.0
 """Seconds for what is still to be read at the end."""
+_EMPTIED = ("wiped", "emptied")
+"""Of these a monitor that is busy may not have read all: they are counted in the recording alone."""
 _SMALL = 200_000
 """Bytes of the disk that is full."""
 
@@ -43,6 +48,8 @@ class Outcome:
 
     seed: int
     minutes: float
+    burst: int = _BURST
+    many: int = _MANY_FILES
     written: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     """Lines that were not recorded, by what is done to their log."""
@@ -59,29 +66,21 @@ class Outcome:
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A log that is written at once."""
-
-    name: str
-    lines: tuple[int, int]
-    kind: str = "many files"
-
-
 class Chaos:
     """One run, in a folder of its own."""
 
     def __init__(self, folder: Path, seed: int, minutes: float) -> None:
         self._folder = folder
-        self._logs, self._there, self._hidden = (folder / name for name in ("logs", "there", "hidden"))
-        for path in (self._logs / "hostile", self._there, self._hidden, folder / "mine", folder / "full"):
+        self._logs, self._many, self._there = (folder / name for name in ("logs", "many", "there"))
+        self._hidden = folder / "hidden"
+        for path in (self._logs / "hostile", self._many, self._there, self._hidden, folder / "mine", folder / "full"):
             path.mkdir(parents=True)
         (folder / "mine" / "mine.toml").write_text(hostile.PATTERN)
         self._chance = random.Random(seed)
         self.outcome = Outcome(seed, minutes)
         self._trouble = self.outcome.trouble
         self._writers = list(self._written())
-        self._files: list[_File] = []
+        self._files: list[OneTimeLog] = []
         self._commands = Commands(folder, self._trouble)
         self._ssh = Sshd(folder / "sshd")
         self._away_until = 0.0
@@ -113,19 +112,20 @@ class Chaos:
         finally:
             for log in self._writers:
                 log.abandon()
+            shutil.rmtree(elsewhere(self._hidden))
             self._commands.stop()
             self._ssh.stop()
             server("kill-server")
         return self.outcome
 
     def _watched(self, server: Server, full: bool) -> None:
-        logs, formats = self._logs, ("--formats", self._folder / "mine")
+        logs, many, formats = self._logs, self._many, ("--formats", self._folder / "mine")
         remote = ("--ssh-config", self._ssh.config, "-o", "run.pmrec")
-        self._recorder = Process(self._folder, "record", "record", logs, f"ssh://box{self._there}", *remote)
+        self._recorder = Process(self._folder, "record", "record", logs, many, f"ssh://box{self._there}", *remote)
         self._exporter = Exporter(
             self._folder, "export", "export", "prometheus", logs, "--port", "0", "--no-polls", *formats
         )
-        self._screens = [Screen(server, self._folder, logs, *formats)]
+        self._screens = [Screen(server, self._folder, logs, many, *formats)]
         running = [self._recorder, self._exporter]
         try:
             wait(self._begun, "it records what is on the host")
@@ -198,7 +198,7 @@ class Chaos:
                 )
             made = place / "page.md"
             self._commands.add(Command(("snapshot", logs, "-o", made), codes=(2,), state=place, size=1000))
-            self._screens.append(Screen(server, self._folder, logs, state=place))
+            self._screens.append(Screen(server, self._folder, logs / "hostile", state=place))
 
         def crafted_recordings() -> None:
             """Each of those that are known to be bad."""
@@ -237,13 +237,12 @@ class Chaos:
         log.order(f"burst {_BURST}")
 
     def _many_files(self) -> None:
-        folder = self._logs / "many"
-        folder.mkdir()
+        folder = self._many
         for number in range(_MANY_FILES):
             name = f"w{1000 + number}"
             lines = [f"2026-03-02 10:00:0{at} step {at} loss 2.5 uid {name}-{at:07d}\n" for at in range(3)]
             (folder / f"worker-{number}.log").write_text("".join(lines))
-            self._files.append(_File(name, (3, 3)))
+            self._files.append(OneTimeLog(name, (3, 3)))
 
     def _hostile_lines(self) -> None:
         kind = self._chance.choice([*hostile.KINDS])
@@ -254,7 +253,8 @@ class Chaos:
         self._append(self._logs / "hostile" / self._chance.choice(hostile.NAMES), "secrets")
 
     def _append(self, path: Path, kind: str) -> None:
-        data = b"".join(line + b"\n" for line in hostile.KINDS[kind](self._chance))
+        again = 1 if kind in hostile.LARGE else _AGAIN
+        data = b"".join(line + b"\n" for _ in range(again) for line in hostile.KINDS[kind](self._chance))
         cut = self._chance.randrange(len(data)) if self._chance.random() < 0.4 else 0
         with path.open("ab", buffering=0) as file:
             file.write(data[:cut])
@@ -281,19 +281,20 @@ class Chaos:
         formats = ("--formats", folder / "mine")
         self._commands.add(
             self._chance.choice((
-                Command(("analyze", logs)),
+                Command(("analyze", logs, self._many)),
                 Command(("analyze", logs, "--json", *formats), "document"),
                 Command(("analyze", logs, "--explain-formats")),
                 Command(("analyze", logs / "hostile", "-o", report), made=report),
                 Command(("analyze", "run.pmrec", "--json"), "document"),
-                Command(("snapshot", logs, "--for", "1s", "-o", page, *formats), made=page),
+                Command(("snapshot", logs, self._many, "--for", "1s", "-o", page, *formats), made=page),
                 Command(("snapshot", logs / "hostile", "--redact", "-o", "-"), "page"),
                 Command(("snapshot", logs, "--json"), "document"),
-                Command(("status", logs)),
+                Command(("status", logs, self._many)),
                 Command(("status", logs, "--format", "json"), "document"),
                 Command(("status", logs / "hostile", "--format", "tmux")),
                 Command(("export", "trace", logs, "-o", trace), made=trace),
-                Command(("compare", logs / "hostile", logs), "page"),
+                Command(("compare", logs / "hostile", logs)),
+                    Command(("compare", logs, logs / "hostile", "-o", page), made=page),
                 Command(("calibrate", logs, "-o", "-")),
                 Command(("formats", "learn", logs / "hostile" / "all.log", "-o", folder / "learnt.toml")),
             ))
@@ -313,7 +314,7 @@ class Chaos:
         self._number += 1
         path = self._folder / f"{name}-{self._number}.pmrec"
         path.write_bytes(data)
-        self.outcome.inputs["crafted and damaged recordings"] += 1
+        self.outcome.inputs["recordings"] += 1
         self._commands.add(Command(("analyze", path)))
 
     def _kill_a_recorder(self) -> None:
@@ -353,21 +354,23 @@ class Chaos:
     def _count(self, counted: dict[str, float]) -> None:
         outcome = self.outcome
         marks = self._sound(self._folder / "run.pmrec")
-        for log in (*self._writers, *self._files):
+        all_logs: list[Log | OneTimeLog] = [*self._writers, *self._files]
+        for log in all_logs:
             outcome.written += log.lines[0]
             outcome.lost[log.kind] += len(marks.missing(log))
             outcome.doubled[log.kind] += len(marks.doubled(log))
-        for path in (
-            *self._folder.rglob("perfmon_*.md"),
-            *self._folder.glob("state/**/*"),
-            *self._folder.glob("*.state"),
-        ):
+        for path in (*self._folder.rglob("perfmon_*.md"), *self._folder.glob("state/**/*")):
             if path.is_file():
                 self._trouble.search(path.name, path.read_text("utf-8", "replace"), shown=False)
         self._trouble.shell += hostile.owned(self._folder, Path.cwd())
         outcome.commands = self._commands.count
         outcome.slowest = sorted(self._commands.took, reverse=True)[:5]
-        self.counted = counted
+        for log in self._writers:
+            if not log.remote and log.way not in _EMPTIED:
+                parts = (lines for name, lines in counted.items() if Path(name).name.startswith(log.path.name))
+                surplus = int(sum(parts)) - log.lines[1]
+                if not 0 <= surplus <= log.kills:  # a writer that is killed leaves half a line
+                    outcome.miscounted[log.kind] = surplus
 
 
 @contextmanager

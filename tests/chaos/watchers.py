@@ -43,10 +43,13 @@ class Trouble:
     shell: list[str] = field(default_factory=list)
     texts: int = 0
     """Pages, screens and files that were searched."""
+    hostile: int = 0
+    """Those of them that show text of hostile lines."""
 
     def search(self, where: str, text: str, *, shown: bool = True) -> None:
         """Searches a text that perfmon made; `shown`: as it is, in a terminal."""
         self.texts += 1
+        self.hostile += hostile.CANARY in text or "***" in text
         self.secrets += [f"{where}: {secret}" for secret in hostile.secrets_in(text)]
         if shown:
             self.escapes += [f"{where}: {escape}" for escape in hostile.escapes_in(text)[:3]]
@@ -78,6 +81,7 @@ def environment(folder: Path, state: Path | None = None) -> dict[str, str]:
         "XDG_STATE_HOME": str(state or folder / "state"),
         "XDG_RUNTIME_DIR": str(state or folder),
         "COLUMNS": "120",
+        "PERFMON_DEBUG": "1",
     }
 
 
@@ -117,7 +121,7 @@ class Commands:
         if self._now is not None:
             command, process, begun = self._now
             if process.poll() is None and time.monotonic() - begun > LIMIT_S:
-                self._trouble.hangs.append(self._name(command))
+                self._trouble.hangs.append(f"{self._name(command)}: {_stacks(process.pid)}")
                 process.kill()
                 process.wait()
                 self._now = None
@@ -174,6 +178,13 @@ class Commands:
                 text = path.read_text("utf-8", "surrogateescape")
                 look = {".md": self._trouble.page, ".json": self._trouble.document}
                 look.get(path.suffix, self._trouble.search)(f"{name}: {path.name}", text)
+
+
+def _stacks(pid: int) -> str:
+    """What the threads of a process do, where py-spy can tell."""
+    spy = Path(sys.executable).with_name("py-spy")
+    done = subprocess.run([spy, "dump", "--pid", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout[-3000:]
 
 
 def _limited(size: int | None) -> Callable[[], None] | None:
@@ -246,7 +257,7 @@ class Exporter(Process):
     _url = ""
 
     def page(self, trouble: Trouble) -> dict[str, dict[str, float]]:
-        """The lines read, by log, and whatever else is asked for: a scrape, searched. Empty while it does not listen."""
+        """A scrape, searched: values by name and log; empty while it does not listen."""
         if not self._url:
             match = re.search(r"http://\S+/metrics", self.said.read_text("utf-8", "replace"))
             self._url = match[0] if match else ""
@@ -293,10 +304,11 @@ class Screen:
         self.views = 0
 
     def _open(self) -> Window:
-        places = (
-            {} if self._state is None else {"XDG_STATE_HOME": str(self._state), "XDG_RUNTIME_DIR": str(self._state)}
-        )
-        return self.server.open(self._folder, self._command, **places)
+        command = f"env PERFMON_DEBUG=1 {self._command}"
+        if self._state is None:
+            return self.server.open(self._folder, command)
+        place = str(self._state)
+        return self.server.open(self._folder, command, XDG_STATE_HOME=place, XDG_RUNTIME_DIR=place)
 
     def act(self, chance: random.Random, trouble: Trouble) -> None:
         """Presses a key, or gives it another size; searches what is shown."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -156,6 +157,34 @@ async def test_the_link_to_the_host_goes_down_without_a_word(far: Sshd, tmp_path
     host = await through(far, tmp_path, down, config)
     assert states[0]
     assert host.state.phase is Phase.LIVE
+
+
+def dropped(*command: str) -> int:
+    """The packets that a link has lost."""
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    count = re.search(r"dropped (\d+)", shown.stdout)
+    assert count is not None
+    return int(count[1])
+
+
+async def test_a_slow_link_that_loses_packets_loses_no_line(far: Sshd, tmp_path: Path) -> None:
+    name, link = far.link
+    inside = ("ip", "netns", "exec", name, "tc")
+    # Its queue has room for three packets: what comes faster than it sends is lost, as on a link that many share.
+    shape = ("tbf", "rate", "800kbit", "burst", "1600", "limit", "4600")
+    root(*inside, "qdisc", "add", "dev", link, "root", *shape)
+    writer = Writer(tmp_path / "run.log")
+    writer.write(2000)
+    async with following(far, writer.path) as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 2000)
+        await writer.go_on(2.0)
+        writer.path.rename(tmp_path / "run.log.1")
+        await writer.go_on(2.0)
+        await writer.arrived(seen)
+        assert host.state.phase is Phase.LIVE
+        assert host.state.reconnects == 0
+        assert not [notice for notice in seen.notices if notice.kind == "lost"]
+    assert dropped(*inside, "-s", "qdisc", "show", "dev", link) > 10
 
 
 # --- logins on a terminal -----------------------------------------------------------------------------------------

@@ -265,24 +265,52 @@ async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
         assert "does not exist yet" in result
 
 
-async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:
+@pytest.fixture
+def as_nobody(tmp_path: Path) -> Iterator[Sshd]:
+    """A server on which a user that owns nothing is logged in."""
     nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups " if os.geteuid() == 0 else ""
-    sshd = Sshd(tmp_path / "sshd", forced=f'exec {nobody}sh -c "$SSH_ORIGINAL_COMMAND"')
+    made = Sshd(tmp_path / "sshd", forced=f'exec {nobody}sh -c "$SSH_ORIGINAL_COMMAND"')
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith(("test_", "popen", "pytest-")):
+        if folder.name.startswith(("test_", "popen", "pytest-", "perfmon-tests-")):
             folder.chmod(0o755)
+    made.start()
+    yield made
+    made.stop()
+
+
+async def test_a_log_that_may_not_be_read_until_it_may(as_nobody: Sshd, tmp_path: Path) -> None:
     log = tmp_path / "secret.log"
     log.write_text("line 0\n")
     log.chmod(0)
-    sshd.start()
-    try:
-        async with following(sshd, log) as (seen, _):
-            await until(lambda: [notice.kind for notice in seen.notices] == ["lost"], seen.notices)
-            assert "permission denied" in seen.notices[0].text
-            log.chmod(0o644)
-            await until(lambda: seen.lines == ["line 0"])
-    finally:
-        sshd.stop()
+    async with following(as_nobody, log) as (seen, _):
+        await until(lambda: [notice.kind for notice in seen.notices] == ["lost"], seen.notices)
+        assert "permission denied" in seen.notices[0].text
+        log.chmod(0o644)
+        await until(lambda: seen.lines == ["line 0"])
+
+
+@pytest.mark.parametrize("held_open", [True, False])
+async def test_a_log_that_may_not_be_read_for_a_while(as_nobody: Sshd, tmp_path: Path, held_open: bool) -> None:
+    writer = Writer(tmp_path / "run.log")
+    writer.write(30)
+    async with following(as_nobody, writer.path) as (seen, host):
+        await until(lambda: len(seen.lines) == 30)
+        if not held_open:
+            (tail,) = host.logs.tails.values()
+            assert host.files is not None
+            assert tail.text is not None
+            assert tail.text.handle is not None
+            tail.text.handle = replace(tail.text.handle, slot=None)
+        for times in (1, 2):
+            writer.path.chmod(0)
+            writer.write(20)
+            await until(lambda times=times: len(seen.notices) == times, seen.notices)  # type: ignore[misc]
+            writer.path.chmod(0o644)
+            writer.write(20)
+            await writer.arrived(seen)
+        assert [notice.text.partition("run.log: ")[2] for notice in seen.notices] == [
+            "cannot be read (permission denied): retrying"
+        ] * 2
 
 
 async def test_a_shell_that_hangs_holds_nobody_up(sshd: Sshd, tmp_path: Path) -> None:

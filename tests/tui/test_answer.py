@@ -205,9 +205,9 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 @pytest.mark.parametrize(
     ("state", "position_s", "result", "done"),
     [
-        (RunState.REPLAY, 900.0, "REPLAY ▷ x20 15:00/1:00:00", 4),
-        (RunState.PAUSED, 3600.0, "PAUSED ‖  space plays 1:00:00/1:00:00", 16),
-        (RunState.ENDED, 3600.0, "ENDED ■ space replays 1:00:00/1:00:00", 16),
+        (RunState.REPLAY, 900.0, "REPLAY ▷ x20 15:00/1:00:00", 2),
+        (RunState.PAUSED, 3600.0, "PAUSED ‖  space plays 1:00:00/1:00:00", 10),
+        (RunState.ENDED, 3600.0, "ENDED ■ space replays 1:00:00/1:00:00", 10),
     ],
 )
 def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
@@ -218,7 +218,7 @@ def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
     assert result in text(row)
     bar = scrubber_in(row, PLAIN)
     assert bar is not None
-    assert text(row)[bar[0] : bar[1]] == "█" * done + "·" * (16 - done)
+    assert text(row)[bar[0] : bar[1]] == "█" * done + "·" * (10 - done)
     assert scrubber_in(header_row(played, HeaderInfo("run", 600.0), 80, PLAIN), PLAIN) is None
 
 

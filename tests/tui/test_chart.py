@@ -15,11 +15,13 @@ from snapshots import HOSTILE, hostile
 
 from perfmon.core.model import TimeBase
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.render.chart import chart_rows, resampled, scale_of
+from perfmon.tui.render.chart import Layers, chart_rows, resampled, scale_of
+from perfmon.tui.render.rows import Row
 from perfmon.tui.screens.chart import ChartPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Level, MonitorState, Viewport
+from perfmon.viewmodel.courses import Course
+from perfmon.viewmodel.state import Level, MetricLane, MonitorState, Viewport
 
 INFLIGHT = lane("inflight", (96.0, 128.0), unit="", good=None, critical=None, levels=bytes(100), now_level=Level.NONE)
 
@@ -159,12 +161,14 @@ def test_any_values_fill_the_chart(
     [
         ((13_000.0,), "ms", [0.0, 5000.0, 10_000.0, 15_000.0]),
         ((100_000.0,), "ms", [0.0, 60_000.0, 120_000.0]),
-        ((8.4, 3.0), "", [0.0, 5.0, 10.0]),
+        ((8.4, 3.0), "", [2.0, 4.0, 6.0, 8.0, 10.0]),
+        ((8.4, 3.0), "%", [0.0, 5.0, 10.0]),
+        ((2.31, 2.28), "", [2.2, 2.25, 2.3, 2.35, 2.4]),
         ((-0.4, 0.1), "", [-0.4, -0.2, 0.0, 0.2]),
         ((97.0,), "%", [0.0, 50.0, 100.0]),
         ((3.0,), "%", [0.0, 1.0, 2.0, 3.0]),
         ((0.0,), "", [0.0, 0.5, 1.0]),
-        ((inf, 5.0), "", [0.0, 2.0, 4.0, 6.0]),
+        ((inf, 5.0), "", [4.8, 4.9, 5.0, 5.1, 5.2]),
         ((), "", [0.0, 0.5, 1.0]),
     ],
 )
@@ -185,3 +189,66 @@ def test_of_several_columns_the_worst_is_shown() -> None:
     assert resampled(lane(values=values), 50).values[:4] == (1.0, 3.0, 1.0, 3.0)
     assert resampled(lane(values=values, lower_is_worse=True), 50).values[1] == 2.0
     assert resampled(lane(values=values), 200).levels[:2] == (Level.GOOD, Level.GOOD)
+
+
+LOSS = lane("loss", tuple(2.5 - 0.005 * at for at in range(100)), unit="", good=None, critical=None, levels=bytes(100))
+
+
+def plot(made: MetricLane, layers: Layers, skin: ThemeStyles = SKIN, height: int = 12) -> list[Row]:
+    return chart_rows(made, Viewport(0.0, 600.0, 9), TimeBase.NONE, 600.0, (60, height), None, skin, layers)
+
+
+def text_of(rows: list[Row]) -> str:
+    return "\n".join("".join(text for text, _ in row) for row in rows)
+
+
+def test_a_level_without_limits_is_a_line_over_a_scale_that_fits() -> None:
+    drawn = text_of(plot(LOSS, Layers()))
+    assert "2.60 ┤" in drawn
+    assert "0.00 ┤" not in drawn
+    assert "█" not in drawn
+    assert set("⠉⠒⠤⣀") & set(drawn)
+
+
+def test_of_a_finer_course_the_extremes_are_shown() -> None:
+    flat = [2.0] * 100
+    course = Course([1.0 if at == 50 else 2.0 for at in range(100)], flat, flat)
+    rows = plot(LOSS, Layers(course))
+    lowest = next(row for row in reversed(rows) if "┤" in "".join(text for text, _ in row))
+    assert (lowest[0][0].strip(), lowest[1][0]) == ("1", "┤")
+    assert "".join(text for text, _ in lowest)[10:].strip(), "one value of many"
+
+
+def test_the_mean_is_above_and_a_baseline_behind() -> None:
+    saw = [2.0 + at % 2 for at in range(100)]
+    layers = Layers(Course(saw, saw, saw), 9, [1.5] * 100)
+    styles = {style for row in plot(LOSS, layers) for text, style in row if text.strip()}
+    assert {SKIN.style("accent"), SKIN.style("muted"), SKIN.style("faint")} <= styles
+    ascii_skin = ThemeStyles(SKIN.theme, glyphs=ASCII)
+    drawn = text_of(plot(LOSS, layers, ascii_skin))
+    assert drawn.isascii()
+    assert {"*", "o", "."} <= set(drawn)
+
+
+def test_a_bar_does_not_hide_a_lower_baseline() -> None:
+    full = lane(values=(9000.0,), critical=None, good=None)
+    with_it, without = plot(full, Layers(baseline=[2000.0] * 100)), plot(full, Layers())
+    assert len(set(text_of(with_it)) & {chr(at) for at in range(0x2800, 0x2900)}) == 1
+    assert text_of(without).count("█") > text_of(with_it).count("█")
+
+
+@pytest.mark.parametrize("size", [*SIZES, (30, 8)])
+async def test_several_metrics_are_below_each_other(size: tuple[int, int]) -> None:
+    shown = with_metrics(picture(), lane(), INFLIGHT, LOSS)
+
+    class Several(Host):
+        def __init__(self) -> None:
+            super().__init__(lambda: PageScreen(ChartPage(SKIN, "queue_ms", shown, ("loss", "inflight"))))
+
+    app = Several()
+    async with app.run_test(size=size):
+        lines = screen_text(app)
+    assert [cell_len(line) for line in lines] == [size[0]] * size[1]
+    if size[1] >= 24:
+        assert [sum(line.startswith(f" {name}  ") for line in lines) for name in ("queue_ms", "loss")] == [1, 1]
+        assert sum("┼" in line for line in lines) == 1, "one axis for all"

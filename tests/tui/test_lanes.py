@@ -11,6 +11,7 @@ from hosts import PLAIN, SKIN
 from pictures import START, bar, board, picture
 from snapshots import finding, snapshot
 
+from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import trace
 from perfmon.themes.loader import load_themes
@@ -121,10 +122,26 @@ def test_what_the_verdict_rests_on_comes_first_and_is_marked(brief: bool) -> Non
     assert names(proven(), 9)[0] == " queue_ms", "what is critical, where the verdict rests on no lane"
 
 
+def test_of_several_queues_the_one_that_the_verdict_is_about_is_marked() -> None:
+    lanes = [lane(f"{group} queue_fill", (9.0,), group=group, critical_share=0.0, now=9.0) for group in ("a", "b")]
+    for identity, marked in (({"group": "b"}, ["▌b queue_fil"]), ({}, ["▌a queue_fil", "▌b queue_fil"])):
+        found = finding(proof=("queue_fill",), identity=identity)
+        made = replace(with_metrics(shown(), *lanes), snapshot=snapshot(findings=(found,)))
+        assert [name for name in names(made, 9) if name.startswith("▌")] == marked
+
+
 def test_then_comes_what_is_critical_and_the_rest_by_kind() -> None:
     assert names(proven("kv_usage"), 9) == ["▌kv_usage", " queue_ms", " weights x13", " ckpt write"]
     kinds = names(proven("kv_usage"), 9, TimelineView(order="kind"))
     assert kinds == [" weights x13", " ckpt write", "▌kv_usage", " queue_ms"]
+
+
+def test_what_another_finding_rests_on_comes_next() -> None:
+    made = proven("kv_usage")
+    assert made.snapshot is not None
+    other = finding(signature="slow-checkpoint-write", proof=("checkpoint-write",), severity=Severity.WARNING)
+    made = replace(made, snapshot=replace(made.snapshot, findings=(*made.snapshot.findings, other)))
+    assert names(made, 9) == ["▌kv_usage", " ckpt write", " queue_ms", " weights x13"]
 
 
 def test_the_selection_stays_on_its_lane() -> None:

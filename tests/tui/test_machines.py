@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.hosts.layout import VIEWS, View, lines_of
+from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text
 from perfmon.tui.render.hosts.table import RenderContext
 from perfmon.tui.render.rows import row_cells
@@ -80,11 +81,11 @@ def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
 
 
 def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
-    lines = result_of(observed(links=LINKS), "hosts", 160)
-    assert lines[1].split()[:5] == ["!", "a100-0", "live", "cpu", "31%"]
+    lines = result_of(observed(links=LINKS), "hosts", 190)
+    assert [word for word in lines[1].split() if word[0] not in "━·▁▃"][:5] == ["!", "a100-0", "cpu", "31%", "live"]
     for words in ("mem 22% 109/500G", "/scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
         assert words in lines[1], words
-    assert lines[2].split()[:5] == ["?", "a100-1", "stale", "12", "s"]
+    assert "stale 12 s" in lines[2]
     assert lines[3] == " ✗ login reconnecting 3 connection refused"
     text = "\n".join(lines)
     for words in ("DISKS", "full in 1h 30m", "NETWORK", "rx 1.1 GB/s", "PROCESSES", "inference vllm", "up 2h 13m"):
@@ -332,3 +333,52 @@ def test_the_queue_that_the_verdict_is_about_is_marked() -> None:
     assert look.mark((look.around.hosts[0], engines[0])) == (" ✗", "critical"), "the only one there is"
     other = snapshot(findings=(finding(proof=("queue_ms",)),))
     assert RenderContext.at(observed(seen=engines[:1], snapshot=other), SKIN).blamed == {}
+
+
+def test_the_gpu_and_the_host_that_the_verdict_rests_on_are_marked() -> None:
+    idle = seen(NOW, 1, [gpu(0, 0, 5.0), gpu(0, 1, 96.0), reading("a100-0", Area.HOST, "all", cpu_pct=31.0)])
+
+    def marked(group: str, *proof: str) -> list[str]:
+        made = snapshot(findings=(finding(proof=proof, identity={"group": group} if group else {}),))
+        look = RenderContext.at(observed(seen=idle, snapshot=made), SKIN)
+        things = [(host, one) for host in look.around.hosts for one in host.of(Area.GPU, Area.HOST)]
+        return [
+            f"{one.reading.area} {one.reading.name}" for host, one in things if look.mark((host, one))[1] == "critical"
+        ]
+
+    assert marked("a100-0:0", "gpu_busy") == ["gpu 0"]
+    assert marked("a100-0", "host_cpu_pct") == ["host all"]
+    assert marked("", "gpu_busy") == []  # two of them, and it names none
+    assert marked("", "iowait_pct") == ["host all"]
+    assert marked("a100-0:0", "queue_ms") == []
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_what_gpus_hosts_and_engines_begin_with_stands_below_each_other(width: int) -> None:
+    lines = [line for line in result_of(observed(), "auto", width) if re.match(r" [✓✗!?] (a100|vllm)", line)]
+    assert len(lines) == 7
+    assert len({re.search(r"\d+%", line).end() for line in lines}) == 1  # type: ignore[union-attr]
+    if width >= 120:
+        assert len({re.search(r" ━", line).start() for line in lines}) == 1  # type: ignore[union-attr]
+
+
+def test_memory_is_a_bar_and_rows_are_sorted_by_use_or_memory() -> None:
+    pane_lines = result_of(observed(), "gpus", 120)
+    assert re.search(r"▃ ━{5}[╸·] +70/80G", pane_lines[1])
+
+    def names(order: str) -> list[str]:
+        return [line.split()[1].rstrip("•") for line in result_of(observed(), "gpus", 120, order=order)[1:5]]
+
+    assert ORDERS[0] == ""
+    assert names("") == ["a100-0:0", "a100-0:1", "a100-1:0", "a100-1:1"]
+    assert names("busiest first") == ["a100-1:1", "a100-1:0", "a100-0:0", "a100-0:1"]
+    assert names("most memory first") == ["a100-0:0", "a100-1:0", "a100-0:1", "a100-1:1"]
+
+
+async def test_o_sorts_the_pane_and_its_title_states_the_order() -> None:
+    app = pane(observed(), "gpus")
+    async with app.run_test(size=(120, 12)) as pilot:
+        for title in ("GPUS, busiest first", "GPUS, most memory first", "3 GPUS "):
+            app.screen.query_one(SourcesPane).do_sort()
+            await pilot.pause()
+            assert title in screen_text(app)[0]

@@ -30,7 +30,7 @@ from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.app_base import AppOptions
+from perfmon.tui.plain_app import AppOptions
 from perfmon.viewmodel.state import RunState, TimeRange
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
@@ -86,9 +86,11 @@ class EndedRun(Monitor):
         self._tell = wake
         self._show()
 
-    def look(self, end: float | None, span_s: float | None, columns: int) -> None:
+    def look(
+        self, end: float | None, span_s: float | None, columns: int, charted: tuple[str, ...] = (), points: int = 0
+    ) -> None:
         """Shows that part of the axis."""
-        wanted = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns))
+        wanted = TimeRange(end, None if span_s is None else max(1.0, span_s), max(1, columns), charted, points)
         if wanted != self._wanted:
             self._wanted = wanted
             self._show()

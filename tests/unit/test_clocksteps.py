@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from feeding import feed
 
+from perfmon.clocks.adjustments import Step, remove_clock_step
 from perfmon.core.config import Config
 from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
@@ -114,3 +115,15 @@ def test_an_hour_within_an_update_leaves_the_start_of_the_log(step_s: float, set
     assert snapshot.run.wall_s == pytest.approx(1182.0, abs=2.0)
     assert snapshot.verdict is not None
     assert snapshot.verdict.lost_share == pytest.approx(0.37, abs=0.01)
+
+
+def test_a_log_does_not_end_before_it_begins() -> None:
+    """Where a clock was set both ways, the latest line may be one before the step that is taken out."""
+    session = Session(Config())
+    feed(session, "trainer.log", _cut(_log(_STEP), 1 << 20))
+    (state,) = session.store.sources
+    assert state.first is not None
+    step = Step(state.index, seconds=86_400.0, since=state.first + 600.0)
+    remove_clock_step(session.store, session._clocks[state.index], step)
+    assert state.last is not None
+    assert state.first <= state.last

@@ -223,3 +223,14 @@ def test_a_bar_before_the_first_clock_is_a_clock_behind_it() -> None:
     )
     run = diagnose_texts({"train.log": log})
     assert {one.cause: one.lost_s for one in run.ledger}.get("productive", 0.0) > 500
+
+
+def test_the_time_between_two_runs_is_no_part_of_the_pace() -> None:
+    def lines(first: int, last: int, hour: int) -> str:
+        at = ((step, 2 * (step - first)) for step in range(first, last + 1))
+        return "".join(f"2026-03-02 {hour}:{s // 60:02d}:{s % 60:02d} step {step}/1000 loss: 1.5\n" for step, s in at)
+
+    resumed = "2026-03-02 14:00:00 Using device: cuda\n2026-03-02 14:00:01 Resuming from step 100\n"
+    goal = _goal(f"{lines(1, 120, 10)}{resumed}{lines(101, 200, 15)}")
+    assert goal is not None
+    assert goal.remaining_s == pytest.approx(1600.0, rel=0.05)

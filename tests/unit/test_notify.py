@@ -33,6 +33,7 @@ class Server(HTTPServer):
 
     def __init__(self) -> None:
         self.posts: list[tuple[str, dict[str, Any]]] = []
+        self.gets: list[str] = []
         super().__init__(("127.0.0.1", 0), Handler)
 
     @property
@@ -51,9 +52,13 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.posts.append((self.path, json.loads(body)))
         self.send_response(self.server.answer)
-        if self.server.answer == 302:
-            self.send_header("Location", "file:///etc/passwd")
+        if 300 < self.server.answer < 400:
+            self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/latest/meta-data")
         self.end_headers()
+
+    def do_GET(self) -> None:
+        """Where a redirect would lead."""
+        self.server.gets.append(self.path)
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
@@ -148,12 +153,18 @@ def test_a_webhook_gets_the_document(server: Server) -> None:
     assert document["sentence"] == "<!channel> & @here"
 
 
-@pytest.mark.parametrize("answer", [302, 404, 500])
+def test_no_text_of_a_log_becomes_part_of_the_url(server: Server) -> None:
+    hostile = finding(sentence="http://169.254.169.254/latest", identity={"url": "http://169.254.169.254/"})
+    assert tell(NotifyConfig(webhook=server.url + "?t={sentence}"), alert(finding=hostile)).failures == []
+    assert [path for path, _ in server.posts] == [f"{HIDDEN}?t={{sentence}}"]
+
+
+@pytest.mark.parametrize("answer", [301, 302, 303, 307, 308, 404, 500])
 def test_an_answer_other_than_yes_is_told_without_the_url(server: Server, answer: int) -> None:
     server.answer = answer
     notifier = tell(NotifyConfig(webhook=server.url), alert())
     assert notifier.failures == [f"notify.webhook failed: the server answered {answer}"]
-    assert len(server.posts) == 1
+    assert (len(server.posts), server.gets) == (1, [])
 
 
 def test_a_server_that_is_not_there_or_hangs_is_told_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,19 +21,25 @@ KEY = ("stall", ())
 
 @pytest.mark.parametrize("observed", [0.0, 3.0, 10.0, 75.0, 599.0, 4000.0, 1e6])
 def test_a_young_run_has_all_of_the_axis(observed: float) -> None:
-    port = viewport(TimeRange(columns=100), 1e9 + observed, 600.0, 1e9)
+    port = viewport(TimeRange(columns=100), 1e9 + observed, 600.0, 1e9, over=False)
     length = port.end - port.start
     assert length == pytest.approx(min(600.0, fitted_span(observed)))
     assert observed <= fitted_span(observed) * (1 + 1e-9)
-    assert fitted_span(observed) <= max(10.0, 1.1 * observed) * (1 + 1e-9), "hardly any of it is empty"
-    assert port.end - port.column_s <= 1e9 + observed <= port.end + 1e-6
+    assert fitted_span(observed) <= max(10.0, 1.2 * observed) * (1 + 1e-9), "hardly any of it is empty"
+    assert port.end - max(port.column_s, 3.1) <= 1e9 + observed <= port.end + 1e-6
+    assert port.end - length / 10 - port.column_s <= 1e9 + observed
+
+
+def test_a_run_that_is_over_has_no_more_than_it_needs() -> None:
+    port = viewport(TimeRange(columns=100), 1361.0, 600.0, 1000.0, over=True)
+    assert port.end - port.start == pytest.approx(361.0)
 
 
 def test_a_longer_range_shows_no_more_than_there_is_and_a_shorter_one_what_was_requested() -> None:
     for span, result in ((3600.0, fitted_span(700.0)), (60.0, 60.0), (None, 600.0)):
-        port = viewport(TimeRange(None, span, 50), 1700.0, 600.0, 1000.0)
+        port = viewport(TimeRange(None, span, 50), 1700.0, 600.0, 1000.0, over=False)
         assert port.end - port.start == pytest.approx(result)
-    unknown = viewport(TimeRange(None, 3600.0, 50), 1700.0, 600.0)
+    unknown = viewport(TimeRange(None, 3600.0, 50), 1700.0, 600.0, over=False)
     assert unknown.end - unknown.start == pytest.approx(3600.0), "no line has a time"
 
 
@@ -77,13 +83,13 @@ def test_a_run_that_has_not_begun_has_none() -> None:
 
 
 def test_the_monitor_fits_the_axis_and_shows_the_whole_run() -> None:
-    log, run = LogFile("trainer.log", Path("trainer.log")), HandFed(1_772_452_800.0)
+    log, run = LogFile("trainer.log", Path("/trainer.log")), HandFed(1_772_452_800.0)
     for second in range(60):
         run.say(log, f"2026-03-02 12:00:{second:02d} INFO step {second + 1}/1000 | loss 2.5 | 1.00 s/step")
         run.feed.now += 1.0
     picture = run.look(1)
     length = picture.board.viewport.end - picture.board.viewport.start
-    assert 59.0 <= length <= 70.0
+    assert 59.0 <= length <= 72.0
     assert picture.overview is not None
     assert picture.overview.viewport.end - picture.overview.viewport.start == pytest.approx(length)
     assert max(pace for pace in picture.overview.paces if not isnan(pace)) == pytest.approx(1.0)

@@ -13,7 +13,7 @@ from textual.app import SuspendNotSupported
 from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
 from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
-from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, little_is_recognised
+from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
 from ..render.rows import short_duration
@@ -95,7 +95,7 @@ class FileActions(TimeActions):
         """Start or stop a recording."""
         self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
-    def do_baseline(self) -> None:
+    def do_thresholds(self) -> None:
         """Learn thresholds from this run, or use those given again."""
         self.monitor.toggle_baseline()
 
@@ -161,12 +161,60 @@ class OpenActions(FileActions):
         else:
             self.open_chart(lane.key)
 
-    def open_chart(self, metric: str) -> None:
-        """Open a metric as a chart."""
+    baseline: BaselineRun | None = None
+    """The run that charts show behind this one."""
+
+    def open_chart(self, *metrics: str) -> None:
+        """Open metrics as charts, one below the other."""
         from ..screens.chart import ChartPage
 
-        if any(lane.name == metric for lane in self.picture.board.metrics):
-            self.push_screen(PageScreen(ChartPage(self.skin, metric, self.monitor.picture)))
+        known = [name for name in metrics if any(lane.name == name for lane in self.picture.board.metrics)]
+        if known:
+            page = ChartPage(self.skin, known[0], self.monitor.picture, known[1:], self.baseline)
+            self.push_screen(PageScreen(page))
+
+    def _without_chart(self) -> None:
+        self.show_message("only on a chart: enter on a metric opens one")
+
+    do_add_chart = do_remove_chart = do_smooth = _without_chart
+
+    def do_baseline(self) -> None:
+        """Prompt for a recorded run."""
+        self.request_baseline()
+
+    def request_baseline(self, about: object = None) -> None:
+        """Prompt for a recorded run, to show it behind this one."""
+
+        def load(text: str | None) -> None:
+            if text and text.strip():
+                self.load_baseline(text.strip())
+
+        self.push_screen(Prompt("recorded run, or its logs, to show behind this one:", ""), load)
+
+    def load_baseline(self, path: str) -> None:
+        """Read a recording or the logs of a run, and show its metrics behind those of this one at the same age."""
+
+        def read() -> BaselineRun:
+            from perfmon.core import load_config
+            from perfmon.pipeline import Options, examine
+
+            snapshot, _, _ = examine(Options((path,), jobs=1, config=load_config()))
+            return baseline_run(Path(path).name or path, snapshot)
+
+        async def work() -> None:
+            self.show_message(f"reading {plain(path, 60)}")
+            try:
+                self.baseline = found = await asyncio.to_thread(read)
+            except PerfmonError as error:
+                self.show_message(plain(str(error), 200))
+                return
+            if page := next(iter(self.screen.query("ChartPage")), None):
+                page.baseline = found  # type: ignore[attr-defined]
+                page.show(self.monitor.picture)  # type: ignore[attr-defined]
+            lanes = {lane.metric for lane in self.picture.board.metrics}
+            self.show_message(f"{plain(found.name, 40)}: {len(lanes & found.times.keys())} metrics in common")
+
+        self.run_worker(work(), exclusive=False)
 
     def open_trace(self, bar: Bar) -> None:
         """Open a weight update with its lines."""

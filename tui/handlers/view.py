@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from perfmon.core import evidence_text
 from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import BACK, PANES, BaseApp
+from ..app_base import PANES, BaseApp
 from ..layout import PRESETS
+from ..plain_app import BACK
 from ..render.hosts.layout import VIEWS
 from ..time_view import MOST_S
 
@@ -141,7 +142,7 @@ class TimeActions(PaneActions):
     def _update_view(self) -> None:
         self.show_moments()
         self.board.point(self.time_view.cursor)
-        self.monitor.look(self.time_view.end, self.time_view.span_s, self.board.columns)
+        self.request_view()
 
     def do_pause(self) -> None:
         """Freeze the view, or let it continue; a replay is paused itself."""

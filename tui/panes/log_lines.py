@@ -92,7 +92,8 @@ _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
 _COUNT_S = 1.0
-_COUNT_LEVELS_S = 2.0
+_LEVELS_SHARE = 0.01
+"""Of a core, for the lines over time."""
 _WITH_LEVELS = 9
 """Rows from which on one shows the lines over time."""
 _SIDEWAYS = 20
@@ -127,8 +128,9 @@ class LogLines(Pane, can_focus=True):
         self.span = (0.0, 0.0)
         """The part of the axis of the timeline, over which lines are counted."""
         self._counts: list[list[float]] = []
-        self._counted = (0, -1.0)
-        """The number of columns, and when they were counted."""
+        self._counted: tuple[object, ...] = ()
+        """Of what lines were counted."""
+        self._next_count = 0.0
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def update(self) -> None:
@@ -146,6 +148,13 @@ class LogLines(Pane, can_focus=True):
         self._timer = None
         self.view.go_on()
         self.redraw()
+
+    def look(self, begin: float, end: float) -> None:
+        """Count lines over that part of the axis."""
+        if self.span != (begin, end):
+            self.span = (begin, end)
+            if self._top_row > 1 and self.display:
+                self.redraw()
 
     def on_show(self) -> None:
         """Lines that arrived while it was hidden."""
@@ -189,17 +198,20 @@ class LogLines(Pane, can_focus=True):
         return [*head, *([levels] if levels is not None else []), *rows]
 
     def _levels(self, width: int) -> Row | None:
-        """The lines over time; counted anew after some seconds, as the past changes little."""
+        """The lines over time; where counting takes long they are counted rarely, as the past changes little."""
         begin, end = self.span
         right = f"{short_duration(end - begin)} "
         columns = width - cells(right) - 2
         if end <= begin or columns < 1:
             return None
-        now = time.monotonic() // _COUNT_LEVELS_S
-        wanted = (columns, now)
-        if wanted != self._counted:
-            self._counted = wanted
+        wanted, now = (columns, self.span, self.book.version), time.monotonic()
+        moved = wanted[:2] != self._counted[:2]
+        if moved or (wanted != self._counted and now >= self._next_count):
+            began = time.thread_time()
             self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
+            self._counted, self._next_count = wanted, now + (time.thread_time() - began) / _LEVELS_SHARE
+        elif wanted != self._counted and self._timer is None:
+            self._timer = self.set_timer(self._next_count - now, self._due)
         return histogram_row(self._counts, right, self.skin)
 
     def _laid_out(self, width: int) -> Columns:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
-from ..render.hosts.layout import VIEWS, Line, View, lines_of
+from ..render.hosts.layout import ORDERS, VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import RenderContext
 from ..render.rows import Row, Words, fitted, styled
 from ..render.sources import common_ending, common_folder, source_row
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
+
+_NAMED_ORDER = 50
 
 
 class SourcesPane(Listing):
@@ -29,6 +31,8 @@ class SourcesPane(Listing):
         """One of `plan.VIEWS`."""
         self.whole = False
         """It has all the room: everything is shown, with headings."""
+        self.order = ORDERS[0]
+        """Order of the rows."""
         self.processes = False
         """The processes of each GPU are shown below it."""
         self._opened: set[Key] = set()
@@ -80,7 +84,7 @@ class SourcesPane(Listing):
 
     def _plan(self, width: int, room: int) -> list[Line]:
         assert self._look is not None  # noqa: S101
-        view = View(self.view, width, room, self._opened, self.processes, self.whole)
+        view = View(self.view, width, room, self._opened, self.processes, self.whole, self.order)
         return lines_of(self._look, view, self._sources, lambda source: self._log_row(source, width))
 
     def _log_row(self, source: SourceStatus, width: int) -> Words:
@@ -101,6 +105,7 @@ class SourcesPane(Listing):
         place = self.place(height - 1) if width >= 44 else ""
         machines = self._look is not None and self._look.any
         title = TITLES[self.view if machines or self.view != "auto" else "sources"]
+        title += f", {self.order}" if self.order and width >= _NAMED_ORDER else ""
         keys = "  ".join(part for part in (place, keys_of(machines or self.view != "auto", width)) if part)
         return (self.title_row(3, title, self.summary(width), keys, width),)
 
@@ -145,6 +150,11 @@ class SourcesPane(Listing):
             self._opened ^= {line.key}
             self._chosen = line.key
             self.redraw()
+
+    def do_sort(self) -> None:
+        """Sort by host and name, by use, or by memory."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self.redraw()
 
     def do_processes(self) -> None:
         """The processes of each GPU come or go."""

@@ -1,4 +1,4 @@
-"""One metric as large as there is room for: columns of blocks over the time axis, with its limits."""
+"""A metric as large as there is room for: bars with limits or a line, smoothed, with a baseline run behind it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, isnan, log10, nan
 
 from perfmon.core import TimeBase
-from perfmon.textgraphics import axis, compact_value, cut, fit, ticks
-from perfmon.viewmodel import Level, MetricLane, Viewport
+from perfmon.textgraphics import ASCII, axis, compact_value, cut, fit, ticks, trace
+from perfmon.viewmodel import Course, Level, MetricLane, Viewport, held_values, smoothed
 
 from ..theme import ThemeStyles
+from .lanes import held, is_level
 from .rows import Row, Run
 
 LABEL = 9
@@ -19,6 +20,7 @@ _MINUTES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 
 _DECIMAL = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MOST, _LEAST = 1e300, 1e-290
 """Values beyond, and differences below, are no measurements: they would only break the arithmetic."""
+_LEAST_RANGE = 0.05
 _NEAR = 3.0
 """A limit that is no further away than so many times the largest value is within the scale."""
 
@@ -47,8 +49,9 @@ class Scale:
 
 
 def resampled(lane: MetricLane, width: int) -> Columns:
-    """The lane in `width` columns: of several the worst one, and each as often as it has to be."""
-    count = len(lane.values)
+    """The lane in `width` columns: of several the worst one, and each as often as it has to be; levels hold."""
+    of_lane, of_levels = held(lane.values, lane.levels) if is_level(lane.unit) else (lane.values, lane.levels)
+    count = len(of_lane)
     if not count or width <= 0:
         return Columns((nan,) * max(0, width), (Level.NONE,) * max(0, width))
     worst = min if lane.lower_is_worse else max
@@ -56,16 +59,21 @@ def resampled(lane: MetricLane, width: int) -> Columns:
     for at in range(width):
         first = at * count // width
         last = max(first + 1, (at + 1) * count // width)
-        known = [value for value in lane.values[first:last] if not isnan(value)]
+        known = [value for value in of_lane[first:last] if not isnan(value)]
         values.append(worst(known) if known else nan)
-        levels.append(Level(max(lane.levels[first:last], default=0)))
+        levels.append(Level(max(of_levels[first:last], default=0)))
     return Columns(tuple(values), tuple(levels))
 
 
 # --- the scale --------------------------------------------------------------------------------------------------------
-def scale_of(lane: MetricLane, columns: Columns, rows: int) -> Scale:
-    """Round values that hold all columns and the limits nearby, with about three rows between two of them."""
-    known = [min(max(value, -_MOST), _MOST) for value in columns.values if isfinite(value)]
+def scale_of(lane: MetricLane, columns: Columns, rows: int, others: Sequence[float] = ()) -> Scale:
+    """Round values that hold all columns, `others`, and the limits nearby, with about three rows between two of them.
+
+    Bars start from zero; the scale of a line starts near its lowest value.
+    """
+    known = [min(max(value, -_MOST), _MOST) for value in (*columns.values, *others) if isfinite(value)]
+    if is_line(lane) and known:
+        return _fitted(min(known), max(known), rows)
     low, high = min(0.0, *known, 0.0), max(0.0, *known, 0.0)
     if lane.unit == "%" and 50.0 < high <= 100.0 and low >= 0.0:
         high = 100.0
@@ -75,6 +83,17 @@ def scale_of(lane: MetricLane, columns: Columns, rows: int) -> Scale:
     if high - low < _LEAST:
         high = low + 1.0
     step = _round_step((high - low) / max(1, min(8, rows // 3 or 1)), lane.unit)
+    low = step * floor(low / step + 1e-9)
+    return Scale(low, low + step * max(1, ceil((high - low) / step - 1e-9)), step)
+
+
+def _fitted(low: float, high: float, rows: int) -> Scale:
+    """Round values around a line; of one that hardly varies at least a twentieth of its value."""
+    room = max(_LEAST_RANGE * max(abs(low), abs(high)) - (high - low), 0.0)
+    low, high = low - room / 2 if low else low, high + room / 2
+    if high - low < _LEAST:
+        high = low + 1.0
+    step = _round_step((high - low) / max(1, min(8, rows // 3 or 1)), "")
     low = step * floor(low / step + 1e-9)
     return Scale(low, low + step * max(1, ceil((high - low) / step - 1e-9)), step)
 
@@ -94,6 +113,18 @@ def _round_step(least: float, unit: str) -> float:
 _NOTHING, _ROOM_FOR_WORDS = "no data in view", 3
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What a chart shows besides the columns of the timeline; all of twice as many points as it has cells."""
+
+    course: Course | None = None
+    """Finer than the columns, with the least and the largest value of each point."""
+    window: int = 0
+    """Points over which the mean is drawn; 0: not smoothed."""
+    baseline: Sequence[float] = ()
+    """A recorded run, behind this one."""
+
+
 def chart_rows(
     lane: MetricLane,
     port: Viewport,
@@ -102,15 +133,20 @@ def chart_rows(
     size: tuple[int, int],
     cursor: int | None,
     skin: ThemeStyles,
+    layers: Layers | None = None,
+    *,
+    axis_below: bool = True,
 ) -> list[Row]:
     """The chart in exactly `size` (cells, rows), at least 3 rows; `cursor` is a column of it."""
     width, height = max(1, size[0] - LABEL - 1), size[1]
     columns = resampled(lane, width)
-    below = 1 + (height >= 10) + (height >= 7)
-    rows = max(1, height - below)
-    drawn = _plot(lane, columns, rows, cursor, skin)
-    if height >= 10:
+    marked = height >= 10 and any(columns.levels)
+    below = marked + (1 + (height >= 7)) * axis_below
+    drawn = _plot(lane, columns, max(1, height - below), cursor, skin, layers or Layers())
+    if marked:
         drawn.append(_marks(columns, cursor, skin))
+    if not axis_below:
+        return drawn
     named = ticks(port.start, port.end, width, origin=None if base is TimeBase.WALL else now)
     if height >= 7:
         line = [skin.glyph("horizontal")] * width
@@ -121,11 +157,53 @@ def chart_rows(
     return drawn
 
 
-def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, skin: ThemeStyles) -> list[Row]:
-    scale = scale_of(lane, columns, rows)
+def is_line(lane: MetricLane) -> bool:
+    """True for a level without thresholds, such as a loss: other metrics are bars from zero."""
+    return lane.good is None and lane.critical is None and is_level(lane.unit) and lane.unit != "%"
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The layers as characters, by row from the bottom: " " where there is nothing."""
+
+    heights: Sequence[int]
+    """Of bars, in eighths of a row; 0 where a line is drawn instead."""
+    line: Sequence[str]
+    above: Sequence[str]
+    behind: Sequence[str]
+
+
+def _drawn(lane: MetricLane, columns: Columns, scale: Scale, rows: int, skin: ThemeStyles, layers: Layers) -> _Drawn:
+    count, course = 2 * len(columns.values), layers.course
+    if course is None or len(course.means) != count:
+        doubled = [value for value in columns.values for _ in range(2)]
+        course = Course(doubled, doubled, doubled)
+    if is_level(lane.unit):
+        course = Course(*(held_values(values) for values in (course.lows, course.highs, course.means)))
+
+    def traced(lows: Sequence[float], highs: Sequence[float], ascii_mark: str) -> Sequence[str]:
+        lines = trace(list(zip(lows, highs, strict=True)), scale.low, scale.high, rows)[::-1]
+        if skin.glyphs is ASCII:
+            lines = ["".join(char if char == " " else ascii_mark for char in line) for line in lines]
+        return lines
+
+    blank = [" " * len(columns.values)] * rows
+    means = smoothed(course.means, layers.window) if layers.window else ()
+    behind = traced(layers.baseline, layers.baseline, ".") if len(layers.baseline) == count else blank
+    line = traced(course.lows, course.highs, "o") if is_line(lane) else blank
+    heights = [0 if is_line(lane) else _eighths(value, scale, rows) for value in columns.values]
+    return _Drawn(heights, line, traced(means, means, "*") if layers.window else blank, behind)
+
+
+def _plot(
+    lane: MetricLane, columns: Columns, rows: int, cursor: int | None, skin: ThemeStyles, layers: Layers
+) -> list[Row]:
+    course = layers.course
+    others = [*layers.baseline, *(() if course is None else (*course.lows, *course.highs))]
+    scale = scale_of(lane, columns, rows, others if is_line(lane) else layers.baseline)
     per_row = (scale.high - scale.low) / rows
     named: dict[int, tuple[str, str]] = {}
-    measured = any(isfinite(value) for value in columns.values)
+    measured = any(isfinite(value) for value in (*columns.values, *others))
     for value in scale.values if measured else ():  # else round numbers of nothing, several of them alike
         named[_row_of(value, scale.low, per_row, rows)] = (_label(value, lane.unit), "muted")
     limits: dict[int, str] = {}
@@ -134,11 +212,11 @@ def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, ski
             at = _row_of(limit, scale.low, per_row, rows)
             limits[at] = style
             named[at] = (_label(limit, lane.unit), style)
-    heights = [_eighths(value, scale, rows) for value in columns.values]
-    drawn = [_row(at, heights, columns, named, limits, cursor, skin) for at in range(rows - 1, -1, -1)]
+    layered = _drawn(lane, columns, scale, rows, skin, layers)
+    drawn = [_row(at, layered, columns, named, limits, cursor, skin) for at in range(rows - 1, -1, -1)]
     if not measured and rows >= _ROOM_FOR_WORDS:
-        words = cut(f" {skin.glyph('waiting')} {_NOTHING}", len(heights))
-        drawn[1] = (*drawn[1][:2], (words.ljust(len(heights)), skin.style("muted")))
+        words = cut(f" {skin.glyph('waiting')} {_NOTHING}", len(columns.values))
+        drawn[1] = (*drawn[1][:2], (words.ljust(len(columns.values)), skin.style("muted")))
     return drawn
 
 
@@ -161,7 +239,7 @@ def _eighths(value: float, scale: Scale, rows: int) -> int:
 
 def _row(
     at: int,
-    heights: Sequence[int],
+    drawn: _Drawn,
     columns: Columns,
     named: dict[int, tuple[str, str]],
     limits: dict[int, str],
@@ -172,11 +250,20 @@ def _row(
     joint = skin.glyph("tee-right" if text else "vertical")
     runs: list[Run] = [(f"{fit(text, LABEL - 1, right=True)} ", skin.style(style)), (joint, skin.style("frame"))]
     blank = skin.glyph("threshold") if at in limits else " "
-    for column, height in enumerate(heights):
+    usual = "muted" if any(char != " " for line in drawn.above for char in line) else "metric"
+    for column, height in enumerate(drawn.heights):
         ground = "cursor" if column == cursor else "background"
         filled = min(8, height - 8 * at)
-        if filled > 0:
+        if drawn.above[at][column] != " ":
+            runs.append((drawn.above[at][column], skin.style("accent", ground)))
+        elif filled > 0 and drawn.behind[at][column] != " ":  # a bar would hide what is lower than it
+            runs.append((drawn.behind[at][column], skin.style("text", ground)))
+        elif filled > 0:
             runs.append((skin.spark[filled - 1], skin.level(columns.levels[column], ground)))
+        elif drawn.line[at][column] != " ":
+            runs.append((drawn.line[at][column], skin.style(usual, ground)))
+        elif drawn.behind[at][column] != " ":
+            runs.append((drawn.behind[at][column], skin.style("faint", ground)))
         elif column == cursor and at not in limits:
             runs.append((skin.glyph("vertical"), skin.style("accent", ground)))
         else:

@@ -170,7 +170,7 @@ def _state(
     return [*runs, span]
 
 
-_SCRUBBER = 16
+_SCRUBBER = 10
 """Cells of the bar of a replay."""
 
 
@@ -217,7 +217,7 @@ def footer_action(at: int, pane: str, info: HeaderInfo, width: int, remapped: Ma
 
 def _footer_actions(pane: str, info: HeaderInfo, width: int, remapped: Mapping[str, str]) -> Iterator[Action]:
     """Those that there is room for."""
-    room = width - 1 - cells(f"{info.preset} ")
+    room = width - 2 - cells(f"{info.preset} ")
     for action in footer_actions(pane):
         size = _footer_cells(action, remapped)
         if size <= room:

@@ -6,15 +6,15 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby, pairwise
-from math import ceil, floor, isfinite
+from itertools import groupby
+from math import ceil, floor, isfinite, isnan, nan
 from operator import itemgetter
 
 from rich.style import Style
 
-from perfmon.core import median, plain
+from perfmon.core import plain
 from perfmon.textgraphics import ASCII, compact_value, gantt, limits, spark, trace
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_values
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -253,21 +253,14 @@ def is_level(unit: str) -> bool:
     return unit not in ("ms", "s")
 
 
-_HELD = 1.5
-"""Times the usual distance of samples for which a level holds its value."""
-
-
 def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
-    """The values with those columns filled that only lie between two samples of the usual distance."""
-    measured = [at for at, value in enumerate(values) if value == value]  # noqa: PLR0124 - all but NaN
-    if len(measured) < 2 or len(measured) == len(values):
+    """The values and levels with those columns filled that only lie between two samples of the usual distance."""
+    places = held_values([nan if isnan(value) else float(at) for at, value in enumerate(values)])
+    if sum(map(isnan, places)) == sum(map(isnan, values)):
         return values, levels
-    reach = ceil(_HELD * median([after - before for before, after in pairwise(measured)]))
-    filled, shown = array("d", values), bytearray(levels)
-    for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
-        for column in range(at + 1, min(after, at + reach)):
-            filled[column], shown[column] = values[at], levels[at]
-    return filled, bytes(shown)
+    filled = [None if isnan(place) else int(place) for place in places]
+    shown = bytes(0 if place is None else levels[place] for place in filled)
+    return array("d", [nan if place is None else values[place] for place in filled]), shown
 
 
 @lru_cache(128)
@@ -307,7 +300,7 @@ def _fitting(values: Sequence[float]) -> tuple[float, float]:
 
 def shown_unit(unit: str) -> str:
     """Units that the metric's name contains already take no room."""
-    return "" if unit == "steps" else unit
+    return {"steps": "", "tokens/s": "/s"}.get(unit, unit)
 
 
 def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[float, float]:
@@ -373,6 +366,10 @@ class LaneChoice:
     """Most rows of weight updates: with one they share it."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that the verdict rests on."""
+    group: str = ""
+    """The queue or engine that it is about, if it is about one."""
+    also: frozenset[str] = frozenset()
+    """Metrics and kinds of spans that other firing findings rest on."""
     alerts: bool = True
     """With a lane of alert changes."""
 
@@ -386,6 +383,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: Callable[[], Lane]) -> None:
         place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
         usual = float(len(ranked))
+        bad = max(bad, _ALSO) if not choice.also.isdisjoint(names) else bad
         rank = (0.0, float(place), usual) if place is not None else (1.0, -bad, usual) if bad else (2.0, 0.0, usual)
         ranked.append((rank, PendingLane(key, draw, place is not None)))
 
@@ -403,7 +401,13 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     for metric in sorted(board.metrics, key=lambda lane: lane.name) if choice.order == "name" else board.metrics:
         if metric.name not in of_spans or choice.wanted:
             bad = _badness(metric, metric.now_level)
-            add((metric.name,), bad, ("metric", metric.name), partial(metric_lane, metric, geometry, skin))
+            other = metric.group and choice.group and metric.group != choice.group
+            add(
+                () if other else (metric.metric,),
+                bad,
+                ("metric", metric.name),
+                partial(metric_lane, metric, geometry, skin),
+            )
     if choice.order == "verdict":
         ranked.sort(key=lambda entry: entry[0])
     lanes = [lane for _, lane in ranked]
@@ -412,6 +416,8 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     return [one for one in lanes if choice.wanted in (drawn := one.draw()).label or choice.wanted in drawn.key]
 
 
+_ALSO = 2.0
+"""More than any share: what another finding rests on comes before what is only beyond its limits."""
 _NOTABLE = 0.05
 """Share of critical values from which a lane is of interest, whatever its last value is."""
 

@@ -47,9 +47,8 @@ def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
     parts = [(errors, "error", "err"), (warnings, "warning", "warn")]
     full = ", ".join(f"{count}{more} {word}{'s' * (count != 1)}" for count, word, _ in parts if count)
     brief = " ".join(f"{count}{more} {word}" for count, _, word in parts if count)
-    return next(
-        (text for text in (full, brief, brief.partition(" warn")[0] if errors else "") if len(text) <= room), ""
-    )
+    least = f"{errors}{more} err" if errors else ""
+    return next((text for text in (full, brief, least) if len(text) <= room), "")
 
 
 def common_folder(names: Sequence[str]) -> str:

@@ -131,9 +131,13 @@ def _drawn_lanes(
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
     board, finding = picture.board, picture.verdict_finding
-    proof, level = ((), Level.NONE) if finding is None else (finding.proof, LEVELS[finding.severity.value])
+    level = Level.NONE if finding is None else LEVELS[finding.severity.value]
+    proof, group = ((), "") if finding is None else (finding.proof, finding.identity.get("group", ""))
+    others = () if picture.snapshot is None else picture.snapshot.findings
+    also = frozenset(name for one in others if one.state == "firing" and not one.explained_by for name in one.proof)
     update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
-    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, alerts=not brief))
+    choice = LaneChoice(sight.order, sight.wanted, update_rows, proof, group, also, not brief)
+    lanes = lanes_of(board, geometry, skin, choice)
     keys = [lane.key for lane in lanes]
     selected = keys.index(sight.chosen) if sight.chosen in keys else 0
     top = min(max(0, sight.top), max(0, len(lanes) - body))
@@ -220,9 +224,10 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float
     if at == column:
         return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
     seconds, unit = (column - at) * column_s, shown_unit(lane.unit)
-    age = f" -{int(seconds)}s" if seconds < 100 else f" -{compact_seconds(seconds, 4).replace(' ', '')}"
+    age = f"-{int(seconds)}s" if seconds < 100 else f"-{compact_seconds(seconds, 4).replace(' ', '')}"
     value = compact_value(lane.values[at], unit, geometry.now)
-    return f"{value}{age}" if cells(value) + len(age) <= geometry.now else value, level, True
+    shown = (f"{value} {age}", f"{value.replace(' ', '')}{age}", value)
+    return next(text for text in shown if cells(text) <= geometry.now), level, True
 
 
 def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:

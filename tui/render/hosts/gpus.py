@@ -21,7 +21,7 @@ from perfmon.viewmodel import (
 )
 
 from ...theme import LEVEL_NAMES
-from .table import FULL, Cell, Column, RenderContext, Thing, memory_pct, widest
+from .table import FIGURE, FULL, GAUGE, NAME, TREND, Cell, Column, RenderContext, Thing, memory_pct, widest
 
 _LATELY, _IDLE_PCT = 15, 50.0
 """Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
@@ -39,10 +39,15 @@ def gpu_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thi
 
     return [
         look.marks(),
-        Column(name, 0, lambda thing, _: (_name(look, thing), _name_style(look, thing[1]))),
-        Column(6, 2, lambda thing, n: (_bar(look, thing[1], n), _bar_style(look, thing[1])), "util", grow=14),
-        Column(6, 0, figure, right=True),
-        Column(6, 5, lambda thing, n: (look.spark(thing[1], "util_pct", n, 100.0), "muted"), "lately", grow=18),
+        Column(name, 0, lambda thing, _: (_name(look, thing), _name_style(look, thing[1])), lead=NAME),
+        Column(
+            6, 2, lambda thing, n: (_bar(look, thing[1], n), _bar_style(look, thing[1])), "util", grow=4, lead=GAUGE
+        ),
+        Column(8, 0, figure, right=True, lead=FIGURE),
+        Column(
+            6, 5, lambda thing, n: (look.spark(thing[1], "util_pct", n, 100.0), "muted"), "lately", grow=6, lead=TREND
+        ),
+        Column(6, 6.5, lambda thing, n: (_memory_bar(look, thing[1], n), "muted")),
         Column(8, 1, lambda thing, _: (_memory(thing[1]), "text"), "memory", right=True),
         Column(8, 4, lambda thing, n: (_power(thing[1], n), "muted"), "power", right=True),
         Column(4, 6, lambda thing, _: _heat(look, thing[1]), "temp", right=True),
@@ -80,6 +85,10 @@ def _bar_style(look: RenderContext, seen: Seen) -> str:
 def _memory(seen: Seen) -> str:
     used, total = gib(value(seen, "mem_used_mb")), gib(value(seen, "mem_total_mb"))
     return f"{used}/{total}G" if total else f"{used}G" if used else ""
+
+
+def _memory_bar(look: RenderContext, seen: Seen, cells: int) -> str:
+    return look.bar(share(value(seen, "mem_used_mb"), value(seen, "mem_total_mb")), cells)
 
 
 def _power(seen: Seen, cells: int) -> str:
@@ -126,7 +135,7 @@ def folded_columns(look: RenderContext, rows: Sequence[Folded], *, whole: bool =
     count = min(_MOST, max((len(gpus) for _, gpus in rows), default=1))
     columns: list[Column[Folded]] = [
         Column(2, 0, lambda row, _: _folded_mark(look, row)),
-        Column(widest([host.short for host, _ in rows], 12), 0, lambda row, _: (row[0].short, "text")),
+        Column(widest([host.short for host, _ in rows], 12), 0, lambda row, _: (row[0].short, "text"), lead=NAME),
         Column(count, 1, lambda row, n: (_each(look, row[1], n), "rpc"), "util"),
         Column(6, 0, lambda row, _: _mean_cell(look, row), right=True),
         Column(9, 3, lambda row, _: (_memory_of(row[1]), "text"), "memory", right=True),

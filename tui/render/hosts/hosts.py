@@ -26,7 +26,22 @@ from perfmon.viewmodel import (
 )
 
 from ..rows import Words
-from .table import FULL, Cell, Column, RenderContext, Thing, memory_pct, number, texts, widest, word
+from .table import (
+    FIGURE,
+    FULL,
+    GAUGE,
+    NAME,
+    TREND,
+    Cell,
+    Column,
+    RenderContext,
+    Thing,
+    memory_pct,
+    number,
+    texts,
+    widest,
+    word,
+)
 
 
 def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host]]:
@@ -35,13 +50,15 @@ def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host
     most = max((len(_cores(host)) for host in hosts), default=0)
     return [
         Column(2, 0, lambda host, _: _mark(look, host)),
-        Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text")),
+        Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text"), lead=NAME),
+        Column(6, 5.5, lambda host, n: (_processors(look, host, n), "rpc"), grow=4, lead=GAUGE),
+        Column(8, 0, lambda host, _: _first(look, host), right=True, lead=FIGURE),
+        Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=6, lead=TREND),
         Column(widest([_state(host)[0] for host in hosts]), 3, lambda host, _: _state(host)),
-        Column(8, 0, lambda host, _: _first(look, host)),
-        Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=8),
         Column(
             6 + min(8, most), 7, lambda host, n: (_each(look, host, n - 6), "muted"), grow=max(0, min(24, most - 8))
         ),
+        Column(6, 7.5, lambda host, n: (_memory_bar(look, host, n), "muted")),
         Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
         Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
@@ -95,6 +112,15 @@ def _first(look: RenderContext, host: Host) -> Cell:
     if whole is None:
         return "", "muted"
     return look.figure((host, whole), labelled("cpu", percent(value(whole, "cpu_pct"))), look.style(whole, "cpu_pct"))
+
+
+def _processors(look: RenderContext, host: Host, cells: int) -> str:
+    return look.bar(share(_of(host, "cpu_pct"), 100.0), cells)
+
+
+def _memory_bar(look: RenderContext, host: Host, cells: int) -> str:
+    part = memory_pct(host)
+    return look.bar(None if part is None else part / 100.0, cells)
 
 
 def _lately(look: RenderContext, host: Host, cells: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 from perfmon.sources.pollers import Area
-from perfmon.viewmodel import SourceStatus
+from perfmon.viewmodel import SourceStatus, value
 
 from ..rows import Words, wrapped
 from .hosts import process_columns
@@ -27,11 +28,24 @@ from .sections import (
     troubled,
     users_of,
 )
-from .table import Column, RenderContext, Thing, chosen, detail_lines, heading, row
+from .table import Column, RenderContext, Thing, aligned, chosen, detail_lines, heading, row
 
 # --- Lines of the hosts pane: the selected view, or the most important items that fit ---
 
 VIEWS = ("auto", "gpus", "hosts", "queues", "sources")
+_ORDERS = {
+    "busiest first": {
+        Area.GPU: "util_pct", Area.HOST: "cpu_pct", Area.DISK: "busy_pct", Area.NIC: "rx_mb_s", Area.PROCESS: "cpu_pct",
+        Area.QUEUE: "running",
+    },
+    "most memory first": {
+        Area.GPU: "mem_used_mb", Area.HOST: "mem_used_mb", Area.DISK: "used_pct", Area.PROCESS: "rss_mb",
+        Area.QUEUE: "kv_usage_pct",
+    },
+}  # fmt: skip
+"""By order: the value of each kind of thing that decides."""
+ORDERS = ("", *_ORDERS)
+"""Orders of the rows of a table: "" is by host and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,8 @@ class View:
     processes: bool = False
     everything: bool = False
     """All of it, with headings, however long that is."""
+    order: str = ""
+    """One of ORDERS."""
 
 
 LogRow = Callable[[SourceStatus], Words]
@@ -87,7 +103,7 @@ def _sources(look: RenderContext, view: View, sources: Sequence[SourceStatus], l
     pollers = poller_sections(look)
     headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
     lines = _logs(sources, log_row, heading_at=view.width if headed else None)
-    return lines + [line for section in pollers for line in _section(look, view, section, headed)]
+    return lines + _listed(look, view, pollers, headed=headed)
 
 
 def _auto(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
@@ -140,12 +156,31 @@ def _titled(look: RenderContext, view: View, sections: Sequence[Section]) -> lis
 
 
 def _listed(look: RenderContext, view: View, sections: Sequence[Section], *, headed: bool) -> list[Line]:
-    return [line for section in sections for line in _section(look, view, section, headed)]
+    sections = [_ordered(section, view.order) for section in sections]
+    held = [[one for one in section.things if section.instead(look, one) is None] for section in sections]
+    tables = [(section.columns(look, usual), usual) for section, usual in zip(sections, held, strict=True)]
+    drawn = zip(sections, aligned(tables, view.width), strict=True)
+    return [line for section, columns in drawn for line in _section(look, view, section, columns, headed)]
 
 
-def _section(look: RenderContext, view: View, section: Section, headed: bool) -> Iterator[Line]:
-    usual = [one for one in section.things if section.instead(look, one) is None]
-    columns = chosen(section.columns(look, usual), usual, view.width)
+def _ordered(section: Section, order: str) -> Section:
+    """Rows with the largest value first; those without it keep their order, last."""
+    keys = _ORDERS.get(order)
+    if keys is None:
+        return section
+
+    def rank(one: Any) -> float:
+        thing = section.thing(one)
+        key = None if thing is None else keys.get(thing[1].reading.area)
+        known = None if thing is None or key is None else value(thing[1], key)
+        return inf if known is None else -known
+
+    return replace(section, things=sorted(section.things, key=rank))
+
+
+def _section(
+    look: RenderContext, view: View, section: Section, columns: Sequence[Column[Any]], headed: bool
+) -> Iterator[Line]:
     if headed:
         yield Line(partial(heading, columns, section.title, view.width))
     for one in section.things:

@@ -10,7 +10,7 @@ from perfmon.textgraphics import compact
 from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
 
 from ...theme import LEVEL_NAMES
-from .table import Cell, Column, RenderContext, Thing, number, texts, word
+from .table import FIGURE, GAUGE, TREND, Cell, Column, RenderContext, Thing, number, texts, word
 
 _IN_COLUMNS = frozenset({
     "depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct", "put_wait_pct", "get_wait_pct",
@@ -33,10 +33,11 @@ def engine_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[
     return [
         look.marks(),
         look.names(things, look.namer(things, _name), 22, least=8),
-        look.figures(8, number("running", _count, "run")),
+        Column(6, 5.5, lambda thing, n: (_cache_bar(look, thing[1], n), "queue"), grow=4, lead=GAUGE),
+        Column(8, 0, lambda thing, _: _cache(look, thing), right=True, lead=FIGURE),
+        Column(5, 5, lambda thing, n: (look.spark(thing[1], "waiting", n), "queue"), grow=7, lead=TREND),
+        texts(8, 0.2, number("running", _count, "run"), "text"),
         Column(9, 1, lambda thing, _: _waiting(thing[1])),
-        look.sparks(5, 5, "waiting", "queue", grow=11),
-        Column(7, 2, lambda thing, _: _cache(look, thing[1])),
         texts(11, 3, number("gen_tps", lambda rate: f"{_count(rate)} tok/s"), "text", right=True),
         look.sparks(5, 6, "gen_tps", "generation", grow=11),
         Column(14, 4, lambda thing, _: _evicted(thing[1])),
@@ -57,8 +58,16 @@ def _waiting(seen: Seen) -> Cell:
     return number("waiting", _count, "wait")(seen), "queue" if value(seen, "waiting") else "muted"
 
 
-def _cache(look: RenderContext, seen: Seen) -> Cell:
-    return labelled("kv", percent(value(seen, "kv_usage_pct"))), look.style(seen, "kv_usage_pct")
+def _cache(look: RenderContext, thing: Thing) -> Cell:
+    """The use of the cache, or how old all of it is."""
+    seen = thing[1]
+    text = labelled("kv", percent(value(seen, "kv_usage_pct")))
+    return look.figure(thing, text, look.style(seen, "kv_usage_pct"))
+
+
+def _cache_bar(look: RenderContext, seen: Seen, cells: int) -> str:
+    known = value(seen, "kv_usage_pct")
+    return look.bar(None if known is None else known / 100.0, cells)
 
 
 def _evicted(seen: Seen) -> Cell:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from perfmon.diagnosis import MetricStats
+from perfmon.diagnosis import Finding, MetricStats
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import Glyphs, compact, cut, fit, limits, spark
@@ -18,6 +18,7 @@ from perfmon.viewmodel import (
     Level,
     MonitorState,
     age_words,
+    bare,
     cores,
     labelled,
     level_of,
@@ -58,6 +59,8 @@ class Column(Generic[T]):
     """So many more cells it can make use of."""
     least: int = 0
     """To so few cells it shrinks before what matters goes; 0: not at all."""
+    lead: str = ""
+    """What it is to all tables that begin alike: NAME, GAUGE, FIGURE or TREND. These stand below each other."""
     strip: Callable[[T, int], Words] | None = None
     """The cell in several styles, exactly as wide; `draw` has its text, and the style that matters."""
 
@@ -75,6 +78,25 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
             kept.remove(goes)
     more = _shared([column.grow for column in kept], width - _cells(kept))
     return [replace(one, cells=one.cells + extra) if extra else one for one, extra in zip(kept, more, strict=True)]
+
+
+NAME, GAUGE, FIGURE, TREND = "name", "gauge", "figure", "trend"
+_SHORT, _ROOM_FOR_NAMES = 12, 116
+"""Names up to that have one width in all tables; longer ones where a row has so many cells."""
+
+
+def aligned(tables: Sequence[tuple[Sequence[Column[Any]], Sequence[Any]]], width: int) -> list[list[Column[Any]]]:
+    """`chosen` of each table, its columns and things; what they begin with stands below each other."""
+    widths = [column.cells for columns, _ in tables for column in columns if column.lead == NAME]
+    names = max((cells for cells in widths if cells <= _SHORT or width >= _ROOM_FOR_NAMES), default=0)
+    found = []
+    for columns, things in tables:
+        wide = [replace(one, cells=max(one.cells, names)) if one.lead == NAME else one for one in columns]
+        found.append(chosen(wide, things, width))
+    for lead in (GAUGE, FIGURE, TREND):
+        least = min((column.cells for columns in found for column in columns if column.lead == lead), default=0)
+        found = [[replace(one, cells=least) if one.lead == lead else one for one in columns] for columns in found]
+    return found
 
 
 def _kept_longer(column: Column[T], things: Sequence[T]) -> Column[T]:
@@ -135,17 +157,46 @@ FULL = 100.0 * _HEADROOM
 """The height of a percentage that leaves a gap below the row above."""
 
 
-def _blamed(picture: MonitorState) -> dict[tuple[str, str], Level]:
-    """Queues with a value that the verdict rests on: the one that it names, or the only one there is."""
+_MEASURED = {
+    Area.GPU: ("gpu_",), Area.HOST: ("host_", "mem_used", "iowait", "psi_"), Area.DISK: ("disk_",), Area.NIC: ("nic_",),
+    Area.SOCKET: ("socket_",),
+}  # fmt: skip
+"""How the metrics of things begin that are not queues."""
+Place = tuple[str, Area, str]
+
+
+def _blamed(picture: MonitorState) -> dict[Place, Level]:
+    """Things with a value that the verdict rests on: those that it names, or the only one there is of its kind."""
     finding = picture.verdict_finding
     if finding is None:
         return {}
+    level = LEVELS[finding.severity.value]
+    named = [*_blamed_queues(finding, picture), *_blamed_others(finding, picture)]
+    return {(seen.host, seen.reading.area, seen.reading.name): level for seen in named}
+
+
+def _blamed_others(finding: Finding, picture: MonitorState) -> Iterator[Seen]:
+    """GPUs, hosts, disks, interfaces and sockets, by the name of the group that the finding is about."""
+    group = finding.identity.get("group", "")
+    for area, begins in _MEASURED.items():
+        if any(metric.startswith(begins) for metric in finding.proof):
+            held = [seen for seen in picture.seen if seen.reading.area is area]
+            alone = len(held) == 1 and not group
+            yield from (seen for seen in held if alone or group in _groups_of(seen))
+
+
+def _groups_of(seen: Seen) -> tuple[str, ...]:
+    """The names of a thing as a group of samples."""
+    hosts = (seen.host, bare(seen.host))
+    return hosts if seen.reading.area is Area.HOST else tuple(f"{host}:{seen.reading.name}" for host in hosts)
+
+
+def _blamed_queues(finding: Finding, picture: MonitorState) -> Sequence[Seen]:
     queues = [seen for seen in picture.seen if seen.reading.area is Area.QUEUE]
     rests_on = [seen for seen in queues if not set(finding.proof).isdisjoint(map(metric_of, seen.reading.values))]
     group = finding.identity.get("group", "")
     named = [seen for seen in rests_on if group and (group in seen.reading.name or seen.reading.name in group)]
-    level = LEVELS[finding.severity.value]
-    return {(seen.host, seen.reading.name): level for seen in named or (rests_on if len(rests_on) == 1 else [])}
+    return named or (rests_on if len(rests_on) == 1 else [])
 
 
 @dataclass(frozen=True)
@@ -156,8 +207,8 @@ class RenderContext:
     skin: ThemeStyles
     metrics: Mapping[str, MetricStats] = field(default_factory=dict)
     """Those of the snapshot: their bands are the limits."""
-    blamed: Mapping[tuple[str, str], Level] = field(default_factory=dict)
-    """The level of the verdict by host and name of the queues that it is about."""
+    blamed: Mapping[Place, Level] = field(default_factory=dict)
+    """The level of the verdict by host, area and name of the things that it is about."""
 
     @classmethod
     def at(cls, picture: MonitorState, skin: ThemeStyles) -> RenderContext:
@@ -177,8 +228,7 @@ class RenderContext:
         seen = thing[1]
         if self.around.stale(seen):
             return f" {self.skin.glyph('stale')}", "stale"
-        place = seen.host, seen.reading.name
-        blamed = self.blamed.get(place, Level.NONE) if seen.reading.area is Area.QUEUE else Level.NONE
+        blamed = self.blamed.get((seen.host, seen.reading.area, seen.reading.name), Level.NONE)
         level = max(worst_of(seen.reading, self.metrics), blamed)
         named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
         return f" {self.skin.glyph(named)}", named
@@ -257,7 +307,8 @@ class RenderContext:
         least: int = 0,
     ) -> Column[Thing]:
         """Names, as wide as the longest needs, up to `most` cells."""
-        return Column(widest(map(name, things), most), 0, lambda thing, _: (name(thing), style), least=least)
+        wide = widest(map(name, things), most)
+        return Column(wide, 0, lambda thing, _: (name(thing), style), least=least, lead=NAME)
 
     def figures(self, cells: int, form: Callable[[Seen], str], *, right: bool = False) -> Column[Thing]:
         """The first figure of each row, or its age where it is old."""

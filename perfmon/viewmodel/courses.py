@@ -1,0 +1,130 @@
+"""The course of a metric for a chart: least, largest and mean value of each place, smoothed, and of a baseline run."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import floor, isnan, nan
+
+from perfmon.diagnosis import Diagnosis
+from perfmon.store import Series
+
+from .buckets import Buckets
+from .state import Viewport
+
+_HELD = 1.5
+"""Times its usual distance between samples for which a value holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Values in equal parts of a viewport; NaN where nothing was measured."""
+
+    lows: Sequence[float]
+    highs: Sequence[float]
+    means: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRun:
+    """The metrics of a recorded run, to be drawn behind those of another."""
+
+    name: str
+    times: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Seconds since its first line, ascending, by metric."""
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def course(self, metric: str, port: Viewport, begin: float, count: int) -> Sequence[float]:
+        """Its values at the same age as the run that began at `begin`, in `count` parts of the viewport."""
+        times, values = self.times.get(metric, ()), self.values.get(metric, ())
+        if not times:
+            return (nan,) * count
+        reach, width = _HELD * _usual_distance(times), (port.end - port.start) / count
+        shown = array("d")
+        for at in range(count):
+            low = port.start - begin + at * width
+            first, last = bisect_left(times, low), bisect_left(times, low + width)
+            if first < last:
+                shown.append(sum(values[first:last]) / (last - first))
+            else:
+                shown.append(values[first - 1] if first and low - times[first - 1] <= reach else nan)
+        return shown
+
+
+def baseline_run(name: str, snapshot: Diagnosis) -> BaselineRun:
+    """The run of a diagnosis, as far as its metrics are one series each."""
+    series = {metric: sorted(stats.series) for metric, stats in snapshot.metrics.items() if stats.series}
+    times = {metric: array("d", [time for time, _ in points]) for metric, points in series.items()}
+    return BaselineRun(name, times, {metric: array("d", [v for _, v in points]) for metric, points in series.items()})
+
+
+def _usual_distance(times: Sequence[float]) -> float:
+    """Median of the distances between neighbours, of which half at most are less."""
+    apart = sorted(after - before for before, after in pairwise(times))
+    return apart[len(apart) // 2] if apart else 0.0
+
+
+class CourseBuilder:
+    """The courses of the metrics that are shown as charts, kept up to date sample by sample."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Buckets, Buckets, Buckets]] = {}
+
+    def of_series(
+        self, name: str, held: Sequence[Series], shifts: Mapping[int, float], port: Viewport, count: int, stamp: int
+    ) -> Course:
+        """That of all samples of some series."""
+        width = (port.end - port.start) / count
+        first = floor(port.start / width + 0.5)
+        known = self._held.get(name)
+        if known is None or known[0].width_s != width or first < known[0].first or known[0].stamp != stamp:
+            low, high, mean = (Buckets(width, first, which, stamp) for which in ("min", "max", "mean"))
+            known = self._held[name] = low, high, mean
+        for buckets in known:
+            buckets.read(held, shifts)
+            buckets.forget(first)
+        return Course(*(buckets.values(first, count) for buckets in known))
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Let go of all others."""
+        self._held = {name: held for name in names if (held := self._held.get(name)) is not None}
+
+
+def course_of(samples: Iterable[tuple[float, float]], port: Viewport, count: int) -> Course:
+    """The course of samples (time, value) on the run's axis."""
+    width = (port.end - port.start) / count
+    first = floor(port.start / width + 0.5)
+    low, high, mean = (Buckets(width, first, which) for which in ("min", "max", "mean"))
+    for time, value in samples:
+        for buckets in (low, high, mean):
+            buckets.put(time, value)
+    return Course(*(buckets.values(first, count) for buckets in (low, high, mean)))
+
+
+def held_values(values: Sequence[float]) -> Sequence[float]:
+    """The values with those places filled that only lie between two samples of the usual distance."""
+    measured = [at for at, value in enumerate(values) if not isnan(value)]
+    if len(measured) < 2 or len(measured) == len(values):
+        return values
+    reach = round(_HELD * _usual_distance(measured) + 0.5)
+    filled = array("d", values)
+    for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
+        for place in range(at + 1, min(after, at + reach)):
+            filled[place] = values[at]
+    return filled
+
+
+def smoothed(values: Sequence[float], window: int) -> Sequence[float]:
+    """The mean of the values up to half a window before and behind each place; NaN where nothing was measured."""
+    places = [at for at, value in enumerate(values) if not isnan(value)]
+    sums = [0.0]
+    for at in places:
+        sums.append(sums[-1] + values[at])
+    shown = array("d", [nan] * len(values))
+    for at in places:
+        first, last = bisect_left(places, at - window // 2), bisect_right(places, at + window // 2)
+        shown[at] = (sums[last] - sums[first]) / (last - first)
+    return shown
