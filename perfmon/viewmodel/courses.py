@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import floor, isnan, nan
+from math import isnan, nan
+from typing import TYPE_CHECKING
 
-from perfmon.diagnosis import Diagnosis
-from perfmon.store import Series
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Diagnosis
 
-from .buckets import Buckets
-from .state import Viewport
+    from .state import Viewport
 
 _HELD = 1.5
 """Times its usual distance between samples for which a value holds."""
@@ -65,43 +65,6 @@ def _usual_distance(times: Sequence[float]) -> float:
     """Median of the distances between neighbours, of which half at most are less."""
     apart = sorted(after - before for before, after in pairwise(times))
     return apart[len(apart) // 2] if apart else 0.0
-
-
-class CourseBuilder:
-    """The courses of the metrics that are shown as charts, kept up to date sample by sample."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, tuple[Buckets, Buckets, Buckets]] = {}
-
-    def of_series(
-        self, name: str, held: Sequence[Series], shifts: Mapping[int, float], port: Viewport, count: int, stamp: int
-    ) -> Course:
-        """That of all samples of some series."""
-        width = (port.end - port.start) / count
-        first = floor(port.start / width + 0.5)
-        known = self._held.get(name)
-        if known is None or known[0].width_s != width or first < known[0].first or known[0].stamp != stamp:
-            low, high, mean = (Buckets(width, first, which, stamp) for which in ("min", "max", "mean"))
-            known = self._held[name] = low, high, mean
-        for buckets in known:
-            buckets.read(held, shifts)
-            buckets.forget(first)
-        return Course(*(buckets.values(first, count) for buckets in known))
-
-    def keep(self, names: Iterable[str]) -> None:
-        """Let go of all others."""
-        self._held = {name: held for name in names if (held := self._held.get(name)) is not None}
-
-
-def course_of(samples: Iterable[tuple[float, float]], port: Viewport, count: int) -> Course:
-    """The course of samples (time, value) on the run's axis."""
-    width = (port.end - port.start) / count
-    first = floor(port.start / width + 0.5)
-    low, high, mean = (Buckets(width, first, which) for which in ("min", "max", "mean"))
-    for time, value in samples:
-        for buckets in (low, high, mean):
-            buckets.put(time, value)
-    return Course(*(buckets.values(first, count) for buckets in (low, high, mean)))
 
 
 def held_values(values: Sequence[float]) -> Sequence[float]:
