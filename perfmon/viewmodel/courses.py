@@ -67,17 +67,26 @@ def _usual_distance(times: Sequence[float]) -> float:
     return apart[len(apart) // 2] if apart else 0.0
 
 
-def held_values(values: Sequence[float]) -> Sequence[float]:
-    """The values with those places filled that only lie between two samples of the usual distance."""
-    measured = [at for at, value in enumerate(values) if not isnan(value)]
+def held_places(values: Sequence[float]) -> list[int]:
+    """Index of the value that each place shows, -1 for none.
+
+    What only lies between two samples of the usual distance keeps the value before it.
+    """
+    measured = [at for at, value in enumerate(values) if value == value]  # noqa: PLR0124 - all but NaN
     if len(measured) < 2 or len(measured) == len(values):
-        return values
+        return [at if value == value else -1 for at, value in enumerate(values)]  # noqa: PLR0124
     reach = round(_HELD * _usual_distance(measured) + 0.5)
-    filled = array("d", values)
+    places = [-1] * measured[0]
     for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
-        for place in range(at + 1, min(after, at + reach)):
-            filled[place] = values[at]
-    return filled
+        held = min(after - at, reach)
+        places += [at] * held
+        places += [-1] * (after - at - held)
+    return places
+
+
+def held_values(values: Sequence[float]) -> Sequence[float]:
+    """The values with those places filled that `held_places` fills."""
+    return [nan if place < 0 else values[place] for place in held_places(values)]
 
 
 def smoothed(values: Sequence[float], window: int) -> Sequence[float]:
