@@ -137,7 +137,7 @@ _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_sha
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
-_SHORT_S = 2.0
+_SHORT_S = 1.0
 _DENSE = 8
 """With more bars per column only the worst are kept."""
 
