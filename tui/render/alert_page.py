@@ -72,7 +72,8 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
 def _commands(finding: Finding, skin: ThemeStyles, room: int) -> Iterable[Entry]:
     """The commands to run; the cursor stops at each, and `y` copies it. The last one explains the signature."""
     for command in (*finding.commands, f"perfmon rules explain {finding.signature}"):
-        first, *rest = paragraph(command, room, "accent", "   $ ", "muted")
+        sign = skin.glyph("bullet") if command.startswith("--") else "$"
+        first, *rest = paragraph(command, room, "accent", f"   {sign} ", "muted")
         yield Entry(first, command=command)
         yield from map(Entry, rest)
 
@@ -161,9 +162,10 @@ def _marked(marks: Iterable[str], texts: Sequence[str], room: int, style: str, m
 
 
 def _evidence(lines: Sequence[EvidenceLine], skin: ThemeStyles, width: int) -> list[Entry]:
-    """Position and text of each line; keys act on the one under the cursor."""
+    """Position and text of each line, log by log in their order; keys act on the one under the cursor."""
     if not lines:
         return []
+    lines = sorted(lines, key=lambda line: (line.source, line.line))
     where = [f"{line.source}:{line.line}" for line in lines]
     column = min(max(cells(place) for place in where), max(8, int(_SOURCE_SHARE * width)))
     rows = [Entry(rule("EVIDENCE", skin, width, "Enter log  y copy  O pager" if width >= 60 else ""))]

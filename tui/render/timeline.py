@@ -228,9 +228,10 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float
     if at == column:
         return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
     seconds, unit = (column - at) * column_s, shown_unit(lane.unit)
-    age = f" -{int(seconds)}s" if seconds < 100 else f" -{compact_seconds(seconds, 4).replace(' ', '')}"
+    age = f"-{int(seconds)}s" if seconds < 100 else f"-{compact_seconds(seconds, 4).replace(' ', '')}"
     value = compact_value(lane.values[at], unit, geometry.now)
-    return f"{value}{age}" if cells(value) + len(age) <= geometry.now else value, level, True
+    shown = (f"{value} {age}", f"{value.replace(' ', '')}{age}", value)
+    return next(text for text in shown if cells(text) <= geometry.now), level, True
 
 
 def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:
