@@ -82,10 +82,11 @@ def cli() -> str:
     parts = [
         "# The command line",
         _NOTE,
-        "Data goes to stdout, messages to stderr. Exit codes: 0 success; 1 `--fail-on` matched, or a check failed; 2 wrong"
-        " usage or unreadable input, with a one-line message and the fix; 3 could not connect; 130 interrupted. SIGTERM"
-        " ends `record` and `export prometheus` as intended (0), and `snapshot` early (130); the screen (`perfmon`,"
-        " `watch`, `ssh`, `demo`) ends with 128 and the signal's number: 143 for SIGTERM, 129 for SIGHUP.",
+        "Data goes to stdout, messages to stderr. Exit codes: 0 success; 1 `--fail-on` matched, or a check"
+        " failed; 2 wrong usage or unreadable input, with a one-line message and the fix; 3 could not connect; 130"
+        " interrupted. SIGTERM ends `record` and `export prometheus` as intended (0), and `snapshot` early (130);"
+        " the screen (`perfmon`, `watch`, `ssh`, `demo`) ends with 128 and the signal's number: 143 for SIGTERM,"
+        " 129 for SIGHUP.",
     ]
     for _, line, child in _subcommands(build_parser(tuple(COMMANDS))):
         parts += _command(child, line)

@@ -84,6 +84,7 @@ def finding(**changes: Any) -> Finding:
             ConditionState("inflight above 64", None),
         ),
         confused_with=("slow-weight-load",),
+        proof=("weight-update", "queue_ms", "rpc_ms", "inflight"),
         unseen=("no inference log: the server side is inferred",),
     )
     return replace(made, **changes)

@@ -12,9 +12,9 @@ from perfmon.monitor import Monitor
 from perfmon.viewmodel import SourceStatus
 
 from .actions import by_key, chosen
-from .app_base import AppOptions
 from .commands import run_command
 from .handlers.open import OpenActions
+from .plain_app import AppOptions
 from .terminal.suspend import terminal_is_gone
 from .widgets.overlays import PageScreen
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -17,8 +16,6 @@ from textual.widget import Widget
 
 from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
-from perfmon.textgraphics import UNICODE, Glyphs
-from perfmon.themes import ThemeData
 from perfmon.viewmodel import MonitorState
 
 from .actions import ACTIONS, HINTS, keys_of, spelled
@@ -29,6 +26,7 @@ from .panes.logs import LogPane
 from .panes.sources import SourcesPane
 from .panes.status import AnswerPane, FooterPane, HeaderPane
 from .panes.timeline import BoardPane
+from .plain_app import AppOptions
 from .render.header_footer import HeaderInfo
 from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
 from .terminal.suspend import Leaving
@@ -44,27 +42,6 @@ _TICK_S = 2.0
 _ROOM_FOR_HINTS = 100
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
-
-
-BACK = -1
-"""The code that the monitor returns where esc goes back to a list of runs."""
-
-
-@dataclass(slots=True)
-class AppOptions:
-    """Options that the monitor is opened with."""
-
-    title: str
-    themes: Mapping[str, ThemeData]
-    theme: str
-    layout: str = "auto"
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys that the user chose, by action."""
-    glyphs: Glyphs = UNICODE
-    hints: tuple[str, ...] = ()
-    """Actions that the user is shown a hint at, until they were used."""
-    back: bool = False
-    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):

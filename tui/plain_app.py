@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from textual.filter import LineFilter
 
+from perfmon.textgraphics import UNICODE, Glyphs
+from perfmon.themes import ThemeData
+
 from .actions import Action, by_key, chosen, keys_of, spelled
-from .app_base import AppOptions
 from .render.header_footer import key_row
 from .render.help import action_lines
 from .render.rows import Entry, Row, Words, panel_row
@@ -16,6 +19,26 @@ from .terminal.suspend import Leaving
 from .theme import ThemeStyles, depth_of
 from .widgets.overlays import Page, PageScreen
 from .widgets.pane import Pane
+
+BACK = -1
+"""The code that the monitor returns where esc goes back to a list of runs."""
+
+
+@dataclass(slots=True)
+class AppOptions:
+    """Options that the monitor is opened with."""
+
+    title: str
+    themes: Mapping[str, ThemeData]
+    theme: str
+    layout: str = "auto"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the user chose, by action."""
+    glyphs: Glyphs = UNICODE
+    hints: tuple[str, ...] = ()
+    """Actions that the user is shown a hint at, until they were used."""
+    back: bool = False
+    """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
 
 
 class Bar(Pane):

@@ -16,9 +16,8 @@ from perfmon.profile import Gap, Profile
 from perfmon.textgraphics import fit
 
 from .actions import ACTIONS, Action
-from .app_base import AppOptions
 from .panes.profile import FindingsPane, GapsPane, TimelinePane
-from .plain_app import PlainApp
+from .plain_app import AppOptions, PlainApp
 from .render.profile import LANES, GpuTrack
 from .render.rows import Words, panel_row
 from .widgets.pane import Listing, Request

@@ -16,8 +16,7 @@ from perfmon.status import RunRow
 from perfmon.textgraphics import fit
 
 from .actions import ACTIONS, Action
-from .app_base import AppOptions
-from .plain_app import PlainApp
+from .plain_app import AppOptions, PlainApp
 from .render.rows import Row, Words, ends, panel_row, styled
 from .widgets.pane import Listing, Request
 

@@ -12,7 +12,7 @@ from perfmon.monitor import Feed, Monitor
 from perfmon.viewmodel import MonitorState
 
 from .app import PerfmonApp
-from .app_base import AppOptions
+from .plain_app import AppOptions
 from .render.lanes import Geometry
 from .render.svg import captured, strips
 from .theme import ThemeStyles, depth_of

@@ -46,7 +46,7 @@ from perfmon.rules import (
     overdue_s,
     waiting_lines,
 )
-from perfmon.store import COUNTED, Failure, Recent, Store
+from perfmon.store import COUNTED, Recent, Store
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
 from .summary import (
@@ -142,8 +142,6 @@ _MORE_PROOF = 8
 """The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
 _SAVES = ("checkpoint", "checkpoint-write")
 """Kinds of progress that save the run."""
-_REPORTED = ("cause", "cascade", "record")
-"""Roles of failures that are the run's own; others are orders from outside, and what is around a failure."""
 _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 _MANY_LINES, _HARDLY_READ = 1000, 0.02
@@ -152,7 +150,7 @@ _MANY_LINES, _HARDLY_READ = 1000, 0.02
 
 def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment) -> RunInfo:
     start, end = view.window
-    state, store = view.state.state, view.store
+    state = view.state.state
     if assessment is Assessment.UNREADABLE and state is Progress.STARTING:
         state = Progress.UNKNOWN
     components = {one.component: one.state for one in component_states(view)}
@@ -173,7 +171,6 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         None if view.limit is None else view.limit.left_s,
         is_past_clock(view),
         _saved(view),
-        sum(one.count for one in store.failures.kept if one.role in _REPORTED and _in_last_run(one, view)),
     )
 
 
@@ -190,10 +187,6 @@ def _saved(view: View) -> float | None:
     spans = reversed(view.store.spans.get("checkpoint-write", ()))
     ended = next((one.end + view.shift(one.source) for one in spans if one.end is not None), None)
     return max((*saves, *([] if ended is None else [ended])), default=None)
-
-
-def _in_last_run(failure: Failure, view: View) -> bool:
-    return failure.last_line >= last_run_line(failure.source, view)
 
 
 def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], unscored: Sequence[str]) -> Assessment:

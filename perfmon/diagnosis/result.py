@@ -100,8 +100,6 @@ class RunInfo:
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
     """The time of its last checkpoint, on the axis of `start`; None where no line reports one."""
-    failures: int = 0
-    """Lines of the last run that report a failure, fatal or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,6 +280,7 @@ def _conditions(finding: Found, view: View) -> tuple[tuple[ConditionState, ...],
     lost = finding.signature.lost
     names = [lost.spans] if lost is not None and lost.spans and view.spans(lost.spans) else []
     names += [best.item.span.kind] if best.item.span is not None else []
+    names += [subject.name for subject in finding.signature.subjects if subject.kind == "absence"]
     for condition, level in zip(finding.signature.conditions, levels, strict=True):
         if condition.role == "gate":
             continue

@@ -197,6 +197,7 @@ OLDEST_S = 300.0
 _LABELS: Mapping[Area, str] = {
     Area.GPU: "gpu", Area.PROCESS: "pid", Area.HOST: "", Area.DISK: "mount", Area.NIC: "device", Area.SOCKET: "port",
     Area.QUEUE: "queue", Area.JOB: "job_id", Area.NODE: "node", Area.VALUE: "name", Area.POLLER: "poller",
+    Area.TRACE: "name",
 }  # fmt: skip
 """The label that identifies it; a host is identified by `host` alone."""
 _CHANGING = frozenset({"state", "throttle", "verdict", "reason", "why"})

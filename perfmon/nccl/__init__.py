@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .files import InspectorFile, find_files, holds_records
     from .live import LiveJob
     from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, PairRatio, RankWait, Seat
+    from .proxies import ProxyTime
     from .ray_engine import RayEngine
     from .sampling import important_sizes, points, values
     from .schema import P2P, RANK_BITS, SINGLE, binary_size, decimal_size
@@ -37,6 +38,7 @@ __all__ = [
     "NcclComparison",
     "PairRatio",
     "PartialTables",
+    "ProxyTime",
     "RankWait",
     "RayEngine",
     "Seat",

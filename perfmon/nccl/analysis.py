@@ -16,6 +16,7 @@ from .links import link_ratios
 from .model import JobAnalysis
 from .operations import collective_stats, coverage, losses, prepare
 from .pairs import pair_ratios
+from .proxies import proxy_times
 from .waits import rank_waits
 
 if TYPE_CHECKING:
@@ -86,7 +87,13 @@ class Job:
             coverage=coverage(self.connection),
             hosts=row[4],
             metadata=dict(metadata or {}),
+            proxies=proxy_times(self._with_proxies()),
         )
         from .signals import find  # loads the rule engine
 
         return replace(found, findings=find(found, config))
+
+    def _with_proxies(self) -> list[Path]:
+        """The logs that have proxy traces."""
+        rows = self.connection.execute("SELECT DISTINCT file FROM files WHERE proxies > 0 ORDER BY file").fetchall()
+        return [Path(name) for (name,) in rows]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from perfmon.diagnosis import Finding
 
+    from .proxies import ProxyTime
+
 LinkType = Literal["nvlink", "hca"]
 
 
@@ -177,3 +179,5 @@ class JobAnalysis:
     findings: tuple[Finding, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Facts that the scheduler reports about the job."""
+    proxies: tuple[ProxyTime, ...] = ()
+    """What the threads that serve the network waited for; only where the plugin traces them."""

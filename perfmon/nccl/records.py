@@ -94,6 +94,8 @@ class LineParser:
         self._counts = counts
         self._contexts: dict[tuple[Any, ...], Context] = {}
         self._positional: tuple[Context, int] | None = None
+        self.proxy: tuple[Context, object] | None = None
+        """The last proxy trace."""
 
     def restart(self) -> None:
         """The file holds another text."""
@@ -152,7 +154,10 @@ class LineParser:
             self._positional = (context, at_us)
             dropped = int(stats.get("coll_dropped_total") or 0) + int(stats.get("p2p_dropped_total") or 0)
             return Drops(context, at_us, max(0, dropped))
-        return "proxy_trace" in line or None
+        if (trace := line.get("proxy_trace")) is None:
+            return None
+        self.proxy = context, trace
+        return True
 
     def _context(self, key: tuple[Any, ...]) -> Context | None:
         comm, name, rank, n_ranks, nnodes, host, pid = key

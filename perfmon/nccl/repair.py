@@ -51,6 +51,17 @@ def rewrite(source: Path, target: BinaryIO, *, compressed: bool) -> Repair:
     return done
 
 
+def lines_of(source: Path) -> Iterator[bytes]:
+    """The lines of a log, packed or not, without their ends; none of a file that cannot be read."""
+    done = Repair()
+    try:
+        with source.open("rb") as file:
+            compressed = file.read(2) == b"\x1f\x8b"
+        yield from _lines(_chunks(source, done, compressed=compressed), done)
+    except OSError:
+        return
+
+
 def is_positional(source: Path, *, compressed: bool) -> bool:
     """Return true if a line near the beginning has no header of its own."""
     try:

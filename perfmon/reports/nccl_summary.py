@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perfmon.core import counted, format_seconds, format_share, plain
-from perfmon.nccl import Ceiling, CollectiveStats, JobAnalysis, LinkRatio, PairRatio, RankWait, binary_size
+from perfmon.nccl import (
+    Ceiling,
+    CollectiveStats,
+    JobAnalysis,
+    LinkRatio,
+    PairRatio,
+    ProxyTime,
+    RankWait,
+    binary_size,
+)
 
 from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
@@ -19,6 +28,7 @@ _LEAST_COVERAGE = 0.2
 _SIZE_HEAD = ("type", "collective", "size", "ops", "busbw p5", "p50", "p95 GB/s", "transfer p50", "waiting")
 _RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own lateness")
 _LINK_HEAD = ("communicator", "type", "ranks", "ratio", "peers")
+_PROXY_HEAD = ("rank", "host", "peer", "direction", "steps", "GPU", "peer's credit", "wire", "flush")
 _PAIR_HEAD = ("sends and receives between", "link", "records", "ratio", "peers")
 
 # --- JSON ---
@@ -43,6 +53,19 @@ def nccl_document(found: JobAnalysis) -> dict[str, Any]:
         "ranks": [_wait(wait) for wait in found.ranks],
         "links": [_link(link) for link in found.links],
         "pairs": [_pair(pair) for pair in found.pairs],
+        "proxies": [
+            {
+                "comm": one.comm,
+                "rank": one.rank,
+                "host": one.host,
+                "pid": one.pid,
+                "peer": one.peer,
+                "direction": one.direction,
+                "steps": one.steps,
+                **one.waits,
+            }
+            for one in found.proxies
+        ],
         "coverage": {
             "communicators": found.coverage.comms,
             "missing_ranks": dict(found.coverage.missing_ranks),
@@ -222,6 +245,28 @@ def _pair_rows(pairs: Sequence[PairRatio]) -> list[list[str]]:
     ]
 
 
+def _proxy_rows(proxies: Sequence[ProxyTime]) -> list[list[str]]:
+    rows = []
+    for one in proxies:
+        gpu, rest = one.waits["gpu_produce_us"] + one.waits["gpu_consume_us"], ("peer_credit_us", "wire_us", "flush_us")
+        times = [format_seconds(us / 1e6) for us in (gpu, *(one.waits[name] for name in rest))]
+        rows.append([str(one.rank), one_line(one.host, 60), str(one.peer), one.direction, f"{one.steps:,}", *times])
+    return rows
+
+
+def _proxy_sentence(proxies: Sequence[ProxyTime]) -> str:
+    """What the sends waited for, all together: the receives of their peers are the same transfers."""
+    sends = [one for one in proxies if one.direction == "send"]
+    whole = sum(one.total_us for one in sends)
+    if not whole:
+        return ""
+    names = {"gpu_produce_us": "their GPU", "peer_credit_us": "room at the peer", "wire_us": "the wire"}
+    shares = [
+        f"{format_share(sum(one.waits[name] for one in sends) / whole)} for {words}" for name, words in names.items()
+    ]
+    return f"Threads that send over the network waited {', '.join(shares[:-1])} and {shares[-1]}"
+
+
 def _hosts(link: LinkRatio) -> str:
     names = ", ".join(plain(host, 80) for host in link.hosts[:_SHOWN_HOSTS])
     more = len(link.hosts) - _SHOWN_HOSTS
@@ -259,6 +304,9 @@ def nccl_text(found: JobAnalysis, ceiling: Ceiling | None = None) -> str:
         lines += ["", *table([_LINK_HEAD, *_link_rows(found.links[:_SHOWN_LINKS])], frozenset({0, 1}))]
     if found.pairs:
         lines += ["", *table([_PAIR_HEAD, *_pair_rows(found.pairs[:_SHOWN_LINKS])], frozenset({0, 1}))]
+    if found.proxies:
+        lines += ["", *wrap(_proxy_sentence(found.proxies)), ""]
+        lines += table([_PROXY_HEAD, *_proxy_rows(found.proxies[:_SHOWN_LINKS])], frozenset({1, 3}))
     remarks = [line for remark in _remarks(found) for line in wrap(remark, "    ", "  ! ")]
     return "\n".join([*lines, *(["", *remarks] if remarks else [])]) + "\n"
 
@@ -293,6 +341,10 @@ def nccl_markdown(found: JobAnalysis, pictures: Sequence[str] = (), ceiling: Cei
     if found.pairs:
         lines += ["", "## Fastest sends and receives of pairs relative to others", ""]
         lines += markdown_table(_PAIR_HEAD, _pair_rows(found.pairs[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
+    if found.proxies:
+        lines += ["", "## Network threads", "", *filter(None, [_proxy_sentence(found.proxies)]), ""]
+        rows = _proxy_rows(found.proxies[: 4 * _SHOWN_LINKS])
+        lines += markdown_table(_PROXY_HEAD, rows, frozenset({0, 2, 4, 5, 6, 7, 8}))
     if pictures:
         lines += ["", "## Plots", "", *(f"![{inline(name)}]({name})" for name in pictures)]
     return "\n".join(lines) + "\n"

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from perfmon.core import Config, PerfmonError, format_seconds, format_share, plain
-from perfmon.monitor import glance
 from perfmon.sources import LogGroup
 
 from .state_file import State, read_state, state_of
@@ -87,6 +86,8 @@ def rows_of(groups: Iterable[LogGroup]) -> list[RunRow]:
 
 def look(row: RunRow, config: Config) -> RunRow:
     """The row with the state of its run: of a running monitor, or else by the ends of its logs."""
+    from perfmon.monitor import glance  # the list is shown before all that reads logs is loaded
+
     row = replace(row, changed=_changed(row.group))
     watched = read_state(row.group.specs)
     if watched is not None and watched.age_s <= _CURRENT_S:

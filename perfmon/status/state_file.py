@@ -114,11 +114,11 @@ def state_of(
 
 
 def _headline(snapshot: Diagnosis) -> MetricStats | None:
-    """The metric of the verdict's first condition that names one; without a verdict the one that is critical most."""
+    """The first metric that the verdict rests on; without a verdict the one that is critical most."""
     verdict = snapshot.verdict
     if verdict is not None:
         same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-        words = [word for finding in same for one in finding.conditions for word in (one.value or one.text).split()]
+        words = [name for finding in same for name in finding.proof]
         return next((snapshot.metrics[word] for word in words if word in snapshot.metrics), None)
     banded = [metric for metric in snapshot.metrics.values() if metric.band not in (None, "good")]
     return max(banded, key=lambda metric: metric.band_shares.get("critical", 0.0), default=None)

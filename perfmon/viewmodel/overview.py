@@ -63,12 +63,13 @@ class OverviewBuilder:
 
     def _steps(self, port: Viewport, alignment: Alignment) -> Sequence[float]:
         """Steps a second in each column, between those before and behind it."""
-        times, counts = self._counted(alignment)
+        times, counts, shift = self._counted(alignment)
         paces = array("d", [nan] * port.columns)
         if len(times) < _FEW:
             return paces
         for column in range(port.columns):
-            low, high = port.start + column * port.column_s, port.start + (column + 1) * port.column_s
+            low = port.start + column * port.column_s - shift
+            high = low + port.column_s
             first, last = bisect_right(times, low) - 1, bisect_left(times, high)
             if high <= times[0]:
                 continue
@@ -76,26 +77,28 @@ class OverviewBuilder:
             if last >= len(times):  # the next step has not come yet
                 last = len(times) - 1
                 usual = times[last] - times[last - 1]
-                passed = max(port.end - times[first], usual) if first == last else port.end - times[first]
+                passed = port.end - shift - times[first]
+                passed = max(passed, usual) if first == last else passed
                 made = max(counts[last] - counts[first], 1.0 if first == last else 0.0)
             else:
                 passed, made = times[last] - times[first], counts[last] - counts[first]
             paces[column] = max(0.0, made) / passed if 0.0 < passed < inf else nan
         return paces
 
-    def _counted(self, alignment: Alignment) -> tuple[Sequence[float], Sequence[float]]:
-        """Times of progress, and how much there was until then: of steps, else of what there was most of."""
+    def _counted(self, alignment: Alignment) -> tuple[Sequence[float], Sequence[float], float]:
+        """Times of progress on its log's axis, how much there was until then, and what brings them onto the run's.
+
+        It is that of steps, else of what there was most of.
+        """
         steps = self._store.steps.get("trainer") or max(self._store.steps.values(), key=len, default=None)
         if steps is not None and len(steps) >= _FEW and steps.steady():
-            shift = alignment.shifts.get(steps.sources[0], 0.0)
-            return (steps.times if not shift else [time + shift for time in steps.times]), steps.values
+            return steps.times, steps.values, alignment.shifts.get(steps.sources[0], 0.0)
         tracks = [track for track in self._store.progress.tracks.values() if len(track.times) >= _FEW]
         of_steps = [track for track in tracks if track.kind.partition(":")[0] in STEP_KINDS]
         best = max(of_steps or tracks, key=lambda track: track.count, default=None)
         if best is None:
-            return (), ()
-        shift = alignment.shifts.get(best.source, 0.0)
-        return sorted(time + shift for time in best.times), range(len(best.times))
+            return (), (), 0.0
+        return sorted(best.times), range(len(best.times)), alignment.shifts.get(best.source, 0.0)
 
 
 def _alerts(port: Viewport, ticks: Sequence[Transition], now: float) -> tuple[bytes, tuple[tuple[float, Level], ...]]:

@@ -191,6 +191,19 @@ def test_signals_end_it_and_give_the_terminal_back(server: Server, tmp_path: Pat
     assert open_recording(next(tmp_path.glob("*.pmrec"))).note is None
 
 
+def test_it_ends_with_the_script_that_started_it(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("kept\n")
+    window = server.open(tmp_path, f"bash -c '{PERFMON} watch a.log; true'", (80, 24))
+    window.shows("kept")
+    (script,) = window.processes
+    (monitor,) = children(script)
+    os.kill(script, signal.SIGKILL)
+    wait(lambda: not Path(f"/proc/{monitor}").exists())
+    wait(lambda: window.sane)
+    window.type("echo $((6 * 7))")
+    window.shows("42")
+
+
 def test_a_fault_is_one_line_and_gives_the_terminal_back(server: Server, tmp_path: Path) -> None:
     (tmp_path / "faulty.py").write_text(
         "import sys\n"

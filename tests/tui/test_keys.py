@@ -89,7 +89,7 @@ class Hands:
 Check = Callable[[Hands, str], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
 REPLAYS = ("faster", "pause", "slower", "seek_back", "seek_on", "step")
-MONITORED = ("ack", "baseline", "record", "silence", "undo")
+MONITORED = ("ack", "record", "silence", "thresholds", "undo")
 """What these do is done by the monitor."""
 
 

@@ -11,6 +11,7 @@ from hosts import PLAIN, SKIN
 from pictures import START, bar, board, picture
 from snapshots import finding, snapshot
 
+from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import trace
 from perfmon.themes.loader import load_themes
@@ -133,6 +134,14 @@ def test_then_comes_what_is_critical_and_the_rest_by_kind() -> None:
     assert names(proven("kv_usage"), 9) == ["▌kv_usage", " queue_ms", " weights x13", " ckpt write"]
     kinds = names(proven("kv_usage"), 9, TimelineView(order="kind"))
     assert kinds == [" weights x13", " ckpt write", "▌kv_usage", " queue_ms"]
+
+
+def test_what_another_finding_rests_on_comes_next() -> None:
+    made = proven("kv_usage")
+    assert made.snapshot is not None
+    other = finding(signature="slow-checkpoint-write", proof=("checkpoint-write",), severity=Severity.WARNING)
+    made = replace(made, snapshot=replace(made.snapshot, findings=(*made.snapshot.findings, other)))
+    assert names(made, 9) == ["▌kv_usage", " ckpt write", " queue_ms", " weights x13"]
 
 
 def test_the_selection_stays_on_its_lane() -> None:

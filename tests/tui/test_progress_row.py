@@ -14,6 +14,7 @@ from snapshots import HOSTILE, metric, snapshot
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel.state import MonitorState, RunState
 
@@ -28,11 +29,14 @@ METRICS = {
 }
 
 
-def shown(metrics: dict[str, MetricStats] | None = None, asked: float | None = None, **run: Any) -> MonitorState:
+def shown(
+    metrics: dict[str, MetricStats] | None = None, asked: float | None = None, errors: int = 0, **run: Any
+) -> MonitorState:
     """A run of 20 000 steps with these fields of its state."""
     whole = snapshot(metrics=METRICS if metrics is None else metrics)
     known: dict[str, Any] = {"goal": Goal(199.0, 20_000.0, "step", 61_200.0), "saved": whole.run.end - 34.0, **run}
-    made = picture(snapshot=replace(whole, run=replace(whole.run, **known)))
+    logs = (source(error_lines=errors), source(index=1, name="trainer.log"))
+    made = picture(snapshot=replace(whole, run=replace(whole.run, **known)), sources=logs)
     return replace(made, now=whole.run.end, actual=asked)
 
 
@@ -41,7 +45,7 @@ def text(made: MonitorState, width: int = 200) -> str:
 
 
 def test_all_that_the_logs_report_is_shown() -> None:
-    assert text(shown(failures=2)) == (
+    assert text(shown(errors=2)) == (
         " running · step 199 of 20,000 · 3.1 s/step · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30 · ETA 17h"
         " · checkpoint 30 s ago · ! 2 errors"
     )
@@ -55,7 +59,7 @@ def test_what_they_do_not_report_is_left_out() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> None:
-    message = text(shown(failures=1), size[0])
+    message = text(shown(errors=1), size[0])
     assert cell_len(message) <= size[0]
     for words in ("running", "199", "1 error", "ETA 17h"):
         assert words in message
@@ -127,3 +131,12 @@ def test_hostile_units_and_values() -> None:
     message = text(made)
     assert "\x1b" not in message
     assert "\n" not in message
+
+
+def test_the_last_checkpoint_is_that_of_the_run_whatever_the_window() -> None:
+    lines = [f"2026-03-02 10:{at:02d}:00 INFO [ckpt] write.done step={at} write_ms=900.0" for at in (1, 5)]
+    lines += [f"2026-03-02 10:{at:02d}:30 INFO step {at} | loss 2.5" for at in range(30)]
+    run = diagnose_texts({"trainer.log": "\n".join(sorted(lines))}).run
+    assert run.saved is not None
+    assert run.end - run.saved == pytest.approx(24 * 60 + 30, abs=1)
+    assert diagnose_texts({"trainer.log": lines[5]}).run.saved is None

@@ -18,7 +18,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.cells import UNICODE
 from perfmon.themes.loader import load_themes
-from perfmon.tui.app_base import AppOptions
+from perfmon.tui.plain_app import AppOptions
 from perfmon.tui.render.svg import svg
 from perfmon.tui.screenshot import board_columns, shoot
 
@@ -132,3 +132,9 @@ def test_the_pictures_of_the_documentation_need_nothing_else() -> None:
     for image in images:
         assert image.stat().st_size < 150_000
         whole(image.read_text())
+
+
+def test_braille_is_drawn_as_dots_in_its_cell() -> None:
+    image = svg([(("⣀⡇", Style(color="#ffffff")),)], Style(color="#ffffff", bgcolor="#000000"), "a line")
+    assert "⣀" not in image
+    assert image.count("h2.5v2.5h-2.5z") == 2 + 4

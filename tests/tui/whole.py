@@ -30,7 +30,7 @@ from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.app_base import AppOptions
+from perfmon.tui.plain_app import AppOptions
 from perfmon.viewmodel.state import RunState, TimeRange
 
 BEGIN = datetime(2026, 8, 21, 10, 0)

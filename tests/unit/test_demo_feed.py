@@ -97,7 +97,8 @@ UNPLAYED = {
     ),
     "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
     "it has no streaming pipeline: the lab has a real one": (
-        "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-overhead",
+        "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-growth",
+        "queue-overhead",
     ),
     "they are found in traces of profilers": ("comm-bound", "launch-bound", "pageable-transfer", "transfer-bound"),
 }  # fmt: skip

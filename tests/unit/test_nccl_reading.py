@@ -16,6 +16,7 @@ from perfmon.cli import main
 from perfmon.core import InputError, MissingExtraError
 from perfmon.nccl import Job, JobAnalysis, LiveJob, connect, find_files, load_tables, merge, partial
 from perfmon.nccl import aggregate as aggregation
+from perfmon.reports import nccl_document, nccl_markdown, nccl_text
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
 
@@ -304,6 +305,32 @@ def test_proxy_lines_of_4_4_are_known_in_any_shape(tmp_path: Path) -> None:
     job = LiveJob()
     job.feed("x", data)
     assert (job.counts.lines, job.counts.skipped) == (6, 0)
+
+
+def test_proxy_traces_show_what_sends_waited_for(tmp_path: Path) -> None:
+    """Steps in lines of their own, or nested in operations, with or without a header of their own."""
+    head, _, record = line().replace("v4.0", "v4.4").partition(',"coll_perf"')
+    stats = f'{head},"dump_stats":{{"coll_records":1,"coll_dropped_total":0,"proxy_records":3}}}}'
+    waits = '"gpu_produce_us":60,"peer_credit_us":10,"wire_us":30'
+    steps = [
+        f'{{"proxy_trace":{{"record_type":"proxy_step","peer":1,"direction":"send",{waits}}}}}',
+        f'{{"proxy_trace":{{"record_type":"proxy_op","peer":1,"direction":"send",{waits},'
+        f'"segments":[{{"steps":[{{{waits}}},{{{waits}}}]}}]}}}}',
+        f'{head},"proxy_trace":{{"peer":1,"direction":"recv","wire_us":5.4,"flush_us":7,"gpu_consume_us":true}}}}',
+        '{"proxy_trace":{"peer":"1","direction":"send","wire_us":9}}',
+        '{"proxy_trace":{"peer":1,"direction":"send","wire_us":NaN}}',
+        '{"proxy_trace":{"peer":1,"direction":"send","wire_us":',
+    ]
+    data = text_of([stats, f'{{"coll_perf"{record}', *steps])
+    found = analyzed(folder_of(tmp_path, ("x.log", data)))
+    send, receive = found.proxies
+    assert (send.rank, send.peer, send.direction, send.steps) == (0, 1, "send", 3)
+    assert list(send.waits.values()) == [180, 30, 90, 0, 0]
+    assert (receive.direction, receive.steps, receive.total_us) == ("recv", 1, 12)
+    sentence = "waited 60 % for their GPU, 10 % for room at the peer and 30 % for the wire"
+    assert sentence in " ".join(nccl_text(found).split())
+    assert sentence in nccl_markdown(found)
+    assert [one["steps"] for one in nccl_document(found)["proxies"]] == [3, 1]
 
 
 def test_types_of_communicators() -> None:

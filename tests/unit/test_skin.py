@@ -57,10 +57,10 @@ def test_styles_carry_their_ground() -> None:
     assert (on_screen.bgcolor, on_cursor.bgcolor) == (skin.style("background").bgcolor, skin.style("cursor").bgcolor)
 
 
-def test_a_reversed_cursor_shows_on_what_is_reversed() -> None:
+def test_without_colours_bars_are_not_reversed_and_the_cursor_shows_on_them() -> None:
     skin = ThemeStyles(THEMES["mono"])
-    assert skin.style("critical").reverse
-    assert not skin.style("critical", "cursor").reverse
+    assert not skin.style("critical").reverse
+    assert skin.style("critical", "cursor").reverse
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from perfmon.core import evidence_text
 from perfmon.viewmodel import AlertState, Bar
 
-from ..app_base import BACK, PANES, BaseApp
+from ..app_base import PANES, BaseApp
 from ..layout import PRESETS
+from ..plain_app import BACK
 from ..render.hosts.layout import VIEWS
 from ..time_view import MOST_S
 

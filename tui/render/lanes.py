@@ -368,6 +368,8 @@ class LaneChoice:
     """Metrics and kinds of spans that the verdict rests on."""
     group: str = ""
     """The queue or engine that it is about, if it is about one."""
+    also: frozenset[str] = frozenset()
+    """Metrics and kinds of spans that other firing findings rest on."""
     alerts: bool = True
     """With a lane of alert changes."""
 
@@ -381,6 +383,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: Callable[[], Lane]) -> None:
         place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
         usual = float(len(ranked))
+        bad = max(bad, _ALSO) if not choice.also.isdisjoint(names) else bad
         rank = (0.0, float(place), usual) if place is not None else (1.0, -bad, usual) if bad else (2.0, 0.0, usual)
         ranked.append((rank, PendingLane(key, draw, place is not None)))
 
@@ -413,6 +416,8 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     return [one for one in lanes if choice.wanted in (drawn := one.draw()).label or choice.wanted in drawn.key]
 
 
+_ALSO = 2.0
+"""More than any share: what another finding rests on comes before what is only beyond its limits."""
 _NOTABLE = 0.05
 """Share of critical values from which a lane is of interest, whatever its last value is."""
 

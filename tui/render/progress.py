@@ -175,7 +175,7 @@ def direction(stats: MetricStats) -> int:
 
 
 def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
-    """Time left, the cost of a failure now, and the failures so far."""
+    """Time left, the cost of a failure now, and the errors so far."""
     run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
     parts: list[Part] = []
     moving = run.state is Progress.RUNNING and picture.stale_s is None and picture.state is not RunState.ENDED
@@ -189,7 +189,9 @@ def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[
             parts.append((9, [("checkpoint ", muted), (_age(age), text), (" ago", muted)]))
         elif run.state is Progress.FAILED and age > 0:
             parts.append((2, [("last checkpoint ", muted), (_age(age), text), (" before", muted)]))
-    if run.failures:
-        words = f"{run.failures} error{'s' * (run.failures != 1)}"
+    errors = sum(source.error_lines for source in picture.sources)
+    if errors:
+        more = "" if all(source.levels_exact for source in picture.sources) else "+"
+        words = f"{compact(errors, 5)}{more} error{'s' * (errors != 1)}"
         parts.append((2, [(f"{skin.mark(Level.WARNING)} {words}", skin.style("warning"))]))
     return parts

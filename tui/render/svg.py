@@ -38,6 +38,12 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are invalid in XML."""
 
 
+_DOTS = {
+    0x01: (0, 0), 0x02: (0, 1), 0x04: (0, 2), 0x08: (1, 0), 0x10: (1, 1), 0x20: (1, 2), 0x40: (0, 3), 0x80: (1, 3),
+}  # fmt: skip
+"""Column and row of a dot of braille, by its bit."""
+
+
 def _parts() -> dict[str, tuple[tuple[float, float, float, float], ...]]:
     """Of characters that fill a part of their cell: the rectangles (x, y, width, height) that they fill."""
     parts = {"█": ((0.0, 0.0, 10.0, 20.0),), "▞": ((5.0, 0.0, 5.0, 10.0), (0.0, 10.0, 5.0, 10.0))}
@@ -46,6 +52,9 @@ def _parts() -> dict[str, tuple[tuple[float, float, float, float], ...]]:
     for eighth, (low, left) in enumerate(zip("▁▂▃▄▅▆▇", "▏▎▍▌▋▊▉", strict=True), 1):
         parts[low] = ((0.0, 20 - 2.5 * eighth, 10.0, 2.5 * eighth),)
         parts[left] = ((0.0, 0.0, 1.25 * eighth, 20.0),)
+    for code in range(0x2801, 0x2900):  # braille: dots of two columns and four rows
+        dots = [at for bit, at in _DOTS.items() if code & bit]
+        parts[chr(code)] = tuple((5.0 * column + 1.25, 5.0 * row + 1.25, 2.5, 2.5) for column, row in dots)
     return parts
 
 

@@ -133,8 +133,11 @@ def _drawn_lanes(
     board, finding = picture.board, picture.verdict_finding
     level = Level.NONE if finding is None else LEVELS[finding.severity.value]
     proof, group = ((), "") if finding is None else (finding.proof, finding.identity.get("group", ""))
+    others = () if picture.snapshot is None else picture.snapshot.findings
+    also = frozenset(name for one in others if one.state == "firing" and not one.explained_by for name in one.proof)
     update_rows = min(_MOST_UPDATES, max(3, int(_EXPANDED * body))) if sight.expanded else 1
-    lanes = lanes_of(board, geometry, skin, LaneChoice(sight.order, sight.wanted, update_rows, proof, group, not brief))
+    choice = LaneChoice(sight.order, sight.wanted, update_rows, proof, group, also, not brief)
+    lanes = lanes_of(board, geometry, skin, choice)
     keys = [lane.key for lane in lanes]
     selected = keys.index(sight.chosen) if sight.chosen in keys else 0
     top = min(max(0, sight.top), max(0, len(lanes) - body))

@@ -103,7 +103,7 @@ class ChartPage(Overlay):
         else:
             figures = self._figures(lane, width)
             rows += [styled(words, skin, "background") for words in figures[: 1 + (height >= 14)]]
-            meaning = meaning_of(self.metric)
+            meaning = meaning_of(self.metric if lane is None else lane.metric)
             rows += [styled(((f" {meaning}", "text"),), skin, "background")] if meaning and height >= _TALL else []
             room = height - len(rows) - len(foot)
             if lane is not None and room >= 3 and width >= 2 * LABEL:

@@ -49,9 +49,12 @@ class SturdyDriver(LinuxDriver):
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         poll = select.poll()
         poll.register(self.fileno, select.POLLIN)
-        wait_ms = _LOOK_MS
+        wait_ms, parent = _LOOK_MS, os.getppid()
         while not self.exit_event.is_set():
             ready = bool(poll.poll(wait_ms))
+            if os.getppid() != parent and self._is_behind():
+                self._hung_up()
+                return
             if ready:
                 typed = self._typed()
                 if not typed:
@@ -68,6 +71,13 @@ class SturdyDriver(LinuxDriver):
             return os.read(self.fileno, _READ)
         except OSError:
             return b""
+
+    def _is_behind(self) -> bool:
+        """Return true if the terminal is another job's: what has started this one was killed, and its shell went on."""
+        try:
+            return os.tcgetpgrp(self.fileno) != os.getpgrp()
+        except OSError:
+            return True
 
     def _hung_up(self) -> None:
         """No key will be pressed any more."""

@@ -3,7 +3,7 @@ const css = name => getComputedStyle(document.body).getPropertyValue(name).trim(
 const COLOURS = { critical: "#c0392b", warning: "#d9920a", info: "#5f6b76", good: "#2e8b57" };
 const CAUSES = ["#c0392b", "#d9920a", "#8e44ad", "#2471a3", "#b9770e", "#7b241c", "#1f618d", "#6c3483"];
 const LANES = ["#33507a", "#2e8b57", "#7d4fb3", "#2aa3b0", "#8a6d3b", "#5f6b76"];
-const SIGNS = { "✓": "met", "✗": "not met", "?": "not observed" };
+const SIGNS = { "●": "met", "○": "not met", "?": "not observed" };
 const list = (items, tag = "ul") => { const l = make(tag); for (const i of items) l.append(make("li", i)); return l; };
 const reasons = why => list(why.map(([sign, text]) => `${sign} ${SIGNS[sign] ?? ""}: ${text}`));
 

@@ -81,7 +81,7 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
 
 
 NAME, GAUGE, FIGURE, TREND = "name", "gauge", "figure", "trend"
-_SHORT, _ROOM_FOR_NAMES = 12, 96
+_SHORT, _ROOM_FOR_NAMES = 12, 116
 """Names up to that have one width in all tables; longer ones where a row has so many cells."""
 
 
