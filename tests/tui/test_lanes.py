@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from math import isnan, nan
 
@@ -206,3 +207,13 @@ def test_without_colours_no_bar_is_reversed() -> None:
         runs = metric_lane(lane(), Geometry.of(120), skin).runs
         assert not any(style.reverse for text, style in runs if text.strip())
         assert len({style for text, style in runs if text.strip()}) == 3, "each level has a style"
+
+
+def test_under_the_cursor_the_last_value_keeps_its_age() -> None:
+    made = shown()
+    assert row(made, "ckpt write", START + 380.0).split()[2:] == ["4.0s-82s"]
+    count = made.board.viewport.columns
+    made = with_metrics(made, lane(values=(13_000.0, *(math.nan,) * (count - 1)), levels=bytes(count)))
+    port = made.board.viewport
+    values = [row(made, "queue_ms", port.start + column * port.column_s) for column in (0.5, 5.5, 30.5)]
+    assert [value[9:25].strip() for value in values] == ["13.0 s", "13.0 s", "13.0s-4m"]  # no room for `-41s`
