@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -277,3 +279,27 @@ class Index:
             if time is not None:
                 return time
         return None
+
+
+# --- Lines of several logs, the last one first ---
+
+Ranked = tuple[float, float, int, int, Chunk]
+"""Seconds on the run's axis, arrival, source, ordinal, and the chunk that holds the line: never compared, as the rest
+is unique."""
+
+
+def merged_back(runs: Iterable[tuple[float, int, Iterator[Ranked]]]) -> Iterator[Ranked]:
+    """Merge runs of lines, each from its last one back, and begin none before its turn.
+
+    A run comes with a time that none of its lines is later than, and the number of its log.
+    """
+    heap: list[tuple[float, bool, float, int, int, Ranked | None, Iterator[Ranked]]] = [
+        (-end, False, 0.0, -source, 0, None, run) for end, source, run in runs
+    ]
+    heapify(heap)
+    while heap:
+        *_, ranked, run = heappop(heap)
+        if ranked is not None:
+            yield ranked
+        for one in islice(run, 1):
+            heappush(heap, (-one[0], True, -one[1], -one[2], -one[3], one, run))

@@ -6,7 +6,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, merge
+from heapq import merge
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -17,7 +17,7 @@ from perfmon.core import Block, InputError, UsageError, evidence_text, plain
 from perfmon.sources import newlines
 
 from .buffer import LogBuffer
-from .chunks import NEVER, Chunk, Index, LineTimer, line_count
+from .chunks import NEVER, Chunk, Index, LineTimer, Ranked, line_count, merged_back
 from .lines import (
     EVERYTHING,
     CompiledFilter,
@@ -43,8 +43,6 @@ _first, _stop, _end = attrgetter("first"), attrgetter("stop"), attrgetter("end")
 
 Rank = tuple[float, float, int, int]
 """(seconds on the run's axis, arrival, source, ordinal): the order of all lines."""
-_Ranked = tuple[float, float, int, int, Chunk]
-"""A rank, and the chunk that holds the line; ranks are unique, so chunks are not compared."""
 _BEGIN: Rank = (-inf, -1, -1, -1)
 _END: Rank = (inf, inf, 1 << 62, 0)
 
@@ -216,22 +214,17 @@ class View:
         page = self._page(self._merged_back([(source, self._bound(source, rank)) for source in self._wanted()]), rows)
         return Page(page.lines[::-1], page.complete)
 
-    def _merged_back(self, bounds: Iterable[tuple[int, int]]) -> Iterator[_Ranked]:
-        """Merge logs from these ordinals back, and look into none before its turn: its last chunk's end is known."""
-        heap: list[tuple[float, bool, float, int, int, _Ranked | None, Iterator[_Ranked]]] = []
+    def _merged_back(self, bounds: Iterable[tuple[int, int]]) -> Iterator[Ranked]:
+        """Merge logs from these ordinals back; a log whose last lines are too old is not looked into."""
+        runs: list[tuple[float, int, Iterator[Ranked]]] = []
         for source, ordinal in bounds:
             if at := bisect_left(self._chunks[source], ordinal, key=_first):
                 last = self._chunks[source][at - 1]
                 end = last.end + (0.0 if last.free else self._shifts.get(source, 0.0))
-                heap.append((-end, False, 0.0, -source, 0, None, self._backward(source, ordinal)))
-        heapify(heap)
-        while heap:
-            *_, ranked, run = heappop(heap)
-            yield from () if ranked is None else (ranked,)
-            for one in islice(run, 1):
-                heappush(heap, (-one[0], True, -one[1], -one[2], -one[3], one, run))
+                runs.append((end, source, self._backward(source, ordinal)))
+        return merged_back(runs)
 
-    def _page(self, ranks: Iterator[_Ranked], rows: int) -> Page:
+    def _page(self, ranks: Iterator[Ranked], rows: int) -> Page:
         found: list[tuple[Place, Chunk]] = []
         complete = True
         try:
@@ -245,19 +238,19 @@ class View:
         sources = self.wanted.sources
         return [source for source in self._chunks if sources is None or source in sources]
 
-    def _forward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
+    def _forward(self, source: int, ordinal: int) -> Iterator[Ranked]:
         chunks = self._chunks[source]
         for chunk in chunks[bisect_right(chunks, ordinal, key=_stop) :]:
             numbers = self._fitting(source, chunk)
             yield from self._ranked(source, chunk, numbers[bisect_left(numbers, ordinal - chunk.first) :])
 
-    def _backward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
+    def _backward(self, source: int, ordinal: int) -> Iterator[Ranked]:
         chunks = self._chunks[source]
         for chunk in reversed(chunks[: bisect_left(chunks, ordinal, key=_first)]):
             numbers = self._fitting(source, chunk)
             yield from self._ranked(source, chunk, reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]))
 
-    def _ranked(self, source: int, chunk: Chunk, numbers: Iterable[int]) -> Iterator[_Ranked]:
+    def _ranked(self, source: int, chunk: Chunk, numbers: Iterable[int]) -> Iterator[Ranked]:
         index, first, mark = self._index(chunk), chunk.first, chunk.mark
         shift = 0.0 if chunk.free else self._shifts.get(source, 0.0)
         for at in numbers:

@@ -166,14 +166,10 @@ class RemoteTail(LogReader):
         if new and not known:
             self._notice(items, "appeared", "new log: reading", again=True)
         if not new and not text.print.position:
-            await self._skip(files, text, items)
+            left_out = await skip_history(files, text, self._request.history)
+            if left_out and self._request.history:
+                self._notice(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
         await self._begin(files, text, items)
-
-    async def _skip(self, files: Files, text: Text, items: list[Item]) -> None:
-        """Skip the history that is not wanted."""
-        left_out = await skip_history(files, text, self._request.history)
-        if left_out and self._request.history:
-            self._notice(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
 
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Read a text from now on; before it, what came and went since the last one."""
