@@ -90,11 +90,12 @@ def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
     queue = met("queue_ms 4.2 s", "critical > 1 s")
     rivals = ("slow-weight-load: there the RPC itself is long", "frontend-queue: that is this one")
-    assert "not slow-weight-load (there the RPC itself is long)  next" in why(queue, width=200, rivals=rivals)
+    named = "not slow-weight-load (there the RPC itself is long)  thresholds: seeds (B learns)  next"
+    assert named in why(queue, width=200, rivals=rivals)
     assert "frontend-queue" not in why(queue, width=200, rivals=rivals)
     assert "slow-weight-load" not in why(queue, width=149, rivals=rivals)
     long = (f"slow-weight-load: {'there it is long ' * 9}",)
-    assert "not slow-weight-load  next" in why(queue, width=150, rivals=long)
+    assert "not slow-weight-load  " in why(queue, width=150, rivals=long)
 
 
 def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:

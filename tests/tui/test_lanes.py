@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from math import isnan, nan
 
@@ -13,7 +14,7 @@ from snapshots import finding, snapshot
 
 from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
-from perfmon.textgraphics.charts import trace
+from perfmon.textgraphics.charts import line, trace
 from perfmon.themes.loader import load_themes
 from perfmon.tui.render.lanes import Geometry, held, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
@@ -47,7 +48,7 @@ def row(made: MonitorState, name: str, cursor: float | None) -> str:
     sight = TimelineView(cursor)
     drawn = draw_board(made, 120, 14, sight, PLAIN)
     lines = ["".join(text for text, _ in one) for one in drawn.rows]
-    return next(line[:28] for line in lines if line.startswith(f" {name}"))
+    return next(line[:28] for line in lines if line[1:].startswith(name))
 
 
 def test_where_the_cursor_stands_a_lane_tells_the_span_there_and_none_where_there_is_none() -> None:
@@ -66,7 +67,7 @@ def test_figures_end_below_the_names_of_their_columns(width: int) -> None:
     made = replace(made, board=replace(made.board, viewport=Viewport(START, START + 600.0, chart)))
     made = with_metrics(made, replace(made.board.metrics[0], values=(13_000.0,) * chart))
     lines = ["".join(text for text, _ in one) for one in draw_board(made, width, 14, TimelineView(), PLAIN).rows]
-    axis, queue = lines[0].rstrip(), next(line for line in lines if line.startswith(" queue_ms")).rstrip()
+    axis, queue = lines[0].rstrip(), next(line for line in lines if line[1:].startswith("queue_ms")).rstrip()
     assert len(axis) == len(queue)
     assert axis.index("p95") + len("p95") == queue.index("13.0 s", queue.index("13.0 s") + 1) + len("13.0 s")
 
@@ -196,6 +197,8 @@ def test_a_line_joins_its_neighbours_and_leaves_out_what_is_unknown() -> None:
     assert rows[0][1] == "⢸"
     assert rows[1][1] == "⢸", "from the least value to the largest one"
     assert trace([], 0.0, 1.0, 1) == [""]
+    values = (0.0, 8.0, 3.0, nan, 5.0, 2.0, 2.0)
+    assert line(values, 0.0, 8.0) == trace([(value, value) for value in values for _ in range(2)], 0.0, 8.0, 1)[0]
     assert trace([(1.0, 1.0)] * 4, 1.0, 1.0, 1) == ["⠒⠒"]
 
 
@@ -204,3 +207,13 @@ def test_without_colours_no_bar_is_reversed() -> None:
         runs = metric_lane(lane(), Geometry.of(120), skin).runs
         assert not any(style.reverse for text, style in runs if text.strip())
         assert len({style for text, style in runs if text.strip()}) == 3, "each level has a style"
+
+
+def test_under_the_cursor_the_last_value_keeps_its_age() -> None:
+    made = shown()
+    assert row(made, "ckpt write", START + 380.0).split()[2:] == ["4.0s-82s"]
+    count = made.board.viewport.columns
+    made = with_metrics(made, lane(values=(13_000.0, *(math.nan,) * (count - 1)), levels=bytes(count)))
+    port = made.board.viewport
+    values = [row(made, "queue_ms", port.start + column * port.column_s) for column in (0.5, 5.5, 30.5)]
+    assert [value[9:25].strip() for value in values] == ["13.0 s", "13.0 s", "13.0s-4m"]  # no room for `-41s`

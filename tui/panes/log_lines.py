@@ -52,6 +52,7 @@ def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> s
         parts.append("read from the file: End returns")
     elif not view.follow:
         parts.append(f"+{_grouped(view.unseen)} line{'s' * (view.unseen != 1)}" if view.unseen else "not following")
+        parts[-1] += ", end follows"
     if wanted.sources:
         names = short_names(view.book.names)
         parts.append("only " + ", ".join(names.get(source, "?") for source in sorted(wanted.sources)))

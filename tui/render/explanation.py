@@ -40,6 +40,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if width >= _WIDE and finding is not None:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)
+        shown += _fit(_origin(finding, snapshot, skin), room - _size(shown))
     return (*lead, *(run for part in shown for run in part), (advice, skin.style("accent")))
 
 
@@ -126,6 +127,15 @@ def _level(value: str, stats: MetricStats | None) -> Level | None:
     if sign * number > sign * stats.critical:
         return Level.CRITICAL
     return Level.GOOD if sign * number <= sign * stats.good else Level.WARNING
+
+
+def _origin(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """Where the first threshold that decides comes from: one of another model may mislead."""
+    stats = (snapshot.metrics.get(_name(_met(one))) for one in finding.conditions if one.held)
+    origin = next((one.bands_from for one in stats if one is not None and one.critical is not None), "")
+    return (
+        [[(f"thresholds: {plain(origin, 60).partition(' (')[0]} (B learns)  ", skin.style("faint"))]] if origin else []
+    )
 
 
 # --- what else it may be ------------------------------------------------------------------------------------------

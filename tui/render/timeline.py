@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
+from typing import TYPE_CHECKING
 
 from perfmon.core import counted, plain
 from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, Overview, SpanLane, Viewport
+from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
 from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
 from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
 from .rows import Row, Run, cells, short_duration
+
+if TYPE_CHECKING:
+    from perfmon.viewmodel import Overview
 
 _MOST_UPDATES = 20
 _WITH_OVERVIEW = 6
@@ -199,7 +203,7 @@ def lane_row(
     if column is not None and isinstance(lane.shown, MetricLane):
         now, level, aged = at_column(lane.shown, column, geometry, port.column_s)
     elif column is not None and lane.bars:
-        now, level = bar_at(lane, port, column, geometry)
+        now, level, aged = bar_at(lane, port, column, geometry)
     mark = skin.mark(level) if level is not Level.NONE and now and not aged else " "
     head: list[Run] = [
         (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
@@ -223,21 +227,30 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float
     level = Level(lane.levels[at])
     if at == column:
         return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
-    seconds, unit = (column - at) * column_s, shown_unit(lane.unit)
+    value = compact_value(lane.values[at], shown_unit(lane.unit), geometry.now)
+    return _aged(value, (column - at) * column_s, geometry.now), level, True
+
+
+def _aged(value: str, seconds: float, room: int) -> str:
+    """A value with its age, as closely as it needs; without, where it does not fit at all."""
     age = f"-{int(seconds)}s" if seconds < 100 else f"-{compact_seconds(seconds, 4).replace(' ', '')}"
-    value = compact_value(lane.values[at], unit, geometry.now)
     shown = (f"{value} {age}", f"{value.replace(' ', '')}{age}", value)
-    return next(text for text in shown if cells(text) <= geometry.now), level, True
+    return next((text for text in shown if cells(text) <= room), value)
 
 
-def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:
-    """Duration of the worst span under the cursor."""
-    under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
-    if not under:
-        return "-", Level.NONE
-    worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
+def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level, bool]:
+    """Duration of the worst span under the cursor; else, and then True, of the last one before it, with its age."""
     metric = lane.shown.metric if isinstance(lane.shown, SpanLane) else "wall_ms"
-    return length_of(worst, metric, geometry.now), worst.level
+    under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
+    if under:
+        worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
+        return length_of(worst, metric, geometry.now), worst.level, False
+    before = [bar for bar in lane.bars if port.column(bar.end) < column]
+    if not before:
+        return "-", Level.NONE, False
+    last = max(before, key=lambda bar: bar.end)
+    age_s = (column - port.column(last.end)) * port.column_s
+    return _aged(length_of(last, metric, geometry.now), age_s, geometry.now), last.level, True
 
 
 def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:

@@ -3,7 +3,7 @@ const css = name => getComputedStyle(document.body).getPropertyValue(name).trim(
 const COLOURS = { critical: "#c0392b", warning: "#d9920a", info: "#5f6b76", good: "#2e8b57" };
 const CAUSES = ["#c0392b", "#d9920a", "#8e44ad", "#2471a3", "#b9770e", "#7b241c", "#1f618d", "#6c3483"];
 const LANES = ["#33507a", "#2e8b57", "#7d4fb3", "#2aa3b0", "#8a6d3b", "#5f6b76"];
-const SIGNS = { "✓": "met", "✗": "not met", "?": "not observed" };
+const SIGNS = { "●": "met", "○": "not met", "?": "not observed" };
 const list = (items, tag = "ul") => { const l = make(tag); for (const i of items) l.append(make("li", i)); return l; };
 const reasons = why => list(why.map(([sign, text]) => `${sign} ${SIGNS[sign] ?? ""}: ${text}`));
 
@@ -160,6 +160,7 @@ data.findings.forEach((f, i) => {
   const go = make("button", "Show on the timeline"); go.onclick = () => { const room = Math.max((f.to - f.from) * .1, 2); show(f.from - room, f.to + room); el("lanes").scrollIntoView({ block: "center" }); }; d.append(go);
   if (f.why.length) d.append(make("h3", "Why"), reasons(f.why));
   if (f.fix.length) d.append(make("h3", "Fix"), list(f.fix, "ol"));
+  if (f.commands.length) d.append(make("h3", "Commands and options (replace words in capitals)"), make("pre", f.commands.join("\n")));
   if (f.evidence.length) {
     const p = make("pre"); f.evidence.forEach(([where, text]) => p.append(make("b", where), document.createTextNode("  " + text + "\n"))); d.append(make("h3", "Evidence"), p);
   }
