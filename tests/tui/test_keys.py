@@ -961,7 +961,7 @@ async def test_under_what_is_open_nothing_changes(opened: str) -> None:
 async def test_what_is_said_is_seen_over_what_is_open(opened: str) -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        await hands.press(opened, "s")
+        await hands.press(opened, "s", "enter")
         await hands.shows("written: perfmon_")
         assert "written: perfmon_" in screen_text(app)[0]
 
