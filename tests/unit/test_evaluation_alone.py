@@ -35,7 +35,7 @@ def test_a_bar_of_another_duration_is_another_interval() -> None:
 
 
 def test_an_evaluation_between_steps_blocks_them() -> None:
-    steps = "".join(f"step {n} loss {4 / n:.4f} step_time 1.5s\n" for n in range(1, 30))
-    found, ledger = _diagnosis(steps + _EVALUATED + steps.replace("step ", "step 1"))
+    steps = [f"step {n} loss {4 / n:.4f} step_time 1.5s\n" for n in range(1, 59)]
+    found, ledger = _diagnosis("".join((*steps[:29], _EVALUATED, *steps[29:])))
     assert [finding.signature for finding in found.findings] == ["blocking-eval"]
     assert ledger["blocking-eval"] == pytest.approx(78.3, abs=1.0)

@@ -129,7 +129,7 @@ class FindingsPane(_Lines):
         self._laid_out: tuple[int, list[Words]] = (-1, [])
 
     def about(self) -> str:
-        """How many."""
+        """Number of findings."""
         return counted(len(self._found.findings), "finding")
 
     def words(self, width: int) -> Sequence[Words]:
@@ -167,7 +167,7 @@ class GapsPane(_Lines):
         self._total = sum(use.long_gaps for use in found.gpus)
 
     def about(self) -> str:
-        """How many."""
+        """Number of gaps."""
         return f"{len(self.gaps)} of {self._total:,}, the longest first" if self.gaps else ""
 
     def words(self, width: int) -> Sequence[Words]:

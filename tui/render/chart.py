@@ -115,7 +115,7 @@ _NOTHING, _ROOM_FOR_WORDS = "no data in view", 3
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a chart shows besides the columns of the timeline; all of twice as many points as it has cells."""
+    """Layers of a chart besides the columns of the timeline; all of twice as many points as it has cells."""
 
     course: Course | None = None
     """Finer than the columns, with the least and the largest value of each point."""

@@ -60,7 +60,7 @@ class Column(Generic[T]):
     least: int = 0
     """To so few cells it shrinks before what matters goes; 0: not at all."""
     lead: str = ""
-    """What it is to all tables that begin alike: NAME, GAUGE, FIGURE or TREND. These stand below each other."""
+    """Its role in all tables that begin alike: NAME, GAUGE, FIGURE or TREND. These stand below each other."""
     strip: Callable[[T, int], Words] | None = None
     """The cell in several styles, exactly as wide; `draw` has its text, and the style that matters."""
 
@@ -161,7 +161,7 @@ _MEASURED = {
     Area.GPU: ("gpu_",), Area.HOST: ("host_", "mem_used", "iowait", "psi_"), Area.DISK: ("disk_",), Area.NIC: ("nic_",),
     Area.SOCKET: ("socket_",),
 }  # fmt: skip
-"""How the metrics of things begin that are not queues."""
+"""First letters of the metrics of things that are not queues."""
 Place = tuple[str, Area, str]
 
 
