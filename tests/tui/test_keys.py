@@ -537,11 +537,12 @@ async def open(hands: Hands, key: str) -> None:
     assert not hands.app.covered
     assert hands.app.pane_name == "log"
     finding = hands.app.picture.alerts[0].finding
-    assert hands.current.endswith(finding.evidence[0].text[-30:])
+    first = min(finding.evidence, key=lambda line: (line.source, line.line))
+    assert hands.current.endswith(first.text[-30:])
     await hands.press(key)  # the line is about a weight update
     page = page_of(hands.app)
     assert isinstance(page, TracePage)
-    assert page.bar.key in finding.evidence[0].text
+    assert page.bar.key in first.text
     await hands.press("escape")
     await hands.to("sources")
     await hands.press(key)  # every value of the first GPU
