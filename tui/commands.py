@@ -261,7 +261,7 @@ def _layout(app: OpenActions, words: Sequence[str]) -> None:
 
 # --- files ------------------------------------------------------------------------------------------------------------
 def _snapshot(app: OpenActions, words: Sequence[str]) -> None:
-    app.do_snapshot(file_of(words[0]) if words else "")
+    app.save_page(file_of(words[0]) if words else "")
 
 
 def _learn(app: OpenActions, words: Sequence[str]) -> None:

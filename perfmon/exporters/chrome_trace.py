@@ -217,8 +217,9 @@ class _Count:
     """What one side counted up to a moment."""
 
     at: float
+    first: int
     whole: int
-    """Items of all processes of its side until then."""
+    """The items of its slice, by their number among those of all processes of its side."""
     slice: Event
 
 
@@ -268,8 +269,8 @@ def _counted(
         lane = f"{kind} by {group}" if kind.endswith("the queue") else kind
         event = places.slice(source, lane, f"items {low + 1} to {high}", start, at, {"first": low + 1, "last": high})
         yield event
+        found.append(_Count(at, whole + 1, whole + high - low, event))
         whole += high - low
-        found.append(_Count(at, whole, event))
 
 
 def _pushed(pushes: Sequence[tuple[str, Event]]) -> list[_Count]:
@@ -281,7 +282,7 @@ def _pushed(pushes: Sequence[tuple[str, Event]]) -> list[_Count]:
         return []
     done = sorted(((event["ts"] + event["dur"]) / 1e6, at) for at, (_, event) in enumerate(pushes))
     begin = next(iter(first.values())) if len(first) == 1 else 0
-    return [_Count(end, begin + number, pushes[at][1]) for number, (end, at) in enumerate(done, 1)]
+    return [_Count(end, begin + number, begin + number, pushes[at][1]) for number, (end, at) in enumerate(done, 1)]
 
 
 def _flows(name: str, put: Sequence[_Count], taken: Sequence[_Count], places: _Places) -> Iterator[Event]:
@@ -292,8 +293,8 @@ def _flows(name: str, put: Sequence[_Count], taken: Sequence[_Count], places: _P
     free = -math.inf
     for one in taken:
         at = bisect_left(put, one.whole, key=lambda count: count.whole)
-        if at == len(put) or put[at].at > one.at:
-            continue  # not all producers are in the logs
+        if at == len(put) or put[at].at > one.at or put[at].first > one.whole:
+            continue  # it was put in before the logs begin, or by a producer that they do not have
         begin, item = put[at], f"item {one.whole}"
         source = one.slice["pid"] - places.pid(0)
         yield (end := _end_of(one.slice, f"{item} taken", begin.at))

@@ -190,12 +190,17 @@ class View:
                     held = at < len(numbers) and numbers[at] == place.ordinal - chunk.first
         return Tally(total, before + 1 if held else 0, complete)
 
-    def folded(self, place: Place) -> int:
-        """Count the lines right after one that fits, in its chunk, that do not."""
+    def folded(self, place: Place, budget_s: float = BUDGET_S) -> int:
+        """Count the lines right after one that fits, in its chunk, that do not; 0 while time is not enough for that."""
         chunk = self._chunk(place)
         if self._filter is None or chunk is None:
             return 0
-        numbers, own = self._fitting(place.source, chunk), place.ordinal - chunk.first
+        self._deadline, self._searched = time.perf_counter() + budget_s, False
+        try:
+            numbers = self._fitting(place.source, chunk)
+        except _OutOfTimeError:
+            return 0
+        own = place.ordinal - chunk.first
         at = bisect_right(numbers, own)
         return (numbers[at] if at < len(numbers) else chunk.count) - own - 1
 

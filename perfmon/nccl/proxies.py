@@ -1,9 +1,8 @@
 """Proxy traces: what the threads that serve the network waited for, by rank, peer and direction.
 
-A send waits for its GPU to produce the data, then for the peer to have room (credit), then for the wire; a receive for
-the wire, for the flush to the GPU's memory, and for the GPU to consume the data. The times are those of steps.
-Operations may be recorded whole, in segments or in steps, nested or not: of what is nested only the innermost times
-count.
+A send waits for its GPU to produce the data, for the peer to have room (credit), then for the wire; a receive for the
+wire, for the flush to the GPU's memory, and for the GPU to consume the data. The times are those of steps. Operations
+may be recorded whole, in segments or in steps, nested or not: of what is nested only the innermost times count.
 """
 
 from __future__ import annotations

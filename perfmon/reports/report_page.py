@@ -161,6 +161,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "identity": fields_text(finding.identity),
         "sentence": finding.sentence,
         "line": finding_line(finding),
+        "commands": finding.commands,
         "why": _conditions(finding),
         "fix": finding.advice,
         "evidence": [(f"{line.source}:{line.line}", line.text) for line in finding.evidence],

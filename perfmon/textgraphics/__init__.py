@@ -19,6 +19,6 @@ if TYPE_CHECKING:
         fit,
         glyphs_for,
     )
-    from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks, trace
+    from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, line, spark, stack, ticks, trace
 
 __getattr__ = lazy_face(__name__)

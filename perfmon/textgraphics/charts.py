@@ -129,6 +129,31 @@ def trace(spans: Sequence[tuple[float, float]], low: float, high: float, rows: i
     return ["".join(" " if cell == _BLANK else chr(cell) for cell in row) for row in cells]
 
 
+def line(values: Iterable[float], low: float, high: float) -> str:
+    """A line of braille dots in one row, a value a cell: `trace` for what is drawn often."""
+    span = high - low
+    scale = 0.0 if _flat(low, high) else 4.0 / span
+    drawn: list[str] = []
+    before = -1
+    for value in values:
+        if value != value:  # noqa: PLR0124 - NaN alone is not itself, and a call for every value costs more
+            drawn.append(" ")
+            before = -1
+            continue
+        dot = 2 if not scale else 3 if value >= high else 0 if value <= low else min(3, int(scale * (value - low)))
+        drawn.append(_joined(before, dot))
+        before = dot
+    return "".join(drawn)
+
+
+@lru_cache(32)
+def _joined(before: int, dot: int) -> str:
+    """A cell at that height, joined to the one before it (-1: there is none)."""
+    first, last = (dot, dot) if before < 0 else (min(dot, before + 1), max(dot, before - 1))
+    left = sum(_DOTS[0][at] for at in range(first, last + 1))
+    return chr(_BLANK + left + _DOTS[1][dot])
+
+
 def _dot(value: float, low: float, high: float, steps: int) -> int:
     """Height of a value in dots; in the middle where there is no room between low and high."""
     if _flat(low, high):

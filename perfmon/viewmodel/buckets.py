@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from math import floor, nan
 
 from perfmon.core import Span
 from perfmon.store import Series
 
+from .courses import Course
 from .state import Bar, Viewport
 
 _MANY = 32
@@ -170,3 +171,43 @@ class DenseBars:
         self.start = port.start
         self._worst = {column: bar for column, bar in self._worst.items() if bar.end >= port.start}
         return [bar for bar in self._worst.values() if bar.start <= port.end]
+
+
+# --- The courses of metrics that are shown as charts ---
+
+
+class CourseBuilder:
+    """The courses of the metrics that are shown as charts, kept up to date sample by sample."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Buckets, Buckets, Buckets]] = {}
+
+    def of_series(
+        self, name: str, held: Sequence[Series], shifts: Mapping[int, float], port: Viewport, count: int, stamp: int
+    ) -> Course:
+        """That of all samples of some series."""
+        width = (port.end - port.start) / count
+        first = floor(port.start / width + 0.5)
+        known = self._held.get(name)
+        if known is None or known[0].width_s != width or first < known[0].first or known[0].stamp != stamp:
+            low, high, mean = (Buckets(width, first, which, stamp) for which in ("min", "max", "mean"))
+            known = self._held[name] = low, high, mean
+        for buckets in known:
+            buckets.read(held, shifts)
+            buckets.forget(first)
+        return Course(*(buckets.values(first, count) for buckets in known))
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Let go of all others."""
+        self._held = {name: held for name in names if (held := self._held.get(name)) is not None}
+
+
+def course_of(samples: Iterable[tuple[float, float]], port: Viewport, count: int) -> Course:
+    """The course of samples (time, value) on the run's axis."""
+    width = (port.end - port.start) / count
+    first = floor(port.start / width + 0.5)
+    low, high, mean = (Buckets(width, first, which) for which in ("min", "max", "mean"))
+    for time, value in samples:
+        for buckets in (low, high, mean):
+            buckets.put(time, value)
+    return Course(*(buckets.values(first, count) for buckets in (low, high, mean)))

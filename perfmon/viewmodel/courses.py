@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import floor, isnan, nan
+from math import isnan, nan
+from typing import TYPE_CHECKING
 
-from perfmon.diagnosis import Diagnosis
-from perfmon.store import Series
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Diagnosis
 
-from .buckets import Buckets
-from .state import Viewport
+    from .state import Viewport
 
 _HELD = 1.5
 """Times its usual distance between samples for which a value holds."""
@@ -67,54 +67,26 @@ def _usual_distance(times: Sequence[float]) -> float:
     return apart[len(apart) // 2] if apart else 0.0
 
 
-class CourseBuilder:
-    """The courses of the metrics that are shown as charts, kept up to date sample by sample."""
+def held_places(values: Sequence[float]) -> list[int]:
+    """Index of the value that each place shows, -1 for none.
 
-    def __init__(self) -> None:
-        self._held: dict[str, tuple[Buckets, Buckets, Buckets]] = {}
-
-    def of_series(
-        self, name: str, held: Sequence[Series], shifts: Mapping[int, float], port: Viewport, count: int, stamp: int
-    ) -> Course:
-        """That of all samples of some series."""
-        width = (port.end - port.start) / count
-        first = floor(port.start / width + 0.5)
-        known = self._held.get(name)
-        if known is None or known[0].width_s != width or first < known[0].first or known[0].stamp != stamp:
-            low, high, mean = (Buckets(width, first, which, stamp) for which in ("min", "max", "mean"))
-            known = self._held[name] = low, high, mean
-        for buckets in known:
-            buckets.read(held, shifts)
-            buckets.forget(first)
-        return Course(*(buckets.values(first, count) for buckets in known))
-
-    def keep(self, names: Iterable[str]) -> None:
-        """Let go of all others."""
-        self._held = {name: held for name in names if (held := self._held.get(name)) is not None}
-
-
-def course_of(samples: Iterable[tuple[float, float]], port: Viewport, count: int) -> Course:
-    """The course of samples (time, value) on the run's axis."""
-    width = (port.end - port.start) / count
-    first = floor(port.start / width + 0.5)
-    low, high, mean = (Buckets(width, first, which) for which in ("min", "max", "mean"))
-    for time, value in samples:
-        for buckets in (low, high, mean):
-            buckets.put(time, value)
-    return Course(*(buckets.values(first, count) for buckets in (low, high, mean)))
+    What only lies between two samples of the usual distance keeps the value before it.
+    """
+    measured = [at for at, value in enumerate(values) if value == value]  # noqa: PLR0124 - all but NaN
+    if len(measured) < 2 or len(measured) == len(values):
+        return [at if value == value else -1 for at, value in enumerate(values)]  # noqa: PLR0124
+    reach = round(_HELD * _usual_distance(measured) + 0.5)
+    places = [-1] * measured[0]
+    for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
+        held = min(after - at, reach)
+        places += [at] * held
+        places += [-1] * (after - at - held)
+    return places
 
 
 def held_values(values: Sequence[float]) -> Sequence[float]:
-    """The values with those places filled that only lie between two samples of the usual distance."""
-    measured = [at for at, value in enumerate(values) if not isnan(value)]
-    if len(measured) < 2 or len(measured) == len(values):
-        return values
-    reach = round(_HELD * _usual_distance(measured) + 0.5)
-    filled = array("d", values)
-    for at, after in zip(measured, [*measured[1:], len(values)], strict=True):
-        for place in range(at + 1, min(after, at + reach)):
-            filled[place] = values[at]
-    return filled
+    """The values with those places filled that `held_places` fills."""
+    return [nan if place < 0 else values[place] for place in held_places(values)]
 
 
 def smoothed(values: Sequence[float], window: int) -> Sequence[float]:

@@ -15,6 +15,7 @@ from .state import AlertKey, AlertState, Level, Transition, Viewport, fitted_spa
 
 _FEW = 3
 """Progress that shows a pace."""
+_ROUNDED = 1e-6
 _REST_S = 2.0
 """The pace of the past changes slowly: it is worked out again after so long."""
 _ACTIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.RESOLVING)
@@ -41,25 +42,27 @@ class OverviewBuilder:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._paces: Sequence[float] = ()
-        self._made_for: tuple[Viewport, float] | None = None
+        self._made: Overview | None = None
+        self._ticks: Sequence[Transition] = ()
 
     def build(
         self, begin: float | None, now: float, columns: int, alignment: Alignment, ticks: Sequence[Transition]
     ) -> Overview | None:
-        """The run from `begin` to `now`, both on its axis, in so many columns; None before it has begun."""
+        """The run from `begin` to `now`, both on its axis, in so many columns; None before it has begun.
+
+        For a moment it is the one before, unless alerts have changed.
+        """
         if begin is None or now <= begin:
             return None
-        span = fitted_span(now - begin)
-        port = Viewport(now - span, now, columns)
-        made = self._made_for
-        fresh = made is None or made[0].columns != columns or now < made[1] or now - made[1] >= _REST_S
-        if fresh or made is None or span != made[0].end - made[0].start:
-            self._paces, self._made_for = self._steps(port, alignment), (port, now)
-        else:
-            port = made[0]
-        levels, starts = _alerts(port, ticks, now)
-        return Overview(port, begin, self._paces, levels, starts)
+        made = self._made
+        if made is not None and made.viewport.columns == columns and made.begin == begin and ticks == self._ticks:
+            grown = fitted_span(now - begin) > made.viewport.end - made.viewport.start + _ROUNDED
+            if not grown and 0.0 <= now - made.viewport.end < _REST_S:
+                return made
+        port = Viewport(now - fitted_span(now - begin), now, columns)
+        self._ticks = ticks
+        self._made = Overview(port, begin, self._steps(port, alignment), *_alerts(port, ticks, now))
+        return self._made
 
     def _steps(self, port: Viewport, alignment: Alignment) -> Sequence[float]:
         """Steps a second in each column, between those before and behind it."""

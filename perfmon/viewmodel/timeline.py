@@ -16,8 +16,8 @@ from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, band
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
-from .buckets import Buckets, DenseBars
-from .courses import Course, CourseBuilder, course_of
+from .buckets import Buckets, CourseBuilder, DenseBars, course_of
+from .courses import Course
 from .overview import OverviewBuilder
 from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 

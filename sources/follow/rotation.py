@@ -169,14 +169,15 @@ class InodeRegistry:
 
     def _is_copy(self, path: Path, identity: Identity) -> bool:
         """True if a file is a copy, or may become one: for a while a copy is shorter than its original."""
-        if (copied := self._copies.pop(identity, None)) is not None and holds(path, copied):
-            self._copies[identity] = copied
-            return True
-        copied, sure = self._copied(path)
+        sure, copied = True, self._copies.pop(identity, None)
+        if copied is None or not holds(path, copied):
+            copied, sure = self._copied(path)
         if copied is not None:
             self._copies[identity] = copied
-            return True
-        return not sure and self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
+        if sure:
+            self._doubted.pop(identity, None)  # the next rotation may write another copy into the same file
+            return copied is not None
+        return self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
 
     def may_be_copy(self, path: Path) -> bool | None:
         """True for a copy that a rotation made of a log that is or was followed; None while it is too short to say."""

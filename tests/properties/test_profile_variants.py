@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -193,6 +194,62 @@ def test_figures_are_those_of_a_plain_recomputation(tmp_path: Path, name: str, s
         figures = expected(work)
         assert {figure: getattr(found[device], figure) for figure in figures} == figures
         assert (found[device].copied_bytes > 0) == any(one.kind == "copy" for one in work)
+
+
+def exported(path: Path, writer: Writer, older: bool) -> None:
+    """The same work as an export of Nsight Systems, with only the columns that all versions have (`older`)."""
+    names: dict[str, int] = {}
+    tables: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+        "KERNEL": ("start,end,deviceId,streamId,correlationId,globalPid,shortName", []),
+        "MEMCPY": ("start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind", []),
+        "MEMSET": ("start,end,deviceId,streamId,correlationId,globalPid", []),
+        "RUNTIME": ("start,end,globalTid,correlationId,nameId", []),
+    }
+    process = 7 << 24
+
+    def text(name: str) -> int:
+        return names.setdefault(name, len(names) + 1)
+
+    for number, one in enumerate(writer.work):
+        row = (one.start, one.end, one.device, one.stream, number, process)
+        if one.kind in ("compute", "communication"):
+            name = text("ncclDevKernel_AllReduce_Sum" if one.kind == "communication" else "gemm")
+            tables["KERNEL"][1].append((*row, name))
+        elif one.kind == "copy":
+            tables["MEMCPY"][1].append((*row, 64, 1, 0))
+        else:
+            tables["MEMSET"][1].append(row)
+        launch = (one.launched, (one.launched or 0) + 2000, process | 3, number, text("cudaLaunchKernel_v7000"))
+        tables["RUNTIME"][1].append(launch)
+    with sqlite3.connect(path) as database:
+        database.execute("create table StringIds (id integer, value text)")
+        database.executemany("insert into StringIds values (?, ?)", [(number, name) for name, number in names.items()])
+        for table, (columns, rows) in tables.items():
+            kept = [at for at, column in enumerate(columns.split(",")) if not older or column not in ABSENT]
+            if rows:  # a table without rows is not exported
+                listed = ",".join(columns.split(",")[at] for at in kept)
+                database.execute(f"create table CUPTI_ACTIVITY_KIND_{table} ({listed})")
+                places = ",".join("?" * len(kept))
+                database.executemany(
+                    f"insert into CUPTI_ACTIVITY_KIND_{table} values ({places})",  # noqa: S608 - names of this test
+                    [tuple(row[at] for at in kept) for row in rows],
+                )
+
+
+ABSENT = ("globalPid", "globalTid", "srcKind")
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["now", "older"])
+@pytest.mark.parametrize("seed", range(4))
+def test_exports_of_nsight_give_the_same_figures(tmp_path: Path, seed: int, older: bool) -> None:
+    writer = Writer(Shape(), 1, graphs=False, seed=f"nsys {seed}")
+    writer.write()
+    exported(tmp_path / "run.sqlite", writer, older)
+    found = {use.device: use for use in read_profile([tmp_path / "run.sqlite"]).gpus}
+    assert found.keys() == {one.device for one in writer.work}
+    for device, use in found.items():
+        figures = expected([one for one in writer.work if one.device == device])
+        assert {figure: getattr(use, figure) for figure in figures} == figures
 
 
 @pytest.mark.parametrize(

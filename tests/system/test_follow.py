@@ -298,6 +298,25 @@ async def test_a_copy_in_an_older_part_is_not_read_again(log: Writer) -> None:
         assert sorted(reader.lines()) == sorted(part.lines + log.lines)
 
 
+def test_a_copy_that_is_still_being_written_is_left_alone_each_time(tmp_path: Path) -> None:
+    log, part, now = tmp_path / "a.log", tmp_path / "a.log.1", 100.0
+    registry = InodeRegistry(lambda: now)
+    text = b"".join(b"%d is a line of the run\n" % at for at in range(1000))
+    log.write_bytes(text)
+    stream = registry.claim(log, "log")
+    assert stream is not None
+    stream.skip_history()
+    for _ in range(3):
+        part.write_bytes(text[:5000])
+        assert registry.claim(part, "part") is None
+        part.write_bytes(text)
+        assert registry.claim(part, "part") is None
+        now += 3600.0
+    part.write_bytes(b"something else\n" * 2000)
+    assert registry.claim(part, "part") is not None
+    registry.close()
+
+
 async def test_replaced_by_a_copy_of_itself_with_more_lines(log: Writer) -> None:
     log.write()
     before = len(log.lines)

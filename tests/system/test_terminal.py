@@ -133,13 +133,15 @@ def test_what_opens_and_closes(demo: Window) -> None:
 def test_a_page_is_written_and_a_theme_remembered(server: Server, demo: Window) -> None:
     sized(demo, (120, 30))
     demo.press("s")
+    demo.shows("save this page as")
+    demo.press("Enter")
     demo.shows("written: perfmon_")
     (page,) = demo.folder.glob("perfmon_*.md")
     assert "frontend-queue" in page.read_text()
     demo.press("T")
     demo.shows("theme: ")
     (name,) = re.findall(r"theme: ([\w-]+)", demo.text)
-    wait(lambda: json.loads((server.folder / "state/perfmon/remembered.json").read_text()) == {"theme": name})
+    wait(lambda: json.loads((server.folder / "state/perfmon/remembered.json").read_text())["theme"] == name)
 
 
 def recorded(path: Path) -> bytes:
@@ -483,6 +485,8 @@ def test_a_recording_on_a_full_disk_is_told_and_stays_readable(server: Server, t
     window.shows("recording stopped")
     subprocess.run(["dd", "if=/dev/zero", f"of={full_disk}/filler", "bs=512"], capture_output=True, check=False)
     window.press("s")
+    window.shows("save this page as")
+    window.press("Enter")
     window.shows("cannot be written")
     window.press("q")
     window.shows("left: 0")

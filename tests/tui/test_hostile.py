@@ -143,7 +143,7 @@ async def test_a_chart_and_a_page_of_it(text: str, tmp_path: Path, monkeypatch: 
         await pilot.press("left", "right_square_bracket")
         await pilot.pause()
         harmless(app)
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         await until(pilot, lambda: any(path.stat().st_size for path in tmp_path.glob("perfmon_*.md")))
         await pilot.pause()
         harmless(app)

@@ -150,6 +150,10 @@ async def palette(hands: Hands, key: str) -> None:
 @check
 async def snapshot(hands: Hands, key: str) -> None:
     await hands.press(key)
+    await hands.shows("save this page as")
+    await hands.press("escape")
+    assert _made("perfmon_*.md") == []
+    await hands.press(key, "enter")
     await hands.shows("written: perfmon_")
     (page,) = _made("perfmon_*.md")
     assert "frontend-queue" in page.read_text()
@@ -966,7 +970,7 @@ async def test_what_is_said_is_seen_over_what_is_open(opened: str) -> None:
 async def test_what_is_said_is_seen_in_a_strip(size: tuple[int, int]) -> None:
     async with running(size=size) as (app, pilot):
         hands = Hands(app, pilot)
-        await hands.press("s")
+        await hands.press("s", "enter")
         await hands.shows("written: ")
 
 
@@ -1000,8 +1004,8 @@ async def test_keys_can_be_chosen() -> None:
     async with running(keys={"snapshot": "f5,x", "next_pane": "n"}) as (app, pilot):
         hands = Hands(app, pilot)
         await hands.press("s")
-        assert not _made("perfmon*")
-        await hands.press("n", "f5")
+        assert not app.covered
+        await hands.press("n", "f5", "enter")
         assert app.pane_name == "alerts"
         await hands.shows("written: ")
         assert "f5 snapshot" in screen_text(app)[-1]

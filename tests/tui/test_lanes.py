@@ -14,7 +14,7 @@ from snapshots import finding, snapshot
 
 from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
-from perfmon.textgraphics.charts import trace
+from perfmon.textgraphics.charts import line, trace
 from perfmon.themes.loader import load_themes
 from perfmon.tui.render.lanes import Geometry, held, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
@@ -197,6 +197,8 @@ def test_a_line_joins_its_neighbours_and_leaves_out_what_is_unknown() -> None:
     assert rows[0][1] == "⢸"
     assert rows[1][1] == "⢸", "from the least value to the largest one"
     assert trace([], 0.0, 1.0, 1) == [""]
+    values = (0.0, 8.0, 3.0, nan, 5.0, 2.0, 2.0)
+    assert line(values, 0.0, 8.0) == trace([(value, value) for value in values for _ in range(2)], 0.0, 8.0, 1)[0]
     assert trace([(1.0, 1.0)] * 4, 1.0, 1.0, 1) == ["⠒⠒"]
 
 

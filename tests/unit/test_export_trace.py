@@ -120,7 +120,7 @@ def test_items_of_a_queue_are_followed_from_the_producer_to_the_consumer(tmp_pat
     for begin, end in arrows:
         here, there = holding(found, begin), holding(found, end)
         item = int(begin["name"].split()[1])
-        if here["name"].startswith("items"):
+        if here["name"].startswith("items"):  # never one that was put in before the first slice
             assert logs[here["pid"]].endswith("producer.log")
             assert here["args"]["first"] <= item <= here["args"]["last"]
         if there["name"] == f"item {item} taken":
@@ -197,3 +197,11 @@ def test_hostile_text_stays_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert json.loads(out)["traceEvents"]
+
+
+def test_items_from_before_the_first_count_are_not_followed(tmp_path: Path) -> None:
+    """The producer's first line counts 24 items: in which slice they were put in is not known."""
+    put = queue(count=20, name="Q1", put=12, get=0)
+    taken = [f"{line.split(' produced=')[0]} produced=0 consumed={6 * at}" for at, line in enumerate(put, 1)]
+    arrows = bound_arrows(exported(tmp_path, producer=put, consumer=taken))
+    assert min(int(begin["name"].split()[1]) for begin, _ in arrows) == 30

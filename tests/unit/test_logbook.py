@@ -358,6 +358,18 @@ def test_a_search_stops_when_its_time_is_up_and_goes_on_where_it_was() -> None:
     assert [line.number for line in view.tail(5).lines] == [8, 20_001]
 
 
+def test_lines_that_do_not_fit_are_counted_when_there_was_time_for_it() -> None:
+    filler = Filler()
+    filler.add(0, [stamped(0, "x 7 first"), *(stamped(at, f"x {at} " + "y" * 50) for at in range(10, 20_000))])
+    wanted = Filter(texts=("/x 7 /",))
+    (line,) = View(filler.book, wanted).tail(5, budget_s=60.0).lines
+    fresh = View(filler.book, wanted)
+    assert not fresh.tail(1, budget_s=0.0).complete
+    counts = [fresh.folded(line.place, budget_s=0.0) for _ in range(1000)]
+    assert counts[0] == 0
+    assert counts[-1] > 1000
+
+
 # --- reading back -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("number", "around", "first", "count"), [(1, 2, 1, 3), (500_000, 3, 499_997, 7), (1, 0, 1, 1)])
 def test_a_piece_is_read_back(tmp_path: Path, number: int, around: int, first: int, count: int) -> None:

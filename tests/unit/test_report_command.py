@@ -117,3 +117,8 @@ def test_a_folder_gets_a_file_with_a_dated_name(tmp_path: Path, capsys: pytest.C
     (made,) = (tmp_path / "out").iterdir()
     assert re.fullmatch(r"perfmon_\d{8}_\d{6}\.html", made.name)
     assert f"wrote out/{made.name}" in capsys.readouterr().err
+
+
+def test_a_finding_brings_its_commands() -> None:
+    (found,) = document(run_page(snapshot(findings=(finding(commands=("py-spy dump --pid PID",)),)), MADE))["findings"]
+    assert found["commands"] == ["py-spy dump --pid PID"]

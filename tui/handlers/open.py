@@ -42,7 +42,12 @@ class FileActions(TimeActions):
 
         self.run_worker(work(), exclusive=False)
 
-    def do_snapshot(self, path: str = "") -> None:
+    def do_snapshot(self) -> None:
+        """Prompt for the name of a page: nothing is written that the user has not named."""
+        name = f"perfmon_{datetime.now().astimezone():%Y%m%d_%H%M%S}.md"
+        self.push_screen(Prompt("save this page as", name), lambda path: self.save_page(path) if path else None)
+
+    def save_page(self, path: str = "") -> None:
         """Write a page to a new file, or to a folder (this one) where it is named after the time."""
         picture = self.picture
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partialmethod
+from operator import is_
 
 from textual import events
 
@@ -36,6 +37,9 @@ class BoardPane(Pane, can_focus=True):
         self.bare = False
         """Without title and axis: the strip has no room for them."""
         self._drawn_board = RenderedTimeline([], [], [], 0, 0)
+        self._drawn_of: tuple[object, ...] = (None,)
+        self._drawn_for_sight: tuple[object, ...] = ()
+        """Objects and view that the rows were drawn of: most pictures of a second change neither."""
         self._pressed: int | None = None
         """Column at which the mouse was pressed."""
         self._was_dragged = False
@@ -80,8 +84,15 @@ class BoardPane(Pane, can_focus=True):
             # Made for another width: the next picture is on its way.
             return [self.title_row(1, "TIMELINE", "", "", width)] if titles else []
         sight = replace(self.sight, focused=self.has_focus)
-        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
-        self._drawn_board = drawn
+        picture = self._picture
+        objects = (picture.board, picture.snapshot, picture.overview, self.skin)
+        same = (
+            all(map(is_, objects, self._drawn_of)) and (sight, width, height, int(picture.now)) == self._drawn_for_sight
+        )
+        if not same:
+            self._drawn_board = draw_board(picture, width, height - titles, sight, self.skin, header=titles)
+        drawn, self._drawn_of = self._drawn_board, objects
+        self._drawn_for_sight = (replace(sight, top=drawn.top), width, height, int(picture.now))
         self.sight = replace(self.sight, top=drawn.top)
         if not titles:
             return drawn.rows

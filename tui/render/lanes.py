@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from math import ceil, floor, isfinite, isnan, nan
+from math import ceil, floor, isfinite, nan
 from operator import itemgetter
 
 from rich.style import Style
 
 from perfmon.core import plain
-from perfmon.textgraphics import ASCII, compact_value, gantt, limits, spark, trace
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_values
+from perfmon.textgraphics import ASCII, compact_value, gantt, limits, line, spark
+from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_places
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -255,12 +255,9 @@ def is_level(unit: str) -> bool:
 
 def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
     """The values and levels with those columns filled that only lie between two samples of the usual distance."""
-    places = held_values([nan if isnan(value) else float(at) for at, value in enumerate(values)])
-    if sum(map(isnan, places)) == sum(map(isnan, values)):
-        return values, levels
-    filled = [None if isnan(place) else int(place) for place in places]
-    shown = bytes(0 if place is None else levels[place] for place in filled)
-    return array("d", [nan if place is None else values[place] for place in filled]), shown
+    places = held_places(values)
+    shown = bytes([0 if place < 0 else levels[place] for place in places])
+    return [nan if place < 0 else values[place] for place in places], shown
 
 
 @lru_cache(128)
@@ -272,7 +269,7 @@ def _chart(
     if is_level(unit):
         values, levels = held(values, levels)
     if fits and skin.glyphs is not ASCII:
-        drawn = trace([(value, value) for value in values for _ in range(2)], *_fitting(values), 1)[0]
+        drawn = line(values, *_fitting(values))
     else:
         low, high = _fitting(values) if fits else _scale(values, limit, unit)
         # A full block would touch the lane above.

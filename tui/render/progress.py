@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
+from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, format_share, median, plain
-from perfmon.diagnosis import Diagnosis, Goal, MetricStats
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
 from .rows import Row, Run, row_cells, short_duration
+
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Diagnosis, Goal, MetricStats
 
 _WIDE = 100
 _STATES = {

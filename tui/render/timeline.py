@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
+from typing import TYPE_CHECKING
 
 from perfmon.core import counted, plain
 from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, Overview, SpanLane, Viewport
+from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
 from ..theme import LEVELS, ThemeStyles
 from .header_footer import plain_moment
 from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
 from .rows import Row, Run, cells, short_duration
+
+if TYPE_CHECKING:
+    from perfmon.viewmodel import Overview
 
 _MOST_UPDATES = 20
 _WITH_OVERVIEW = 6

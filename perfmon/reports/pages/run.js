@@ -160,6 +160,7 @@ data.findings.forEach((f, i) => {
   const go = make("button", "Show on the timeline"); go.onclick = () => { const room = Math.max((f.to - f.from) * .1, 2); show(f.from - room, f.to + room); el("lanes").scrollIntoView({ block: "center" }); }; d.append(go);
   if (f.why.length) d.append(make("h3", "Why"), reasons(f.why));
   if (f.fix.length) d.append(make("h3", "Fix"), list(f.fix, "ol"));
+  if (f.commands.length) d.append(make("h3", "Commands and options (replace words in capitals)"), make("pre", f.commands.join("\n")));
   if (f.evidence.length) {
     const p = make("pre"); f.evidence.forEach(([where, text]) => p.append(make("b", where), document.createTextNode("  " + text + "\n"))); d.append(make("h3", "Evidence"), p);
   }
