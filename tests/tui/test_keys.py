@@ -1150,3 +1150,15 @@ async def test_a_picture_that_comes_while_the_screens_go_is_no_fault() -> None:
     app.picture = replace(app.picture, number=-1)
     app.on_woken()
     assert app.fault is None
+
+
+async def test_a_click_on_the_bar_of_a_replay_goes_there() -> None:
+    async with running(replayed) as (app, pilot):
+        await until(pilot, lambda: app.picture.lines > 0)
+        player = app.monitor.feed.player if app.monitor.feed is not None else None
+        assert player is not None
+        begin = screen_text(app)[0].index("█")
+        await pilot.click(offset=(begin + 9, 0))
+        await until(pilot, lambda: player.position_s == pytest.approx(0.95 * player.duration_s, rel=0.01))
+        await pilot.click(offset=(3, 0))  # elsewhere nothing happens
+        assert player.position_s == pytest.approx(0.95 * player.duration_s, rel=0.01)

@@ -130,7 +130,7 @@ def _level(value: str, stats: MetricStats | None) -> Level | None:
 
 
 def _origin(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
-    """Where the first threshold that decides comes from: one of another model may mislead."""
+    """The origin of the first threshold that decides: one of another model may mislead."""
     stats = (snapshot.metrics.get(_name(_met(one))) for one in finding.conditions if one.held)
     origin = next((one.bands_from for one in stats if one is not None and one.critical is not None), "")
     return (
