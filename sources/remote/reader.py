@@ -364,7 +364,7 @@ class LogReader:
         found = gone = 0
         late = {text.identity for text, _ in self._late}
         for part in await parts_since(files, self.path, since_s):
-            if self.text is not None and part.state.identity == self.text.identity and not part.packed:
+            if not part.packed and any(one and part.state.identity == one.identity for one in (self.text, next_)):
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
                 last = known if known.position else await full_fingerprint(files, next_)

@@ -146,7 +146,8 @@ class Log:
 
     def copied(self, chance: random.Random) -> None:
         """Copied and emptied: in the file of the last copy, or in a new one."""
-        if self.turns <= _PARTS or chance.random() < 0.5:  # the part that is overwritten was read long ago
+        # The part that is overwritten was read long ago, unless a host could not be reached.
+        if self.remote or self.turns <= _PARTS or chance.random() < 0.5:
             self._shift()
         self.order("hold")
         shutil.copyfile(self.path, self._part(1))
