@@ -144,8 +144,8 @@ def _listing(width: int, alerts: int, sources: int) -> int:
 
 
 def _lent(full: Layout, lanes: int) -> Layout:
-    """Rows of the board that would stay empty show lines of the log."""
-    spare = full.board - max(1, lanes) - _TITLE_AND_AXIS
+    """Rows of the board that would stay empty show lines of the log; it keeps its title."""
+    spare = full.board - max(2, lanes) - _TITLE_AND_AXIS
     return full if spare <= 0 or not full.log else replace(full, board=full.board - spare, log=full.log + spare)
 
 

@@ -46,11 +46,13 @@ def demo(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Window:
     return window
 
 
-def answered(window: Window) -> None:
-    """Waits for the three answers, wherever they stand."""
+def answered(window: Window, rows: int = 50) -> None:
+    """Waits for the answers, wherever they stand; a window of very few rows has no room for where the time went."""
     window.shows("FRONT-END QUEUE")
+    window.shows("running")
     window.shows("▸ Use a")
-    wait(lambda: any(re.match(r"\s*10m █", line) for line in window.lines), window)
+    if rows > 6:
+        wait(lambda: any(re.match(r"\s*10m █", line) for line in window.lines), window)
 
 
 def sized(window: Window, size: tuple[int, int]) -> None:
@@ -63,7 +65,7 @@ def sized(window: Window, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", FULL + STRIPS)
 def test_every_size_answers_and_shows_what_fits(demo: Window, size: tuple[int, int]) -> None:
     sized(demo, size)
-    answered(demo)
+    answered(demo, size[1])
     for pane in PANES:
         if size in FULL:
             demo.shows(pane)
