@@ -239,7 +239,7 @@ class SourceClock:
             times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]
         elif kind == YEARLESS:
             year = _EPOCH.year + int(near / _YEAR)
-            times = [_dated(seconds, year + shift) for shift in (-1, 0, 1)]
+            times = [_dated(seconds, year + shift) for shift in (-1, 0, 1) if 1 <= year + shift <= 9999]
         else:
             times = [_of_year(seconds) + self._added + shift for shift in (-_LEAP_YEAR, 0.0, _LEAP_YEAR)]
         if DAYTIME in (kind, self.kind):  # what lies hours back is of the next day: started again in the morning

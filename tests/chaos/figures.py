@@ -39,6 +39,7 @@ def figures_of(outcome: Outcome) -> list[Figure]:
         Figure("lost", sum(count for kind, count in outcome.lost.items() if kind not in excluded), "0"),
         Figure("recorded twice", sum(outcome.doubled.values()), "0"),
         Figure("logs of which the exporter counts more or fewer lines", len(outcome.miscounted), "0"),
+        Figure("lines that the exporter missed, excluded by name: text gone while it is busy", outcome.missed),
         Figure("lost, excluded by name: log emptied while it is written", outcome.lost[EMPTIED]),
         Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.lost[DELETED]),
         Figure("rotations, in 10 ways", turns),

@@ -22,7 +22,7 @@ MARK = re.compile(rb"\b(w\d+)-(\d{7})\b")
 """What each numbered line holds once."""
 _PARTS = 4
 """So many rotated parts are kept."""
-_AGE_S = 3.0
+_AGE_S = 4.0
 """Seconds that a text exists before it is deleted, compressed or overwritten."""
 _REST_S = 1.5
 """Seconds before a log is emptied in which nothing is written."""
@@ -82,6 +82,11 @@ class Log:
                 state = mmap.mmap(file.fileno(), STATE.size)
                 STATE.pack_into(state, 0, done + 1, ends + 1)
         self._start()
+
+    @property
+    def leaves_text(self) -> bool:
+        """What was written stays, in some file."""
+        return self.way in (*_STAYS, "never")
 
     def rested(self, now: float) -> bool:
         """The text that it has now was there long enough to be read, or stays after the next turn."""
@@ -235,9 +240,13 @@ class Counted:
         for text in texts:
             self.marks.update((name, int(number)) for name, number in MARK.findall(text))
 
+    def holds(self, log: Log | OneTimeLog, number: int) -> bool:
+        """The line is there."""
+        return self.marks[log.name.encode(), number] > 0
+
     def missing(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that were written and are not there."""
-        return [number for number in range(log.lines[0]) if not self.marks[log.name.encode(), number]]
+        return [number for number in range(log.lines[0]) if not self.holds(log, number)]
 
     def doubled(self, log: Log | OneTimeLog) -> list[int]:
         """Numbers of lines that are there more than once."""

@@ -33,11 +33,9 @@ _PAUSE_S = 0.12
 """Between two things that happen, on average."""
 _AGAIN = 10
 """So many times a kind of hostile lines is drawn, where they are short."""
-_QUIET_S = 4.0
+_QUIET_S = 6.0
 _PATIENCE_S = 150.0
 """Seconds for what is still to be read at the end."""
-_EMPTIED = ("wiped", "emptied")
-"""Of these a monitor that is busy may not have read all: they are counted in the recording alone."""
 _SMALL = 200_000
 """Bytes of the disk that is full."""
 
@@ -56,6 +54,8 @@ class Outcome:
     doubled: Counter[str] = field(default_factory=Counter)
     miscounted: dict[str, int] = field(default_factory=dict)
     """Logs of which the exporter counts other lines than there were: the difference."""
+    missed: int = 0
+    """Lines that a busy exporter has not read before they were gone."""
     done: Counter[str] = field(default_factory=Counter)
     """How often each thing was done."""
     inputs: Counter[str] = field(default_factory=Counter)
@@ -121,6 +121,7 @@ class Chaos:
     def _watched(self, server: Server, full: bool) -> None:
         logs, many, formats = self._logs, self._many, ("--formats", self._folder / "mine")
         remote = ("--ssh-config", self._ssh.config, "-o", "run.pmrec")
+        self._first = {log.name: log.lines[0] for log in self._writers if log.way != "synced"}
         self._recorder = Process(self._folder, "record", "record", logs, many, f"ssh://box{self._there}", *remote)
         self._exporter = Exporter(
             self._folder, "export", "export", "prometheus", logs, "--port", "0", "--no-polls", *formats
@@ -145,8 +146,12 @@ class Chaos:
                 process.kill()
 
     def _begun(self) -> bool:
+        """All that was there has been read, on the host, too."""
         path = self._folder / "run.pmrec"
-        return path.exists() and path.stat().st_size > 0 and any("far" in name for name in recorded(path)[0])
+        if not path.exists() or not path.stat().st_size:
+            return False
+        marks = Counted(recorded(path)[0].values())
+        return all(marks.holds(log, number) for log in self._writers for number in range(self._first.get(log.name, 0)))
 
     # --- what happens ---
 
@@ -366,11 +371,14 @@ class Chaos:
         outcome.commands = self._commands.count
         outcome.slowest = sorted(self._commands.took, reverse=True)[:5]
         for log in self._writers:
-            if not log.remote and log.way not in _EMPTIED:
+            if not log.remote:
                 parts = (lines for name, lines in counted.items() if Path(name).name.startswith(log.path.name))
                 surplus = int(sum(parts)) - log.lines[1]
-                if not 0 <= surplus <= log.kills:  # a writer that is killed leaves half a line
+                # A writer that is killed leaves half a line.
+                if surplus > log.kills or (surplus < 0 and log.leaves_text):
                     outcome.miscounted[log.kind] = surplus
+                else:
+                    outcome.missed += max(0, -surplus)
 
 
 @contextmanager

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS
+from perfmon.core.config import Config
+from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
+from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader, any_stamp, iso_stamp, stamp_parser, time_regex
 
@@ -206,3 +208,10 @@ def test_a_field_with_a_time_is_read_as_text_or_as_number(value: object, stamp: 
     if result is not None and stamp is not None:
         assert result[0] == stamp[0]
         assert result[1] == pytest.approx(stamp[1], abs=1e-5)
+
+
+def test_a_clock_without_a_year_after_the_last_year_is_read() -> None:
+    session = Session(Config())
+    lines = "9999-12-31 23:59:59 step 1 loss 2.5\nMar 02 10:00:00 gpu-1 trainer[1]: step 2 loss 2.4\n"
+    session.feed(session.add_source("run.log"), Block(lines.encode(), 0, 1))
+    assert session.store.sources[0].lines == 2
