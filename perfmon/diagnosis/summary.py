@@ -53,6 +53,8 @@ _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
 )  # fmt: skip
 
+_OF_ROLLOUTS = (UPDATE, "generation-batch", "staleness", "kv_usage")
+"""Signals of runs that generate while they train: without any of them the others are not missed either."""
 _SIGNALS = (
     (UPDATE, "weight updates ([weights] lines): queueing in the front end or slow loading"),
     ("checkpoint-write", "checkpoint writes: speed of the trainer's disk"),
@@ -321,11 +323,14 @@ def _run_text(one: Boundary) -> str:
 
 def unseen_signals(view: View) -> tuple[str, ...]:
     """Signals that the logs do not contain, and their use."""
-    missing = [
-        f"no {text}"
-        for name, text in _SIGNALS
+    absent = [
+        name
+        for name, _ in _SIGNALS
         if not (view.spans(name) or name in view.metrics or (name == "steps" and (view.steps or view.activity.count)))
     ]
+    if set(_OF_ROLLOUTS) <= set(absent):
+        absent = [name for name in absent if name not in _OF_ROLLOUTS]
+    missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
     if updates and not any(update.recv_t is not None for update in updates):
         missing.append("no inference log: the server side of weight updates is inferred")

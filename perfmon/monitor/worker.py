@@ -303,11 +303,11 @@ class Watch:
         return max(self._window_s, min(_LEAST_STEPS * usual, _LONGEST_WINDOW_S))
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
-        """Judge a run that has ended as a whole, not its last minutes."""
-        begin = self._first(alignment)
+        """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
+        begin, end = self._first(alignment), self._present.newest
         over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
-        if over and begin is not None and begin < now - self._judged_s and not self.steered:
-            self._snapshot = self.session.present((begin, now), alignment, None)
+        if over and begin is not None and end is not None and begin < end and not self.steered:
+            self._snapshot = self.session.present((begin, min(now, end)), alignment, None)
 
     def _actual(self, now: float) -> float | None:
         """The present time, if it is ahead of `now`, which waits for the run."""
@@ -339,7 +339,9 @@ class Watch:
             return None
         clock = self._feed.clock()
         stale, others = stale_sources([(held.health, held.state) for held in self._ingest.run_sources], clock)
-        return self._present.silent_s(clock) if stale and not others else None
+        silent = self._present.silent_s(clock) if stale and not others else None
+        # Lines without a clock are dated by their arrival: their own age is the silence.
+        return None if silent is None else max(silent, min(clock - (health.read_at or clock) for health in stale))
 
     def _silent(self) -> dict[str, float]:
         """The logs and pollers that are stale, and the time of their last output."""

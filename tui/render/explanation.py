@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from perfmon.core import counted, format_share, plain, read_value
-from perfmon.diagnosis import ConditionState, Diagnosis, Finding, MetricStats, Verdict
+from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
@@ -174,6 +174,9 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
         return (("  also ", muted), (named, skin.style("text")))
+    if snapshot.assessment is Assessment.UNREADABLE:
+        what = "D shows what is read of each log; :learn proposes a format"
+        return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])

@@ -98,10 +98,11 @@ def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
 
 def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     count = len(picture.sources)
-    odd = [one for one in picture.sources if one.freshness in (Freshness.STALE, Freshness.WAITING)]
+    unwell = (Freshness.STALE, Freshness.WAITING)
+    odd = [] if picture.is_over else [one for one in picture.sources if one.freshness in unwell]
     errors = sum(one.errors for one in picture.sources)
     runs: list[Run] = [(f"{count} log{'s' * (count != 1)}", skin.style("text"))]
-    if count:  # no logs have no state
+    if count and not picture.is_over:  # no logs have no state, and those of a run that is over may be silent
         runs.append((f" {skin.glyph('stale' if odd else 'fresh')}", skin.style("stale" if odd else "good")))
     if odd:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
