@@ -377,32 +377,17 @@ class Watch:
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         return MonitorState(
-            number=number,
-            state=self._state(),
-            time_base=alignment.base if store.sources else TimeBase.NONE,
-            now=known,
-            window_s=self._judged_s,
-            snapshot=self._snapshot,
+            number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,
+            window_s=self._judged_s, snapshot=self._snapshot,
             alerts=self._alerts if self._snapshot is None else self.alerts.alerts(known, actual),
-            board=board,
-            sources=sources,
-            lines=sum(source.lines for source in sources),
-            lines_per_s=sum(source.lines_per_s for source in sources),
-            progress=self._progress(),
-            stale_s=self._stale_s(),
-            recording=self._recorder.state(clock),
+            board=board, sources=sources, lines=sum(source.lines for source in sources),
+            lines_per_s=sum(source.lines_per_s for source in sources), progress=self._progress(),
+            stale_s=self._stale_s(), recording=self._recorder.state(clock),
             position_s=None if player is None else player.position_s,
-            duration_s=None if player is None else player.duration_s,
-            speed=None if player is None else player.speed,
-            notices=tuple(self._notices),
-            seen=self.session.seen(alignment),
-            links=self._feed.hosts,
-            actual=actual,
-            begin=begin,
-            unjudged_s=self._unjudged_s(),
-            collectives=self._feed.collectives,
-            overview=overview,
-        )
+            duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
+            notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
+            begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
+        )  # fmt: skip
 
     @property
     def _shown_s(self) -> float:
