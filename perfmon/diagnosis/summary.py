@@ -70,6 +70,11 @@ def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
     return {name: _stats(name, track, view, points) for name, track in sorted(view.metrics.items())}
 
 
+def _place(track: Track) -> tuple[float, int]:
+    """Time and line of the last sample: in a log without a clock many lines have the same time."""
+    return track.times[-1], track.ref(len(track) - 1)[0].line
+
+
 def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     ordered = sorted(track.values)
     not_finite = view.marks.get(name + NOT_FINITE, EMPTY)
@@ -92,7 +97,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, view.window[0], points),
         not_finite=len(not_finite),
-        ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
+        ends_not_finite=bool(not_finite) and _place(not_finite) > _place(track),
         of_several=len(set(track.keys[:_TELLING])) > 1,
     )
 

@@ -288,7 +288,9 @@ class Watch:
         if not self.steered:
             self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
-        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent(), actual)
+        over = self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)  # that its logs are silent is no news
+        stale_s, silent = (None, {}) if over else (self._stale_s(), self._silent())
+        self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
         self._pace.judged(clock, self._clock() - began, version)
         return True
 

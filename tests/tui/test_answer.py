@@ -123,12 +123,12 @@ def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
     again = alert(began=START, since=START + 400.0, last=START + 590.0)
     message = text(verdict_row(picture(again), 200, PLAIN))
-    assert f"14x, since {moment_text(START, TimeBase.WALL)}" in message
+    assert f"since {moment_text(START, TimeBase.WALL)}, 14x" in message
     assert " ongoing " not in message
 
 
 @pytest.mark.parametrize(
-    ("width", "words"), [(200, "STALE 2m: no output from orchestrator.log"), (60, "STALE 2m  14x")]
+    ("width", "words"), [(200, "STALE 2m: no output from orchestrator.log"), (60, "STALE 2m  for 7m 40s, 14x")]
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))

@@ -100,7 +100,7 @@ class AlertPane(Listing):
         skin = self.skin
         if picture is None or picture.snapshot is None:
             return ((f" {skin.glyph('waiting')} nothing read yet", skin.style("muted")),)
-        if picture.stale_s is not None:
+        if picture.stale_s is not None and not picture.is_over:
             words = f"no alerts, but the newest line is {format_seconds(picture.stale_s)} old"
             return ((f" {skin.glyph('stale')} ", skin.style("stale")), (words, skin.style("muted")))
         words = f"no alerts in the last {short_duration(picture.window_s)}"

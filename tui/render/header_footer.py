@@ -140,8 +140,8 @@ def _state(
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
         since = picture.snapshot.run.since if picture.snapshot is not None else None
-        if run is Progress.STALLED and since is not None and picture.now > since:
-            return [shown, (f" for {short_duration(float(int(picture.now - since)))}", skin.style("muted"))]
+        if run is Progress.STALLED and since is not None and picture.asked > since:
+            return [shown, (f" for {short_duration(float(int(picture.asked - since)))}", skin.style("muted"))]
         return [shown, span]
     if picture.stale_s is not None:
         return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]

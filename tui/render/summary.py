@@ -123,18 +123,19 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        parts += [[(f"  {count}x", muted)], [(_lasting(alerts, picture), muted)]]
+        lasting = _lasting(alerts, picture)
+        parts += [[(f"  {lasting}", muted)], [(f", {count}x", muted)]] if lasting else [[(f"  {count}x", muted)]]
     return parts
 
 
 def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
-    """Duration; the start of counting if it was interrupted or its state was unknown for a time."""
+    """Duration; the start of counting if it was interrupted or its state was unknown for a time; "" below a second."""
     began = min(alert.began for alert in alerts)
     if any(alert.since > alert.began for alert in alerts):
-        return f", since {moment_text(began, picture.time_base)}"
+        return f"since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
     known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
-    return f", {known} {short_duration(max(0.0, until - began))}"
+    return f"{known} {short_duration(until - began)}" if until - began >= 1.0 else ""
 
 
 def _wall(snapshot: Diagnosis) -> str:
@@ -177,7 +178,8 @@ def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
 
 def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     summary = plain(snapshot.summary, 1000)
-    if picture.stale_s is not None and not picture.is_over:
+    unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
+    if picture.stale_s is not None and not picture.is_over and not unreadable:
         age = format_seconds(picture.stale_s)
         names = ", ".join(_called(source, picture) for source in picture.sources[:3])
         return (
@@ -186,7 +188,7 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
-    if silent and not picture.is_over:  # its state is unknown: that is not green
+    if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
