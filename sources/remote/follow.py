@@ -114,7 +114,9 @@ class RemoteTail(LogReader):
             self._notice(items, "lost", f"cannot be read ({error}): retrying")
             return
         if handle is not None and handle.identity == text.identity:
-            self._notice(items, "lost", "cannot be read: retrying")
+            now = await state_of(files, text)
+            if now is None or now.size >= text.print.position:  # else truncated since the look: the next one shows it
+                self._notice(items, "lost", "cannot be read: retrying")
         await files.release(handle)
 
     def finish(self) -> list[Item]:
@@ -380,11 +382,9 @@ class ThreadQueue:
     """Between one loop that puts and one that takes."""
 
     def __init__(self, limit: int = 32 << 20) -> None:
-        self._limit = limit
-        self._lock = threading.Lock()
+        self._limit, self._lock = limit, threading.Lock()
         self._items: list[Item] = []
-        self._size = 0
-        self._ended = self._waiting = False
+        self._size, self._ended, self._waiting = 0, False, False
         self._error: BaseException | None = None
         self._wake_taker: Callable[[], None] = lambda: None
         self._wake_putter: Callable[[], None] = lambda: None
