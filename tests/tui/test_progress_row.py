@@ -7,7 +7,7 @@ from math import nan
 from typing import Any
 
 import pytest
-from hosts import PLAIN, SIZES
+from hosts import PLAIN, SIZES, SKIN
 from pictures import picture, source
 from rich.cells import cell_len
 from snapshots import HOSTILE, metric, snapshot
@@ -89,6 +89,15 @@ def test_a_run_whose_logs_are_silent_is_not_called_running() -> None:
     assert text(replace(shown(), stale_s=98.0)).startswith(" no output for 90 s · step 199")
     loading = replace(shown(), state=RunState.LOADING, progress=0.45)
     assert text(loading).startswith(" reading 45 % · ")
+
+
+def test_values_of_the_past_are_faint_but_for_critical_ones() -> None:
+    metrics = {**METRICS, "reward": replace(METRICS["reward"], ends_not_finite=True)}
+    styles = dict(progress_row(shown(metrics, state=Progress.STALLED), 200, SKIN))
+    assert {styles[words] for words in ("3.1 s", "21.0k", "41", "1.84")} == {SKIN.style("faint")}
+    assert styles["reward nan ✗"] == SKIN.style("critical")
+    now = dict(progress_row(shown(metrics), 200, SKIN))
+    assert now["3.1 s"] == SKIN.style("text")
 
 
 def test_a_failure_shows_what_was_not_saved() -> None:

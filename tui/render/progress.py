@@ -51,13 +51,12 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
+    rates = [*_pace(snapshot, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
         (0, _state(picture, snapshot, skin)),
         *_goal(snapshot.run.goal, width, skin),
-        *_pace(snapshot, skin),
-        *_speed(snapshot, skin),
-        *_learning(snapshot, skin),
+        *(_faded(rates, skin) if _is_past(picture, snapshot) else rates),
         *_end(picture, snapshot, skin),
     ]
     room, shown = width - 1, set[int]()
@@ -70,6 +69,17 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     for place, at in enumerate(sorted(shown)):
         runs += [*([(between, skin.style("faint"))] if place else []), *parts[at][1]]
     return tuple(runs)
+
+
+def _is_past(picture: MonitorState, snapshot: Diagnosis) -> bool:
+    """The last values are no longer those of the present, although the run has not ended."""
+    return snapshot.run.state is Progress.STALLED or (picture.stale_s is not None and not picture.is_over)
+
+
+def _faded(parts: Sequence[Part], skin: ThemeStyles) -> list[Part]:
+    """Parts in the style of what is past, but for values that are critical."""
+    critical, faint = skin.style("critical"), skin.style("faint")
+    return [(rank, [(text, style if style == critical else faint) for text, style in runs]) for rank, runs in parts]
 
 
 def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Run]:
