@@ -14,6 +14,7 @@ from ..theme import ThemeStyles
 from .rows import Row, Run, cells, row_cells
 
 _WIDE = 150
+_EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
 _NAME = re.compile(r" (?=-?\d)")
@@ -69,6 +70,9 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
     text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
     if cells(text) <= room:
         return text
+    whole = _EXPLAINED.sub("", text).rstrip(".")
+    if cells(whole) <= room:
+        return whole
     brief = _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
     return brief if brief == text.rstrip(" .") else f"{brief} {cut_off}"
 
