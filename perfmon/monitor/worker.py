@@ -322,7 +322,7 @@ class Watch:
         self.session.use_baseline(AUTO if learns else BUILTIN)
         self._config, self._baseline_note = self.session.config, ""
         self._notices.append(
-            "learning thresholds from the start of this run" if learns else "thresholds: built-in, or of your files"
+            "learning thresholds from the start of this run" if learns else "thresholds: built-in and your files"
         )
         self._pace = EvaluationScheduler(played=self._feed.player is not None)
 

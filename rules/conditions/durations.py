@@ -47,10 +47,10 @@ class LongerThanRhythm(Explained):
         level = Level.CRITICAL if item.end - item.start > max(proven, self.least_s) else Level.NO
         if proven == inf:
             return level, "no rhythm is known that it breaks"
-        return level, f"the run's rhythm allows {format_seconds(proven)}"
+        return level, f"its usual pace allows {format_seconds(proven)}"
 
     def explain(self) -> str:
-        return f"longer than {self.least_s:g} s and than the run's own rhythm allows"
+        return f"longer than {self.least_s:g} s and than the run's usual pace allows"
 
 
 @dataclass(frozen=True)

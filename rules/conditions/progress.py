@@ -57,10 +57,10 @@ class NoReportedWork(Explained):
                 if item.source in (span.source, ALL_LOGS):
                     covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
         share = covered / max(item.end - item.start, 1e-9)
-        return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {format_share(share)} of it"
+        return Level.NO if share > 0.5 else Level.CRITICAL, f"logged work covers {format_share(share)} of it"
 
     def explain(self) -> str:
-        return "no reported work covers it"
+        return "no logged work covers it"
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     fine = lane("rpc_ms", (1200.0,), now=1200.0, now_level=Level.GOOD)
     slow = lane("dur_ms", (54_000.0,), now=54_000.0, now_level=Level.CRITICAL)
     base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
-    assert "not observed: no staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
+    assert "not observed: staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
     message = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
     assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
 

@@ -183,7 +183,7 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
-    unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
+    unseen = "; ".join(plain(text.partition(":")[0]).removeprefix("no ") for text in snapshot.unseen[:3])
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)
     if not unseen or beyond or silent:
