@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.filter import LineFilter
@@ -10,7 +10,7 @@ from textual.filter import LineFilter
 from perfmon.textgraphics import UNICODE, Glyphs
 from perfmon.themes import ThemeData
 
-from .actions import Action, by_key, chosen, keys_of, spelled
+from .actions import ACTIONS, Action, by_key, chosen, keys_of, spelled
 from .render.header_footer import key_row
 from .render.help import action_lines
 from .render.rows import Entry, Row, Words, panel_row
@@ -22,6 +22,16 @@ from .widgets.pane import Pane
 
 BACK = -1
 """The code that the monitor returns where esc goes back to a list of runs."""
+
+
+def actions_of(known: Collection[str], words: Mapping[str, tuple[str, str]]) -> list[Action]:
+    """The `known` actions that belong to no pane; `words` are the title and the help of those that mean more here."""
+    found = []
+    for action in ACTIONS:
+        if action.id in known and not action.panes:
+            title, about = words.get(action.id, (action.title, action.help))
+            found.append(Action(action.id, action.keys, title, about, action.group, rank=action.rank))
+    return found
 
 
 @dataclass(slots=True)

@@ -15,9 +15,8 @@ from perfmon.core import InputError, counted, format_share
 from perfmon.profile import Gap, Profile
 from perfmon.textgraphics import fit
 
-from .actions import ACTIONS, Action
 from .panes.profile import FindingsPane, GapsPane, TimelinePane
-from .plain_app import AppOptions, PlainApp
+from .plain_app import AppOptions, PlainApp, actions_of
 from .render.profile import LANES, GpuTrack
 from .render.rows import Words, panel_row
 from .widgets.pane import Listing, Request
@@ -42,23 +41,13 @@ _WORDS = {
 }
 
 
-def profile_actions() -> list[Action]:
-    """The actions that this screen has, with its own words."""
-    found = []
-    for action in ACTIONS:
-        if action.id in _KNOWN and not action.panes:
-            title, about = _WORDS.get(action.id, (action.title, action.help))
-            found.append(Action(action.id, action.keys, title, about, action.group, rank=action.rank))
-    return found
-
-
 class ProfileApp(PlainApp):
     """The screen over an evaluated profile."""
 
     shown_keys = ("help", "open", "zoom_in", "zoom_out", "next_alert", "zoom", "snapshot", "next_pane", "quit")
 
     def __init__(self, found: Profile, opening: AppOptions) -> None:
-        super().__init__(opening, profile_actions())
+        super().__init__(opening, actions_of(_KNOWN, _WORDS))
         self.found = found
         self.hidden: set[str] = set()
         self.zoomed: str | None = None

@@ -15,8 +15,7 @@ from perfmon.sources import LogGroup
 from perfmon.status import RunRow
 from perfmon.textgraphics import fit
 
-from .actions import ACTIONS, Action
-from .plain_app import AppOptions, PlainApp
+from .plain_app import AppOptions, PlainApp, actions_of
 from .render.rows import Row, Words, ends, panel_row, styled
 from .widgets.pane import Listing, Request
 
@@ -33,16 +32,6 @@ _AGAIN_S = 10.0
 _STATE, _AGE, _LOGS = 11, 9, 5
 _TOGETHER = "all of these as one run"
 _STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale"}
-
-
-def runs_actions() -> list[Action]:
-    """The actions that this screen has, with its own words."""
-    found = []
-    for action in ACTIONS:
-        if action.id in _KNOWN and not action.panes:
-            title, about = _WORDS.get(action.id, (action.title, action.help))
-            found.append(Action(action.id, action.keys, title, about, action.group, rank=action.rank))
-    return found
 
 
 class RunsPane(Listing):
@@ -122,7 +111,7 @@ class RunsApp(PlainApp):
         together: bool,
         cursor: int = 0,
     ) -> None:
-        super().__init__(opening, runs_actions())
+        super().__init__(opening, actions_of(_KNOWN, _WORDS))
         self._find, self._look = find, look
         self.choice: RunsApp.Choice | None = None
         self._over = threading.Event()
