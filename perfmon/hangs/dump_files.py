@@ -95,7 +95,7 @@ class DumpReader:
         No file is begun after `until` (seconds of the monotonic clock). Reading takes at most `share` of a core.
         """
         dumps, self.left = Dumps(files=len(paths)), 0
-        read: dict[int, list[tuple[float, RankState]]] = {}
+        folders: dict[Path, dict[int, list[tuple[float, RankState]]]] = {}
         problems: list[str] = []
         for path, rank in paths.items():
             began = time.thread_time()
@@ -107,10 +107,11 @@ class DumpReader:
             if content.state is None:
                 problems.append(f"{plain(path.name, 80)}: {content.problem}")
             else:
-                read.setdefault(rank, []).append((content.written, content.state))
+                folders.setdefault(path.parent, {}).setdefault(rank, []).append((content.written, content.state))
             if is_new and share < 1.0:
                 time.sleep((time.thread_time() - began) * (1.0 / share - 1.0))
         self._contents = {path: content for path, content in self._contents.items() if path in paths}
+        read = _of_one_job(folders, dumps)
         dumps.written = max((written for some in read.values() for written, _ in some), default=0.0)
         dumps.notes += problems[:_SHOWN]
         if len(problems) > _SHOWN:
@@ -182,6 +183,39 @@ def is_dump_head(name: str, head: bytes) -> bool:
         likely = len(head) < _HEAD or _USUAL.search(name) is not None or any(key in head for key in KEYS)
         return is_pickle and likely
     return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in KEYS)
+
+
+def _of_one_job(
+    folders: Mapping[Path, Mapping[int, Sequence[tuple[float, RankState]]]], dumps: Dumps
+) -> dict[int, list[tuple[float, RankState]]]:
+    """The dumps by rank, without those in folders whose dumps of the same ranks are of another time.
+
+    Ranks of different jobs must not meet in one graph. Copies of folders keep no times of writing, so unless these are
+    hours apart the last operations are compared: the folder with the newest one comes first.
+    """
+    written = {folder: max(at for some in ranks.values() for at, _ in some) for folder, ranks in folders.items()}
+    newest = max(written.values(), default=0.0)
+    latest = {
+        folder: {rank: max(_latest_ns(state) for _, state in some) for rank, some in ranks.items()}
+        for folder, ranks in folders.items()
+    }
+    kept: dict[int, list[tuple[float, RankState]]] = {}
+    times: dict[int, int] = {}
+    other = 0
+
+    def order(folder: Path) -> tuple[bool, int, str]:
+        return newest - written[folder] > _OTHER_ATTEMPT_S, -max(latest[folder].values()), str(folder)
+
+    for folder in sorted(folders, key=order):
+        if any(times.get(rank, at_ns) != at_ns for rank, at_ns in latest[folder].items()):
+            other += sum(map(len, folders[folder].values()))
+            continue
+        times |= latest[folder]
+        for rank, some in folders[folder].items():
+            kept.setdefault(rank, []).extend(some)
+    if other:
+        dumps.notes.append(f"{counted(other, 'dump')} in other folders, of an earlier attempt or another job, ignored")
+    return kept
 
 
 def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps: Dumps) -> list[RankState]:
