@@ -177,7 +177,7 @@ def test_what_does_not_fit_into_the_limit_of_memory_is_read_without_it(
     monkeypatch.setattr(aggregation, "_MEMORY_MB", 1)
     monkeypatch.setattr(aggregation, "_MEMORY_MB_PER_CORE", 0)
     assert analyzed(tmp_path) == expected
-    query = "CREATE TEMP TABLE made AS SELECT range AS at, count(*) AS number FROM range(100000) GROUP BY at"
+    query = "CREATE TEMP TABLE made AS SELECT range, count(*) FROM range(100000) GROUP BY range"
     with connect() as connection:
         connection.execute("SET memory_limit = '2MB'")
         with pytest.raises(Exception, match="Out of Memory"):
