@@ -19,7 +19,11 @@ from .dumps import KEYS, Dumps, read_dump
 from .model import GroupKey, RankState
 from .unpickle import BrokenPickleError, RefusedPickleError
 
-_RANK = re.compile(r"(?:^|[^0-9])(\d{1,7})(?:\.(?:json|pkl|pickle|pt|bin|dump))?$")
+_RANK = re.compile(
+    r"(?:^|[^0-9])(\d{1,7})(?:[-_.]?of[-_.]?\d{1,7})?(?:\.(?:json|txt|pkl|pickle|pt|bin|dat|dump|trace))?$"
+)
+_OLD_PICKLE = re.compile(rb"\((?:dp|lp)\d|[}\]]q|\(?[ci][A-Za-z_][\w.]*\n[\w.]+\n")
+"""Beginnings of the protocols 0 and 1, in which no dump is written, but which can call as well."""
 _USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
 _HEAD = 1 << 16
 _MOST_FILES = 65_536
@@ -182,7 +186,9 @@ def is_dump_head(name: str, head: bytes) -> bool:
         is_pickle = len(head) > 1 and 2 <= head[1] <= 5
         likely = len(head) < _HEAD or _USUAL.search(name) is not None or any(key in head for key in KEYS)
         return is_pickle and likely
-    return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in KEYS)
+    if head.lstrip()[:1] == b"{":
+        return any(b'"%s"' % key in head for key in KEYS)
+    return _OLD_PICKLE.match(head) is not None and _USUAL.search(name) is not None
 
 
 def _of_one_job(

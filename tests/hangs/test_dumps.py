@@ -131,6 +131,17 @@ def test_dumps_of_two_jobs_that_were_copied_together_are_not_mixed(tmp_path: Pat
         assert "another job, ignored" in read_dumps(folder).notes[0]
 
 
+def test_dumps_that_all_end_early_do_not_show_that_nothing_hangs(tmp_path: Path) -> None:
+    hang = make(1, "host")
+    for rank, table in hang.dumps.items():
+        table["entries"] = [entry for entry in table["entries"] if entry["state"] == "completed"] or table["entries"]
+        data = pickle.dumps(table, 2)
+        (tmp_path / f"rank_{rank}_of_{hang.world}.pkl").write_bytes(data[: len(data) * 2 // 3])
+    dumps = read_dumps(tmp_path)
+    assert sorted(state.rank for state in dumps.states) == sorted(hang.dumps)
+    assert judge(dumps.evidence())[0].answer is Answer.UNKNOWN
+
+
 def test_dumps_in_a_folder_per_host_are_of_one_job(tmp_path: Path) -> None:
     hang = make(1, "host")
     for rank, table in hang.dumps.items():
