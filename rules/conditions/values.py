@@ -275,10 +275,19 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the last value is below the usual one."""
-        if self.stat != "of_usual" or (of_usual := self.value(item, view)) is None:
+        """The share by which the mean of the last values is below that of the usual ones.
+
+        Few items a second are counted as whole numbers, of which medians are none of their means.
+        """
+        if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
-        return max(0.0, 1.0 - of_usual / 100.0)
+        of = replace(item, group="", floor=-inf) if self.groups else item
+        column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
+        values = column.values[start:stop]
+        least = self._usual(values) * (self.limits.below or 0.0) / 100.0
+        usual = [value for value in values if value > least]
+        last = values[-_NEWEST:]
+        return max(0.0, 1.0 - sum(last) / len(last) / (sum(usual) / len(usual))) if usual else 0.0
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
