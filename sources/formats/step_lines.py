@@ -80,7 +80,7 @@ _NAMES = {
     "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dataloader_time|load(?:ing)?_time",
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
-        r"(?:reward|return|score)s?"
+        r"(?:rew(?:ard)?|return|score)s?"
     ),
     "per_s": r"(?:it|iters?|iterations|steps?)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "quality": (
