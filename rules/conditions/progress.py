@@ -259,7 +259,7 @@ class InVain(Single):
         return f"{count} times" + (f" in {format_seconds(lasted)}" if lasted else "") + ", and no work since the first"
 
     def explain(self) -> str:
-        return f"{self.least} or more in {self.least_s:g} s or longer at the end of the log, and no work since the first"
+        return f"{self.least} or more in {self.least_s:g} s or longer at the end, and no work since the first"
 
 
 WHAT: Mapping[str, type[Single]] = {

@@ -1,4 +1,10 @@
-"""Step lines of trainers that no pack knows, and frames of progress bars."""
+"""Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
+
+`Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
+counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
+accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
+that is none.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
-
-# --- Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput ---
-#
-# `Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
-# counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
-# accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
-# that is none.
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 _LONGEST = 2000
@@ -192,9 +191,8 @@ def _filled(places: tuple[_Place, ...], body: str) -> dict[str, Any] | None:
             figures[name] = number * 100.0 if not unit and 0.0 <= number <= 1.0 else number
             continue
         figures[name] = text + unit
-    if "total" in figures and int(figures[next(kind for kind in _KINDS_COUNTED if kind in figures)]) > int(figures["total"]):
-        return {}
-    return figures
+    counted = next((kind for kind in _KINDS_COUNTED if kind in figures), "")
+    return {} if "total" in figures and int(figures[counted]) > int(figures["total"]) else figures
 
 
 @lru_cache(1024)
@@ -327,7 +325,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
             ends = "" if clock is not None else _DURATION_UNITS.get(unit.lower(), "s")
             figures[name] = _Place(name, *at, ends, is_clock=clock is not None)
         elif name == "per_s":
-            if unit is None and _is_pace(found["value"]) and not (bare and body[: found.start()].rstrip()[-1:].isdigit()):
+            is_behind = bare and body[: found.start()].rstrip()[-1:].isdigit()
+            if unit is None and _is_pace(found["value"]) and not is_behind:
                 figures.setdefault("step_time", _Place("step_time", *at, "s", is_pace=True))
             continue
         elif unit is not None and (name not in ("mfu", "quality", "reward") or unit != "%"):
@@ -341,7 +340,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if name in figures or (found["per_s"] is not None and not _is_pace(found["value"])):
             continue
         unit = "ms" if (found["step_time"] or "").startswith("ms") else "s" if found["step_time"] is not None else ""
-        figures[name] = _Place(name, *at, unit, None if found["per_s"] is not None else factor, found["per_s"] is not None)
+        is_pace = found["per_s"] is not None
+        figures[name] = _Place(name, *at, unit, None if is_pace else factor, is_pace)
         marked = True
     return figures, marked
 
@@ -354,147 +354,3 @@ def figure_of(name: str) -> str | None:
     """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
     named = (figure for figure, names in _NAMES.items() if figure != "part" and re.fullmatch(f"(?i:{names})", name))
     return next(named, None)
-
-
-# --- Reads frames of tqdm's progress bars, whatever program draws them ---
-#
-# `name:  34%|███▍      | 420/1234 [06:12<11:58,  1.13it/s, loss=0.4]`, or `420it [06:12,  1.13it/s]` without a total.
-# Only its name tells what a bar counts. The rate that it prints is a moving mean, and the mean since its begin on the
-# last frame: nothing is read of it. How quickly it counts is worked out from frames, see `perfmon.store.counters`. What
-# stands behind the rate is read where the bar is one of training: figures of an evaluation are others.
-
-_AMOUNT = r"\d[\d.,]{0,15}[kMGTPEZY]?"
-_BAR_CLOCK = r"\d+:\d\d(?::\d\d)?"
-_COUNT = re.compile(rf"(?P<n>{_AMOUNT})(?:/(?P<of>{_AMOUNT}|\?))?(?P<unit> ?[A-Za-z][\w./-]{{0,15}})? ?$")
-_TIMES = re.compile(rf"(?P<elapsed>{_BAR_CLOCK})(?:<(?P<remaining>-?{_BAR_CLOCK}|\?))?(?=[,\]]|$)")
-_PERCENT = re.compile(r"(?<![\d.])\d{1,3}%(?:\|[^|]{0,400}\|| Completed \|)? *$")
-_PLACE = re.compile(
-    r"\[[A-Za-z_]*?(?:rank)?[ =]?(\d+)\]|\brank[= ](\d+)|\bpid=(\d+(?:, ip=[\w.:-]{1,45})?)|^\s*\(\w{0,40}?_(\d+)\) "
-)
-_LAUNCHED = re.compile(r"^\s*(?:\[[A-Za-z_]*[ =]?\d+\]:?\s*|\([^()]*\bpid=[^()]*\)\s*|\d{1,4}:\s)+")
-_FIGURE = re.compile(
-    r"(?:[,;|]|/s(?:tep)?|s/it) {0,2}(?P<name>[A-Za-z][\w /.-]{0,40}?) ?[=:] ?[\[(]?"
-    r"(?P<value>[-+]?\d{1,12}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|(?i:[-+]?nan|[-+]?inf(?:inity)?))(?=[\s,;|\])]|$)"
-)
-_READ = ("loss", "lr", "grad_norm", "reward", "tps")
-_PART = re.compile(r"_(?:step|epoch|avg|mean)$")
-_POSTFIX = 400
-_LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")
-_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])(?: ?(?:/|of) ?(\d{1,6})(?![\d.]))?")
-_NUMBERED = re.compile(r" \d{1,6}$")
-_LONGEST_BAR = 60
-
-_KINDS = tuple(
-    (kind, re.compile(regex))
-    for kind, regex in (
-        ("graphs", r"\bCapturing\b"),
-        ("shards", r"(?i)\b(?:down)?loading\b|\bfetching\b|\bcheckpoint shards\b|\bshards:?$"),
-        ("bytes", r"\.(?:safetensors|bin|json|gguf|parquet|model|txt|zip|tar|gz|pth?)\b"),
-        ("requests", r"\bProcessed prompts\b|\bAdding requests\b"),
-        ("rollouts", r"(?i)\brollouts?\b|\bgenerating (?:trajector|sample|completion|response)"),
-        (
-            "samples",
-            r"\b(?:Map|Filter|Flattening|Saving the dataset|from Arrow format|Generating \w+ split)\b"
-            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b"
-            r"|(?i:\b(?:scanning|caching (?:images|labels|features)|preprocessing|indexing|building index)\b)",
-        ),
-        (
-            "batches",
-            r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test(?:ing)?|predict\w*|sanity|inference)(?![a-z])",
-        ),
-        ("epochs", r"(?i)(?<![a-z])epochs?(?: *:)? *$"),
-        ("step", r"(?i)train|epoch|steps?\b|\biter|loss|optimi[sz]ation|\bupdates?\b"),
-    )
-)
-"""Kinds of progress by words in the name, the first that fits."""
-
-
-class _Named(NamedTuple):
-    kind: str
-    label: str
-    """Its words, and the number of the epoch: other numbers in it may change from frame to frame."""
-    place: str
-    """Rank or process that draws it, where a launcher says so."""
-    epoch: str | None = None
-    epochs: str | None = None
-    """The number of the epoch that it belongs to, and how many there are."""
-
-
-def read_bar(body: str) -> dict[str, Any]:
-    """`n`, `of`, `elapsed`, `remaining`, `label`, `place`, `kind` of a frame that ends with `body`; {} for else."""
-    at = body.rfind("[", 0, body.rfind("<") if "<" in body else None)
-    while at > 0:
-        times = _TIMES.match(body, at + 1)
-        count = None if times is None else _COUNT.search(body, max(0, at - 50), at)
-        if times is not None and count is not None:
-            break
-        at = body.rfind("[", 0, at)
-    else:
-        return {}
-    head = body[: count.start()]
-    percent = _PERCENT.search(head)
-    if percent is None:
-        if count["of"] is not None or times["remaining"] is not None or count["unit"] is None:
-            return {}
-        name = head
-    else:
-        name = head[: percent.start()]
-    kind, label, place, epoch, epochs = _named(name)
-    unit = body[times.end() : times.end() + 40]
-    if kind in ("items", "step") and ("s/epoch" in unit or "epoch/s" in unit):
-        kind = "epochs"
-    elif kind == "items" and not label and ("B/s" in unit):
-        kind = "bytes"
-    figures = _bar_figures(body[times.end() : times.end() + _POSTFIX]) if kind in ("items", "step") else {}
-    if kind == "items" and "loss" in figures:
-        kind = "step"
-    return (figures if kind == "step" else {}) | {
-        "n": count["n"].replace(",", ""),
-        "of": None if count["of"] is None else count["of"].replace(",", ""),
-        "elapsed": times["elapsed"],
-        "remaining": times["remaining"],
-        "kind": kind,
-        "label": label,
-        "place": place,
-        "series": _NUMBERED.sub("", label),
-        "epoch": epoch if kind == "step" else None,
-        "epochs": epochs,
-    }
-
-
-def _bar_figures(postfix: str) -> dict[str, Any]:
-    """The figures behind the rate of a bar, the first of each kind."""
-    figures: dict[str, Any] = {}
-    if "=" in postfix or ":" in postfix:
-        for found in _FIGURE.finditer(postfix):
-            name = _figure(found["name"])
-            if name is not None:
-                figures.setdefault(name, found["value"])
-    return figures
-
-
-@lru_cache(512)
-def _figure(name: str) -> str | None:
-    found = figure_of(_PART.sub("", name))
-    return found if found in _READ else None
-
-
-@lru_cache(512)
-def _named(name: str) -> _Named:
-    """Kind, label and place of a bar from the text before the percentage."""
-    text = _LAUNCHED.sub("", name).rstrip(" :")
-    kind = next((kind for kind, words in _KINDS if words.search(text) is not None), "items")
-    labels = _LABEL.findall(text[-2 * _LONGEST_BAR :])
-    label = (
-        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _says(kind, one)), "")
-    )
-    epoch = _BAR_EPOCH.search(text) if kind != "epochs" else None
-    if epoch is not None:
-        label = f"{label[-_LONGEST_BAR + 10 :]} {epoch[1]}".strip()
-    found = _PLACE.search(name)
-    place = next(filter(None, found.groups()), "") if found is not None else ""
-    return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
-
-
-def _says(kind: str, label: str) -> bool:
-    return any(one == kind and words.search(label) is not None for one, words in _KINDS)

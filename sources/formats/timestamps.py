@@ -218,7 +218,10 @@ _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s|%u")
 """Time formats of which `tells_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
-_TORN = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,60}?(?:Error|Exception|Interrupt))(?P<more>(?:(?P=type)){1,63})(?:: ){2,64}")
+_TORN = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,60}?(?:Error|Exception|Interrupt))"
+    r"(?P<more>(?:(?P=type)){1,63})(?:: ){2,64}"
+)
 """An exception of several processes that wrote its parts at once, as Python does: type, colon, message."""
 _FRAME = '  File "'
 """The begin of a frame of a traceback without any prefix."""
