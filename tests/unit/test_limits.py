@@ -9,7 +9,7 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import CLOSE, SAMPLE, SPAN, STEP, Block
-from perfmon.core.units import TO_SECONDS
+from perfmon.core.text import TO_SECONDS
 from perfmon.pipeline.session import Session
 from perfmon.sources.formats.emitters import maker
 from perfmon.sources.formats.fields import AbsurdValueError
