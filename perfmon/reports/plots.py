@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perfmon.core import REST, MissingExtraError, format_share
 from perfmon.diagnosis import Diagnosis, MetricStats, TimelineRow
@@ -38,7 +38,7 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _figure(width: float, height: float, layout: str | None = None) -> Figure:
+def _figure(width: float, height: float, layout: Literal["constrained"] | None = None) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -15,8 +15,7 @@ from perfmon.sources.formats.emitters import maker
 from perfmon.sources.formats.fields import AbsurdValueError
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Emit
-from perfmon.sources.scan.block_scanner import ScanResult
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.scanner import Scanner, ScanResult
 
 SCANNER = Scanner(load_packs())
 
