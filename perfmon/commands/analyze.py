@@ -147,13 +147,9 @@ def _rendered(args: argparse.Namespace, snapshot: Diagnosis) -> str:
         from perfmon.reports import json_text
 
         return json_text(snapshot)
-    if args.explain_formats:
-        from perfmon.reports import files
-
-        return files.render(snapshot)
     from perfmon.reports import text_summary  # alone: the pages of files take a tenth of a start to import
 
-    return text_summary.render(snapshot)
+    return text_summary.render_formats(snapshot) if args.explain_formats else text_summary.render(snapshot)
 
 
 def _found(snapshot: Diagnosis, bar: str | None) -> bool:
