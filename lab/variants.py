@@ -18,8 +18,7 @@ from typing import Any
 from .cases import PIPELINE_BEGINS_S, RAY_S, Case
 from .command_line import how_many, in_order
 from .conductor import Lab, memory, run_together
-from .faults import FAULTS
-from .matrix import IN_TIME_S, TOLERANCE, Row, row, told
+from .matrix import TOLERANCE, Row, row, told
 from .page import RESULTS
 from .plan import Plan
 from .recorded import Recorded
@@ -71,8 +70,10 @@ def drawn(seed: int) -> Plan:
         setting |= {"starts_after_s": rng.uniform(5.0, 40.0), "first_batch_s": rng.uniform(5.0, 25.0)}
     before = PIPELINE_BEGINS_S + (RAY_S if "ray-queue" in names else 0.0)
     stored = queue + 2 + _KERNEL_MIB / item
-    lasts = stored * consume * slower / (slower - 1) if names[-1] in ("slow-producer", "throttled-link") else (
-        queue * consume * slower / (slower - 1)
+    lasts = (
+        stored * consume * slower / (slower - 1)
+        if names[-1] in ("slow-producer", "throttled-link")
+        else (queue * consume * slower / (slower - 1))
     )
     if "bursty-producer" in names:
         lasts = (queue + 2) * consume * bursty / (bursty - 1) + 2 * gap
@@ -112,7 +113,8 @@ def summary(plan: Plan, each: Row) -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 1 where something was judged wrongly."""
     parser = argparse.ArgumentParser(prog="python -m lab.variants", description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=_seeds, default=f"1-{2 * len(KINDS)}", help="one run each (default: %(default)s)")
+    seeds = f"1-{2 * len(KINDS)}"
+    parser.add_argument("--seeds", type=_seeds, default=seeds, help="one run each (default: %(default)s)")
     parser.add_argument("--at-once", type=how_many, default=2, help="runs at once (default: 2)")
     parser.add_argument("--keep", action="store_true", help="add what came of it to lab/results/variants.json")
     parser.add_argument("--folder", type=Path, help="where recordings of the runs are kept (default: nowhere)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -70,6 +70,45 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
             found = traces[process] = Trace(str(path), rank=None)
         return found
 
+    graphs = _read_gpus(database, tables, texts, of)
+    for start, end, thread, correlation, name in _rows(
+        database, tables, _RUNTIME, "start,end,globalTid,correlationId,nameId"
+    ):
+        trace = of((thread or 0) & _PROCESS)
+        number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
+        trace.launches.add(correlation, start, end, number)
+        _host(trace, start, end, number, text)
+        if BLOCKING.match(text):
+            trace.syncs.append((start, end))
+    for start, end, thread, kind, text, name in _rows(
+        database, tables, "NVTX_EVENTS", "start,end,globalTid,eventType,text,textId"
+    ):
+        if end is None or kind not in _RANGES:
+            continue
+        trace = of((thread or 0) & _PROCESS)
+        shown = text if text is not None else texts.get(name, "?")
+        trace.named(shown, (start, end))
+        _host(trace, start, end, trace.thread(thread), shown)
+    products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
+    named = dict(products)
+    found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
+    if graphs and found:
+        found[0].notes.append(
+            f"{counted(graphs, 'CUDA graph')} without the kernels inside: they count as compute, "
+            "collectives and gaps in them are not seen (nsys profile --cuda-graph-trace=node)"
+        )
+    for rank, trace in enumerate(found):
+        trace.settle()
+        trace.devices = named
+        if len(found) > 1:
+            trace.rank = rank
+    return found
+
+
+def _read_gpus(
+    database: sqlite3.Connection, tables: set[str], texts: dict[int, str], of: Callable[[int], Trace]
+) -> int:
+    """Add the work of all GPUs to the traces of their processes; return the number of graphs traced as a whole."""
     sources = {0}
     if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
         sources = {
@@ -107,38 +146,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         trace = of(process or 0)
         trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
         trace.events += 1
-    for start, end, thread, correlation, name in _rows(
-        database, tables, _RUNTIME, "start,end,globalTid,correlationId,nameId"
-    ):
-        trace = of((thread or 0) & _PROCESS)
-        number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
-        trace.launches.add(correlation, start, end, number)
-        _host(trace, start, end, number, text)
-        if BLOCKING.match(text):
-            trace.syncs.append((start, end))
-    for start, end, thread, kind, text, name in _rows(
-        database, tables, "NVTX_EVENTS", "start,end,globalTid,eventType,text,textId"
-    ):
-        if end is None or kind not in _RANGES:
-            continue
-        trace = of((thread or 0) & _PROCESS)
-        shown = text if text is not None else texts.get(name, "?")
-        trace.named(shown, (start, end))
-        _host(trace, start, end, trace.thread(thread), shown)
-    products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
-    named = dict(products)
-    found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
-    if graphs and found:
-        found[0].notes.append(
-            f"{counted(graphs, 'CUDA graph')} without the kernels inside: they count as compute, "
-            "collectives and gaps in them are not seen (nsys profile --cuda-graph-trace=node)"
-        )
-    for rank, trace in enumerate(found):
-        trace.settle()
-        trace.devices = named
-        if len(found) > 1:
-            trace.rank = rank
-    return found
+    return graphs
 
 
 def _rows(database: sqlite3.Connection, tables: set[str], table: str, columns: str) -> Iterator[tuple[Any, ...]]:

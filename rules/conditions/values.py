@@ -178,15 +178,13 @@ class Aggregate(_Limited):
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
     of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
-    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose above
-    `limit`. `age` is the number of seconds since the metric was above `limit` for the first time, in any log and group.
-    `of = "mark"` counts marks instead of reading a metric. The window does not reach behind samples that the signature skips.
+    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose
+    above `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
-    the statistic is `largest`, or `smallest`.
-
-    `during` is another metric (of the same group, if it has one): samples at which it is not above `during_above`, or not below
-    `during_below` (0: no limit), count as 0. Two means do not show whether both were high at the same time.
+    the statistic is `largest`, or `smallest`. `during` is another metric (of the same group, if it has one): samples at
+    which it is not above `during_above`, or not below `during_below` (0: no limit), count as 0.
     """
 
     costly: ClassVar[bool] = True

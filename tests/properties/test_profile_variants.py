@@ -30,7 +30,7 @@ COLLECTIVES = (
     "void (anonymous namespace)::two_shot_all_reduce_kernel<float>", "nvshmemi_transfer_kernel",
     "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half, CodecQ4<__half, 4>, true>, __half>",
     "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<__half>",
-    "void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<__half>", "mori::moe::EpCombineIntraNodeKernel<int>",
+    "void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<__half>", "mori::moe::EpCombineIntraNodeKernel",
     "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<4>",
 )  # fmt: skip
 

@@ -170,7 +170,8 @@ def test_a_short_name_hides_no_collective(tmp_path: Path) -> None:
     path = _nsys(tmp_path / "run.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL add column demangledName")
-        database.execute("insert into StringIds values (4, 'dispatch'), (5, 'void deep_ep::intranode::dispatch<8>(int)')")
+        names = [(4, "dispatch"), (5, "void deep_ep::intranode::dispatch<8>(int)")]
+        database.executemany("insert into StringIds values (?, ?)", names)
         database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set shortName = 4, demangledName = 5 where start = 0")
     use = _use(read_profile([path]))
     assert (use.compute, use.communication) == (12_000_000, 4_000_000)
