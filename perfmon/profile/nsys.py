@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from perfmon.core import counted
+
 from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
 
-_KERNEL, _MEMCPY, _MEMSET, _RUNTIME = (
-    f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
+_KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
+    f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")
 )
 _VERSION = re.compile(r"_v\d+$")
 _HOST_TO_DEVICE = 1
+_WHOLE_GRAPH = "CUDA graph"
+"""The name of graphs that were traced as one piece of work."""
 _RANGES = (59, 60)
 """Types of NVTX events with a start and an end: push/pop and start/end."""
 _PROCESS = ~0xFFFFFF
@@ -52,7 +56,7 @@ def is_nsys(path: Path) -> bool:
 
 def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     tables = {name for (name,) in database.execute("select name from sqlite_master")}
-    if not tables & {_KERNEL, _MEMCPY, _MEMSET}:
+    if not tables & {_KERNEL, _MEMCPY, _MEMSET, _GRAPH}:
         what = (
             "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
         )
@@ -73,13 +77,22 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
             for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND")
             if "PAGEABLE" in name.upper()
         }
-    for start, end, device, stream, correlation, process, name in _rows(
-        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName"
+    collective = {number for number, text in texts.items() if COLLECTIVE.match(text)}
+    for start, end, device, stream, correlation, process, name, long_name in _rows(
+        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName,demangledName"
     ):
-        trace, text = of(process or 0), texts.get(name, "?")
-        kind = COMMUNICATION if COLLECTIVE.match(text) else COMPUTE
+        trace, text = of(process or 0), texts.get(name, texts.get(long_name, "?"))
+        kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
         trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
         trace.events += 1
+    graphs = 0
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _GRAPH, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, COMPUTE, trace.name(_WHOLE_GRAPH))
+        trace.events += 1
+        graphs += 1
     for start, end, device, stream, correlation, process, size, way, source in _rows(
         database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
     ):
@@ -115,6 +128,11 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
     named = dict(products)
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
+    if graphs and found:
+        found[0].notes.append(
+            f"{counted(graphs, 'CUDA graph')} without the kernels inside: they count as compute, "
+            "collectives and gaps in them are not seen (nsys profile --cuda-graph-trace=node)"
+        )
     for rank, trace in enumerate(found):
         trace.settle()
         trace.devices = named
