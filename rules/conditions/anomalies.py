@@ -269,7 +269,7 @@ class OfEachStep(Single):
         if self.metric not in item.values:
             return {}
         _, time, step, count = self._since(item, view)
-        return {"step": f"{step:.0f}", "checkpoint": checkpoint_before(time, view)} if count else {}
+        return {"step": f"{step:.0f}", "checkpoint": _checkpoint_before(time, view)} if count else {}
 
     def describe(self, item: Item, view: View) -> str:
         return f"{self.metric} came with each of the last {self._since(item, view)[3]:.0f} steps"
