@@ -138,7 +138,7 @@ def matches(pattern: str) -> list[Path]:
         return sorted(Path(match) for match in glob.iglob(pattern))
     found: set[Path] = set()
     for base in glob.glob(before) if before else [""]:
-        for folder in _folders(base):
+        for folder, _ in _walk(base, lambda name: not name.startswith("."), set(), lambda _folder, _error: None):
             found.update(matches(os.path.join(glob.escape(folder), after)) if after else _files(folder))
     return sorted(found)
 
@@ -150,11 +150,6 @@ def _split(pattern: str) -> tuple[str, str, str]:
         return pattern, "", ""
     at = parts.index("**")
     return "/".join(parts[:at]) or ("/" if at else ""), "**", "/".join(parts[at + 1 :])
-
-
-def _folders(base: str) -> list[str]:
-    below = _walk(base, lambda name: not name.startswith("."), set(), lambda _folder, _error: None)
-    return [folder for folder, _ in below]
 
 
 def _files(folder: str) -> list[Path]:
