@@ -360,7 +360,8 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
     for kind in ("fault", "quality"):
         named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
         if named:
-            return verdict(min(named, key=lambda at: found[at].rank), with_cost=False)
+            first = min(named, key=lambda at: found[at].rank)
+            return verdict(first, with_cost=found[first].signature.lost is not None)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 
 from perfmon.viewmodel import MonitorState
 
@@ -67,6 +67,28 @@ class DutyCycleLimiter:
     def done(self, clock: float, cost_s: float) -> None:
         """It began at `clock` and took `cost_s`."""
         self._due_at = clock + (cost_s / self._share if cost_s > _CHEAP_S else 0.0)
+
+
+# --- The analysis window ---
+
+STANDARD_WINDOW_S = 600.0
+"""The default analysis window."""
+LONGEST_WINDOW_S = 6 * 3600.0
+"""The longest window for the sake of slow steps, or of a fault that lasts."""
+_LEAST_STEPS = 6
+_BEFORE = 0.5
+"""Share of the window that stays in view before a silence, or time without progress, however long that lasts."""
+
+
+def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
+    """Seconds to judge: the requested ones, or more if these would hold few steps only, as findings would come and go.
+
+    A window that is shorter than the default holds what was requested, whatever a step takes (`step_s`). Each reaches
+    back to what came before the moment `back_s` seconds ago, in large steps, so that columns keep what they show.
+    """
+    least_s = min(_LEAST_STEPS * step_s, LONGEST_WINDOW_S) if requested_s >= STANDARD_WINDOW_S else 0.0
+    part_s = _BEFORE * requested_s
+    return max(requested_s, least_s, part_s * ceil(back_s / part_s + 1.0))
 
 
 # --- The present on the run's axis: which moment of event time it is now ---
