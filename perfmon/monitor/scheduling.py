@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from math import ceil, inf
 
 from perfmon.viewmodel import MonitorState
@@ -97,6 +98,8 @@ def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
+_KNOWN_DAY = 946_684_800.0
+"""Lines with a time of day alone, or without a year, are of a day before the year 2000 until their files date them."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -190,6 +193,14 @@ class RunClock:
             else:
                 break
         self._lags.append((at, lag))
+
+
+def is_of_today(time: float) -> bool:
+    """Return True for a moment of the run's axis that is of this day on this machine, or whose day is unknown."""
+    try:
+        return time < _KNOWN_DAY or datetime.fromtimestamp(time, UTC).date() == datetime.now().astimezone().date()
+    except (OverflowError, ValueError, OSError):
+        return True
 
 
 # --- Slow listeners: the monitor continues, and they get only the newest state ---

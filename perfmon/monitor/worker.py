@@ -20,7 +20,7 @@ from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
-from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, judged_s
+from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, is_of_today, judged_s
 from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
@@ -391,6 +391,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
+            dated=alignment.base is TimeBase.WALL and not is_of_today(known if actual is None else actual),
         )  # fmt: skip
 
     @property

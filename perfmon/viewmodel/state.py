@@ -322,6 +322,8 @@ class MonitorState:
     """None without logs of NCCL Inspector."""
     overview: Overview | None = None
     """The whole run; None where no line has a time."""
+    dated: bool = False
+    """The run is not of today: a time of day alone would be taken for one of today."""
 
     @property
     def is_over(self) -> bool:

@@ -12,7 +12,7 @@ from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, row_cells, short_duration
+from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
@@ -54,7 +54,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     rates = [*_pace(snapshot, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
-        (0, _state(picture, snapshot, skin)),
+        (0, _state(picture, snapshot, width, skin)),
         *_goal(snapshot.run.goal, width, skin),
         *(_faded(rates, skin) if _is_past(picture, snapshot) else rates),
         *_end(picture, snapshot, skin),
@@ -82,7 +82,7 @@ def _faded(parts: Sequence[Part], skin: ThemeStyles) -> list[Part]:
     return [(rank, [(text, style if style == critical else faint) for text, style in runs]) for rank, runs in parts]
 
 
-def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Run]:
+def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Run]:
     """By the run's own logs; where these have no output, for how long."""
     run = snapshot.run
     words, style = _STATES[run.state]
@@ -93,9 +93,19 @@ def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> lis
         words, style, since = "no output for {age}", "stale", picture.asked - picture.stale_s
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
+    elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
+        words, style = "ended early, {age} ago", "warning"
+    elif run.state is Progress.UNKNOWN and picture.sources:
+        newest = min((one.age_s for one in picture.sources if one.age_s is not None), default=None)
+        since = None if newest is None else picture.asked - newest
+        words = f"{words}, last line {{age}} ago"
     if "{age}" in words:
         if since is None or picture.asked <= since:
-            words = words.partition(" {")[0].removesuffix(" for")
+            words = words.partition(" {")[0].removesuffix(" for").removesuffix(",").removesuffix(", last line")
+        elif picture.dated and width >= _WIDE:
+            words = f"{words} ({day_text(since)} {moment_text(since, picture.time_base)})"
+        elif picture.dated:
+            words = f"{words} ({day_text(since)})"
         words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
     return [(words, skin.style(style))]
 

@@ -231,6 +231,14 @@ def moment_text(time: float, base: TimeBase) -> str:
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
 
 
+def day_text(time: float) -> str:
+    """`2026-03-02` by the clock of the logs; "" for no time of ours."""
+    try:
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
 def short_duration(seconds: float) -> str:
     """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
     text = format_seconds(seconds)
