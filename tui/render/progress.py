@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WIDE = 100
 _STATES = {
-    Progress.STARTING: ("starting", "info"),
+    Progress.STARTING: ("starting for {age}", "info"),
     Progress.RUNNING: ("running", "good"),
     Progress.STALLED: ("stalled for {age}", "critical"),
     Progress.FAILED: ("failed {age} ago", "critical"),
@@ -93,6 +93,8 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words, style, since = "no output for {age}", "stale", picture.asked - picture.stale_s
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
+    elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:
+        words, style, since = "idle for {age}", "muted", idle
     elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
         words, style = "ended early, {age} ago", "warning"
     elif run.state is Progress.UNKNOWN and picture.sources:
@@ -108,6 +110,18 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
             words = f"{words} ({day_text(since)})"
         words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
     return [(words, skin.style(style))]
+
+
+def _idle_since(snapshot: Diagnosis) -> float | None:
+    """Since when an engine has had no request, where that is all that runs; None where it has, or it is unknown."""
+    held = [snapshot.metrics[name] for name in ("running", "waiting") if name in snapshot.metrics]
+    if not held or held[0].name != "running" or snapshot.run.goal or any(one in snapshot.metrics for one in _PACES):
+        return None
+    if any(one.last > 0 or one.of_several for one in held):
+        return None
+    busy = [at for one in held for at, value in one.series if value > 0]
+    after = [at for at, _ in held[0].series if at > max(busy, default=-1.0)]
+    return snapshot.run.start + min(after) if after else None
 
 
 def _age(seconds: float) -> str:
