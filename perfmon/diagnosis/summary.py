@@ -372,7 +372,7 @@ def _is_polled(track: Track, view: View) -> bool:
 
 
 _STATES = {
-    Progress.STARTING: "the run is starting: no step has ended yet",
+    Progress.STARTING: "the run is starting, no step has ended yet",
     Progress.STALLED: "no progress observed",
     Progress.UNKNOWN: "its process is gone, and no line reports how it ended",
     Progress.SILENT: "no log output for a long time, and no sign of an end",
