@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from perfmon.core import counted
+
 from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
 
-_KERNEL, _MEMCPY, _MEMSET, _RUNTIME = (
-    f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
+_KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
+    f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")
 )
 _VERSION = re.compile(r"_v\d+$")
 _HOST_TO_DEVICE = 1
+_WHOLE_GRAPH = "CUDA graph"
+"""The name of graphs that were traced as one piece of work."""
 _RANGES = (59, 60)
 """Types of NVTX events with a start and an end: push/pop and start/end."""
 _PROCESS = ~0xFFFFFF
@@ -52,7 +56,7 @@ def is_nsys(path: Path) -> bool:
 
 def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     tables = {name for (name,) in database.execute("select name from sqlite_master")}
-    if not tables & {_KERNEL, _MEMCPY, _MEMSET}:
+    if not tables & {_KERNEL, _MEMCPY, _MEMSET, _GRAPH}:
         what = (
             "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
         )
@@ -66,34 +70,7 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
             found = traces[process] = Trace(str(path), rank=None)
         return found
 
-    sources = {0}
-    if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
-        sources = {
-            key
-            for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND")
-            if "PAGEABLE" in name.upper()
-        }
-    for start, end, device, stream, correlation, process, name in _rows(
-        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName"
-    ):
-        trace, text = of(process or 0), texts.get(name, "?")
-        kind = COMMUNICATION if COLLECTIVE.match(text) else COMPUTE
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
-        trace.events += 1
-    for start, end, device, stream, correlation, process, size, way, source in _rows(
-        database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
-    ):
-        trace = of(process or 0)
-        trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
-        trace.events += 1
-        if way == _HOST_TO_DEVICE:
-            trace.copy(device, (start, end), size or 0, correlation, pageable=source in sources)
-    for start, end, device, stream, correlation, process in _rows(
-        database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
-    ):
-        trace = of(process or 0)
-        trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
-        trace.events += 1
+    graphs = _read_gpus(database, tables, texts, of)
     for start, end, thread, correlation, name in _rows(
         database, tables, _RUNTIME, "start,end,globalTid,correlationId,nameId"
     ):
@@ -115,12 +92,61 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
     named = dict(products)
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
+    if graphs and found:
+        found[0].notes.append(
+            f"{counted(graphs, 'CUDA graph')} without the kernels inside: they count as compute, "
+            "collectives and gaps in them are not seen (nsys profile --cuda-graph-trace=node)"
+        )
     for rank, trace in enumerate(found):
         trace.settle()
         trace.devices = named
         if len(found) > 1:
             trace.rank = rank
     return found
+
+
+def _read_gpus(
+    database: sqlite3.Connection, tables: set[str], texts: dict[int, str], of: Callable[[int], Trace]
+) -> int:
+    """Add the work of all GPUs to the traces of their processes; return the number of graphs traced as a whole."""
+    sources = {0}
+    if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
+        sources = {
+            key
+            for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND")
+            if "PAGEABLE" in name.upper()
+        }
+    collective = {number for number, text in texts.items() if COLLECTIVE.match(text)}
+    for start, end, device, stream, correlation, process, name, long_name in _rows(
+        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName,demangledName"
+    ):
+        trace, text = of(process or 0), texts.get(name, texts.get(long_name, "?"))
+        kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
+        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
+        trace.events += 1
+    graphs = 0
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _GRAPH, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, COMPUTE, trace.name(_WHOLE_GRAPH))
+        trace.events += 1
+        graphs += 1
+    for start, end, device, stream, correlation, process, size, way, source in _rows(
+        database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
+        trace.events += 1
+        if way == _HOST_TO_DEVICE:
+            trace.copy(device, (start, end), size or 0, correlation, pageable=source in sources)
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process or 0)
+        trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
+        trace.events += 1
+    return graphs
 
 
 def _rows(database: sqlite3.Connection, tables: set[str], table: str, columns: str) -> Iterator[tuple[Any, ...]]:

@@ -28,6 +28,10 @@ COLLECTIVES = (
     "rcclGenericKernel<1, false>(ncclDevKernelArgsStorage<4096ul>)", "mscclKernel_Sum_half_Simple",
     "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", "multimem_all_reduce_kernel<bf16, 16>",
     "void (anonymous namespace)::two_shot_all_reduce_kernel<float>", "nvshmemi_transfer_kernel",
+    "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half, CodecQ4<__half, 4>, true>, __half>",
+    "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<__half>",
+    "void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<__half>", "mori::moe::EpCombineIntraNodeKernel",
+    "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<4>",
 )  # fmt: skip
 
 

@@ -148,6 +148,36 @@ def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> 
     )  # fmt: skip
 
 
+def test_graphs_that_were_traced_as_a_whole_are_work_of_the_gpu(tmp_path: Path) -> None:
+    path = _nsys(tmp_path / "run.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
+            "(start, end, deviceId, streamId, correlationId, globalPid, graphId, graphExecId)"
+        )
+        database.execute(
+            "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (4500000, 9500000, 0, 7, 50, ?, 1, 2)", (5 << 24,)
+        )
+    found = read_profile([path])
+    assert (_use(found).busy, _use(found).compute) == (22_000_000, 21_000_000)
+    (note,) = found.notes
+    assert "1 CUDA graph without the kernels inside" in note
+    assert "--cuda-graph-trace=node" in note
+
+
+def test_a_short_name_hides_no_collective(tmp_path: Path) -> None:
+    """A library's kernels for experts are "dispatch" and "combine" without their namespace."""
+    path = _nsys(tmp_path / "run.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL add column demangledName")
+        names = [(4, "dispatch"), (5, "void deep_ep::intranode::dispatch<8>(int)")]
+        database.executemany("insert into StringIds values (?, ?)", names)
+        database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set shortName = 4, demangledName = 5 where start = 0")
+    use = _use(read_profile([path]))
+    assert (use.compute, use.communication) == (12_000_000, 4_000_000)
+    assert list(use.collectives) == ["dispatch"]
+
+
 def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path) -> None:
     whole = write(tmp_path / "rank0.json", starved(30)).read_bytes()
     for name, content in (
