@@ -17,7 +17,7 @@ from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
 
-_WIDE = 100
+_WIDE, _LABELLED = 100, 150
 _STATES = {
     Progress.STARTING: ("starting for {age}", "info"),
     Progress.RUNNING: ("running", "good"),
@@ -51,7 +51,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
-    rates = [*_pace(snapshot, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
+    rates = [*_pace(snapshot, width, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
         (0, _state(picture, snapshot, width, skin)),
@@ -145,7 +145,7 @@ def _goal(goal: Goal | None, width: int, skin: ThemeStyles) -> list[Part]:
     return [(1, runs)]
 
 
-def _pace(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Seconds a step, and by how much that differs from what is usual in the window."""
     stats = next((snapshot.metrics[name] for name in _PACES if name in snapshot.metrics), None)
     text, muted = skin.style("text"), skin.style("muted")
@@ -157,7 +157,7 @@ def _pace(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
         return [(4, [(compact_value(each, "s", 7), text), (f"/{plain(goal.unit, 20).removesuffix('s')}", muted)])]
     latest = [value for _, value in stats.series[-_LATEST:]] or [stats.last]
     now, usual = median(latest), stats.summary.p50
-    runs = [(compact_value(now, stats.unit, 7), text), ("/step", muted)]
+    runs = [(compact_value(now, stats.unit, 7), text), ("/step (last 5)" if width >= _LABELLED else "/step", muted)]
     if stats.summary.count >= _FEWEST and usual > 0 and abs(now / usual - 1.0) >= _CHANGED and not stats.of_several:
         glyph = skin.glyph("up" if now > usual else "down")
         runs.append(

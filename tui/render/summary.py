@@ -64,12 +64,15 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.style("muted") if muted else skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
-        sentence = plain(verdict.sentence, 2000).partition(": ")[2]
+        finding = picture.verdict_finding
+        sentence = (
+            plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
+        )
         return crop((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
-        runs += _loudest(verdict, width - row_cells(runs), skin)
+        runs += _loudest(picture, verdict, width - row_cells(runs), skin)
     return tuple(runs)
 
 
@@ -170,15 +173,15 @@ def _muted(alerts: Sequence[Alert]) -> AlertState | None:
     return None if not answered else AlertState.ACKED if AlertState.ACKED in states else AlertState.SILENCED
 
 
-def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
+def _loudest(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one.
 
     Of a hang that is the rank which is behind: the reason is long, and in the alert.
     """
-    sentence = plain(verdict.sentence, 2000)
+    finding = picture.verdict_finding
+    sentence = plain(verdict.sentence if finding is None else finding.sentence, 2000)
     behind = _BEHIND.search(sentence)
-    figures = sentence.partition(": ")[2] or sentence
-    figures = behind[0] if behind else figures.rsplit(" lost. ", 1)[0].rpartition(";")[0] or figures
+    figures = behind[0] if behind else sentence
     return [(f"  {figures}", skin.style("text"))] if cells(figures) + 2 <= room else []
 
 
