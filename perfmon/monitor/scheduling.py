@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from math import ceil, inf
 
-from perfmon.viewmodel import MonitorState
+from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
+from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
 
 # --- Times of evaluations: soon after new lines, but never for more than a small share of a core ---
 
@@ -99,7 +100,7 @@ def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
 
 _REMEMBERED_S = 120.0
 _KNOWN_DAY = 946_684_800.0
-"""Lines with a time of day alone, or without a year, are of a day before the year 2000 until their files date them."""
+"""Lines with a time of day alone are of a day before the year 2000 until their files date them."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -195,12 +196,19 @@ class RunClock:
         self._lags.append((at, lag))
 
 
-def is_of_today(time: float) -> bool:
-    """Return True for a moment of the run's axis that is of this day on this machine, or whose day is unknown."""
+def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tuple[bool, bool]:
+    """Return (dated, yearless) as in `MonitorState` for the present on the axis of clocks of these kinds."""
+    if base is not TimeBase.WALL:
+        return False, False
+    dates = EPOCH in kinds or LOCAL in kinds
+    yearless, today = YEARLESS in kinds and not dates, datetime.now().astimezone()
     try:
-        return time < _KNOWN_DAY or datetime.fromtimestamp(time, UTC).date() == datetime.now().astimezone().date()
+        day = datetime.fromtimestamp(time + LEAP_YEAR_S * yearless, UTC)
     except (OverflowError, ValueError, OSError):
-        return True
+        return False, False
+    if yearless:
+        return (day.month, day.day) != (today.month, today.day), True
+    return (dates or time >= _KNOWN_DAY) and day.date() != today.date(), False
 
 
 # --- Slow listeners: the monitor continues, and they get only the newest state ---

@@ -20,7 +20,7 @@ from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
-from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, is_of_today, judged_s
+from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
 from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _POLLS_S = 5.0
 _AHEAD_S = 1.0
 """The clock may be this much ahead of the present, which waits for the next line."""
 _OVER = (Progress.FINISHED, Progress.FAILED)
-_STANDS = (Progress.STALLED, Progress.SILENT)
 _FAR = 2
 """Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -296,7 +295,7 @@ class Watch:
         """The window; each reaches back to what came before logs fell silent, progress stopped or a loss diverged."""
         run = None if self._snapshot is None else self._snapshot.run
         times = [now, *([] if self._present.newest is None else [self._present.newest])]
-        if run is not None and run.state in _STANDS and run.since is not None:
+        if run is not None and run.state in (Progress.STALLED, Progress.SILENT) and run.since is not None:
             times.append(run.since)
         lasting = {one.id for one in self.session.knowledge.signatures if one.kind == "fault" and one.lost is not None}
         times += [max(began, now - LONGEST_WINDOW_S) for began in self.alerts.begun(lasting)]
@@ -374,12 +373,14 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
-        board = self._drawn_board(port, known, ticks, shown)
+        over = self._over or self._run_over
+        board = self._drawn_board(viewport(shown, known, self._shown_s, begin, over=over), known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
+        kinds = {held.state.kind for held in self._ingest.run_sources}
+        dated, yearless = day_known(known if actual is None else actual, alignment.base, kinds)
         return MonitorState(
             number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,
             window_s=self._judged_s, snapshot=self._snapshot,
@@ -391,7 +392,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
-            dated=alignment.base is TimeBase.WALL and not is_of_today(known if actual is None else actual),
+            dated=dated, yearless=yearless,
         )  # fmt: skip
 
     @property

@@ -95,7 +95,7 @@ def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
     """The time by the logs' own clock, with the day where that is not this one."""
     if picture.snapshot is None:
         return []
-    day = f"{day_text(picture.now)} " if picture.dated else ""
+    day = f"{day_text(picture.now, picture)} " if picture.dated else ""
     return [(f" {day}{plain_moment(picture.now, picture)} ", skin.style("warning" if day else "muted"))]
 
 

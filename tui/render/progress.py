@@ -105,9 +105,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         if since is None or picture.asked <= since:
             words = words.partition(" {")[0].removesuffix(" for").removesuffix(",").removesuffix(", last line")
         elif picture.dated and width >= _WIDE:
-            words = f"{words} ({day_text(since)} {moment_text(since, picture.time_base)})"
+            words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
         elif picture.dated:
-            words = f"{words} ({day_text(since)})"
+            words = f"{words} ({day_text(since, picture)})"
         words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
     return [(words, skin.style(style))]
 
