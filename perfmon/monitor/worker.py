@@ -33,7 +33,6 @@ _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
 _AHEAD_S = 1.0
 """The clock may be this much ahead of the present, which waits for the next line."""
-_OVER = (Progress.FINISHED, Progress.FAILED)
 _FAR = 2
 """Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -304,15 +303,15 @@ class Watch:
     @property
     def _run_over(self) -> bool:
         """The run has ended, by its own logs."""
-        return self._snapshot is not None and self._snapshot.run.state in _OVER
+        return self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
         """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
         begin, end = self._first(alignment), self._present.newest
         if begin is None or end is None or begin >= end or self.steered or not self._run_over:
             return
-        failed = self._snapshot is not None and self._snapshot.run.state is Progress.FAILED
-        awaited = self._present.awaited(self._feed.clock()) if failed else None
+        ended = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
+        awaited = None if ended else self._present.awaited(self._feed.clock())
         self._snapshot = self.session.present((begin, min(now, end)), alignment, awaited)
 
     def _actual(self, now: float) -> float | None:
@@ -373,14 +372,14 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        over = self._over or self._run_over
-        board = self._drawn_board(viewport(shown, known, self._shown_s, begin, over=over), known, ticks, shown)
+        port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
+        board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         kinds = {held.state.kind for held in self._ingest.run_sources}
-        dated, yearless = day_known(known if actual is None else actual, alignment.base, kinds)
+        dated, yearless = day_known(known, alignment.base, kinds)
         return MonitorState(
             number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,
             window_s=self._judged_s, snapshot=self._snapshot,
