@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from rich.style import Style
 
-from perfmon.core import plain
+from perfmon.core import percentile, plain
 from perfmon.textgraphics import ASCII, compact_value, gantt, limits, line, spark
 from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_places
 
@@ -162,7 +162,12 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: T
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
     runs = gantt_runs(bars, port, geometry.chart, skin, heat=True)
-    return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last, bars)
+    walls = sorted(bar.values["wall_ms"] for bar in bars if "wall_ms" in bar.values and not bar.open)
+    share = sum(bar.level is Level.CRITICAL for bar in bars) / len(bars) if any(bar.level for bar in bars) else None
+    stats = _figures(
+        [percentile(walls, part) if walls else None for part in (0.5, 0.95, 1)], share, "ms", geometry, skin
+    )
+    return Lane("updates", last.key, label, "text", wall, last.level, runs, stats, last, bars)
 
 
 def _shares(bar: Bar, geometry: Geometry) -> str:
@@ -200,18 +205,8 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
     label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
-    return Lane(
-        lane.kind,
-        lane.metric,
-        label,
-        "text",
-        now,
-        now_level,
-        runs,
-        _stats(stats, geometry, skin) if stats else "",
-        lane,
-        lane.bars,
-    )
+    figures = _stats(stats, geometry, skin) if stats else ""
+    return Lane(lane.kind, lane.metric, label, "text", now, now_level, runs, figures, lane, lane.bars)
 
 
 def length_of(bar: Bar, metric: str, cells: int) -> str:
@@ -309,16 +304,25 @@ def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[flo
 
 
 def _stats(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> str:
-    def figure(value: float | None, cells: int) -> str:
-        return " " * cells if value is None else compact_value(value, shown_unit(lane.unit), cells).rjust(cells)
+    return _figures((lane.p50, lane.p95, lane.max), lane.critical_share, lane.unit, geometry, skin)
 
-    share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
+
+def _figures(
+    values: Sequence[float | None], critical: float | None, unit: str, geometry: Geometry, skin: ThemeStyles
+) -> str:
+    """p50, p95 and maximum, and the share that is critical, below the heads of the axis."""
+    p50, p95, most = values
+
+    def figure(value: float | None, cells: int) -> str:
+        return " " * cells if value is None else compact_value(value, shown_unit(unit), cells).rjust(cells)
+
+    share = "" if critical is None else f"{100 * critical:.0f}%"
     if geometry.stats >= 36:
-        return f" {figure(lane.p50, 8)} {figure(lane.p95, 8)} {figure(lane.max, 8)} {share:>7}"
-    if geometry.stats >= 19:  # in line with what weight updates waited, and its share
-        return f"{figure(lane.p95, 8):>14} {share:>4}"
+        return f" {figure(p50, 8)} {figure(p95, 8)} {figure(most, 8)} {share:>7}"
+    if geometry.stats >= 19:  # in line with what single weight updates waited, and its share
+        return f"{figure(p95, 8):>14} {share:>4}"
     if geometry.stats >= 12:
-        return f" {figure(lane.p95, 6)} {share:>4}"
+        return f" {figure(p95, 6)} {share:>4}"
     # No heading says there what it is: the sign does, and what never was critical needs no figure.
     return f" {skin.mark(Level.CRITICAL)}{share:>4}" if share not in ("", "0%") and geometry.stats else ""
 

@@ -95,7 +95,9 @@ def draw_board(
         rows.append(_overview_row(picture.overview, picture, geometry, sight, skin))
     if header:
         rows.append(_axis_row(picture, geometry, sight, skin))
-    drawn = _drawn_lanes(picture, geometry, height - len(rows), sight, skin, before.made if before else {}, brief=not header)
+    drawn = _drawn_lanes(
+        picture, geometry, height - len(rows), sight, skin, before.made if before else {}, brief=not header
+    )
     above: list[Lane | None] = [None] * len(rows)
     return replace(drawn, rows=[*rows, *drawn.rows], lanes=[*above, *drawn.lanes], overview=overview)
 
