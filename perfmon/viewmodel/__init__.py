@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
     from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
-    from .courses import BaselineRun, Course, baseline_run, held_places, held_values, smoothed
+    from .courses import BaselineRun, Course, baseline_run, held, held_values, is_level, smoothed
     from .hosts import (
         Host,
         HostOverview,

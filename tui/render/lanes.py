@@ -7,14 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from math import ceil, floor, isfinite, nan
+from math import ceil, floor, isfinite
 from operator import itemgetter
 
 from rich.style import Style
 
 from perfmon.core import percentile, plain
 from perfmon.textgraphics import ASCII, compact_value, gantt, limits, line, spark
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_places
+from perfmon.viewmodel import (
+    Bar,
+    Board,
+    Leg,
+    Level,
+    MetricLane,
+    SpanLane,
+    Transition,
+    Viewport,
+    held,
+    is_level,
+)
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -228,7 +239,7 @@ def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
     return skin.level(level) if level > Level.GOOD else usual
 
 
-def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane:
+def metric_lane(lane: MetricLane, column_s: float, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """A metric over time, coloured by its thresholds; where nothing was measured for long there is nothing.
 
     What has thresholds, and durations, are bars from zero; other levels (loss, reward, rates) are a line that fits.
@@ -236,33 +247,20 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane
     limit = None if lane.lower_is_worse else lane.critical
     # A new value changes the figures next to the chart, but only the worst one of a column shows in that.
     fits = lane.good is None and is_level(lane.unit) and lane.unit != "%"
-    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, fits, skin))
+    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, column_s, fits, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
 
 
-def is_level(unit: str) -> bool:
-    """A value that holds until the next one is measured; a duration is over with its sample."""
-    return unit not in ("ms", "s")
-
-
-def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
-    """The values and levels with those columns filled that only lie between two samples of the usual distance."""
-    places = held_places(values)
-    shown = bytes([0 if place < 0 else levels[place] for place in places])
-    return [nan if place < 0 else values[place] for place in places], shown
-
-
 @lru_cache(128)
 def _chart(
-    packed: bytes, levels: bytes, limit: float | None, unit: str, fits: bool, skin: ThemeStyles
+    packed: bytes, levels: bytes, limit: float | None, unit: str, column_s: float, fits: bool, skin: ThemeStyles
 ) -> tuple[Run, ...]:
     """The values, packed as doubles, as bars or as a line that fits; `limit` where more of it is worse."""
     values: Sequence[float] = array("d", packed)
-    if is_level(unit):
-        values, levels = held(values, levels)
+    values, levels = held(values, levels, unit, column_s)
     if fits and skin.glyphs is not ASCII:
         drawn = line(values, *_fitting(values))
     else:
@@ -412,7 +410,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
                 () if other else (metric.metric,),
                 bad,
                 ("metric", metric.name),
-                partial(metric_lane, metric, geometry, skin),
+                partial(metric_lane, metric, port.column_s, geometry, skin),
             )
     if choice.order == "verdict":
         ranked.sort(key=lambda entry: entry[0])
