@@ -59,6 +59,8 @@ MISSING_COMMAND, _NOT_FOUND = "missing-command", "127"
 _NEXT_LINES = 2
 _PAUSE_S = 30.0
 _UNPARSED = ("SyntaxError", "IndentationError", "TabError")
+_SIGNALS = frozenset(("_queue.Empty", "queue.Empty", "_queue.Full", "queue.Full", "StopIteration"))
+"""Exceptions by which code learns that nothing came: those that it raises then say what was wrong."""
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -340,7 +342,9 @@ def _ends_in_order(order: Failure, view: RunView) -> bool:
 
 def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
     """The first cause among failures in order of time; None where the run was stopped and ended in an orderly way."""
+    records = [one for one in failures if one.role == "record"]
     causes = [one for one in failures if one.role == "cause"]
+    causes = [one for one in causes if one.fields.get("type") not in _SIGNALS] or ([] if records else causes)
     orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
     kills = [one for one in failures if one.cause in KILLS and one.role in ("cause", "record")]
     strong = [one for one in causes if one.cause not in WEAK]
@@ -365,7 +369,6 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         return (near or strong)[0]
     if causes:
         return min(causes, key=lambda one: one.cause == "network")
-    records = [one for one in failures if one.role == "record"]
     return (records or failures)[0]
 
 
