@@ -132,7 +132,7 @@ def _write(args: argparse.Namespace, snapshot: Diagnosis) -> None:
     from perfmon.reports import write_analysis
 
     folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
-    # The folder is what was asked for, hence data; beside another document on stdout it is narration.
+    # The folder is the result, hence data; with another document on stdout it is a message.
     print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
 
 
