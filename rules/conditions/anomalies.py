@@ -357,7 +357,7 @@ class Periodic(Trend[Rhythm]):
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
-        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+        return f"at regular intervals one {self.metric} is longer than the median by {self.more:.0%} or more"
 
 
 def _was_held(values: Sequence[float]) -> bool:
