@@ -56,6 +56,7 @@ _STOPPED = ("order", "record", "cascade")
 MISSING_COMMAND, _NOT_FOUND = "missing-command", "127"
 _NEXT_LINES = 2
 _PAUSE_S = 30.0
+_UNPARSED = ("SyntaxError", "IndentationError", "TabError")
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -356,6 +357,10 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
     causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
     if len(causes) < 2 or len({place_of(one.fields) for one in causes} - {""}) > 1:
         return list(failures)
+    ran = {one.frame.get("entry") for one in causes}
+    for broken in causes:  # a script that does not compile printed nothing before
+        if _never_ran(broken) and broken.frame["own_file"] in ran:
+            return [one for one in failures if one.source != broken.source or one.last_line >= broken.line]
     last: dict[int, int] = {}
     for one in causes:
         last[one.source] = max(last.get(one.source, 0), one.line)
@@ -366,6 +371,13 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
             for gap in view.store.sources[one.source].gaps
         )
     ]  # fmt: skip
+
+
+def _never_ran(failure: Failure) -> bool:
+    """True for the main script of a process that does not compile: its frame has no function, and no caller."""
+    frame = failure.frame
+    unparsed = str(failure.fields.get("type")) in _UNPARSED
+    return unparsed and "function" not in frame and not frame.get("entry") and bool(frame.get("own_file"))
 
 
 def _before(one: Failure, other: Failure, view: RunView) -> bool:

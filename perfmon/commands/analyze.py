@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from perfmon.core import ExitCode, Progress, Severity
 
 from ._options import (
-    ProgressBar,
     add_baseline_argument,
     add_data_arguments,
     add_sources_argument,
+    add_time_range_arguments,
     completes_folders,
+    examine_logs,
     on_disk,
     read_config,
     warn,
@@ -55,9 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["warning", "critical"],
         help="exit with 1 if a finding has this severity or a higher one (pending findings do not count)",
     )
-    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
-    parser.add_argument("--since", metavar="TIME", help=f"ignore earlier lines: {when}")
-    parser.add_argument("--until", metavar="TIME", help="ignore later lines (TIME as for --since)")
+    add_time_range_arguments(parser)
     about = "number of reader processes (default: one per core)"
     parser.add_argument("--jobs", metavar="N", type=_positive, help=about)
     add_baseline_argument(parser)
@@ -112,15 +111,10 @@ def _positive(text: str) -> int:
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Diagnosis:
     from perfmon.core import AUTO, FIGURES, WHOLE
-    from perfmon.pipeline import Options, examine
     from perfmon.rules import LEARNED
 
-    options = Options(
-        tuple(specs), logs=tuple(logs), since=args.since, until=args.until, jobs=args.jobs or config.jobs,
-        config=config, detail=WHOLE if args.output else FIGURES,
-    )  # fmt: skip
-    with ProgressBar("reading logs") as bar:
-        _HELD[:] = examine(options, bar)
+    detail = WHOLE if args.output else FIGURES
+    _HELD[:] = examine_logs(config, specs, logs, since=args.since, until=args.until, jobs=args.jobs, detail=detail)
     snapshot: Diagnosis = _HELD[0]
     knowledge: RuleSet = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
@@ -147,13 +141,9 @@ def _rendered(args: argparse.Namespace, snapshot: Diagnosis) -> str:
         from perfmon.reports import json_text
 
         return json_text(snapshot)
-    if args.explain_formats:
-        from perfmon.reports import files
-
-        return files.render(snapshot)
     from perfmon.reports import text_summary  # alone: the pages of files take a tenth of a start to import
 
-    return text_summary.render(snapshot)
+    return text_summary.render_formats(snapshot) if args.explain_formats else text_summary.render(snapshot)
 
 
 def _found(snapshot: Diagnosis, bar: str | None) -> bool:

@@ -315,7 +315,7 @@ def goal_of(view: View) -> Goal | None:
         total = total + 1 if planned == total + 1 else total  # its lines show the last index
         if ended and counter.amount == total - 1:
             return Goal(total, total, counter.kind, 0.0)
-    return Goal(counter.amount, total, counter.kind, way.remaining_s)
+    return Goal(way.amount, total, counter.kind, way.remaining_s)
 
 
 def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:

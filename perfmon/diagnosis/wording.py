@@ -340,6 +340,10 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         return verdict_of(findings[at], sum(alike, 0.0) if with_cost else 0.0, max(wall, 1e-9), _chain(at, found))
 
     failed = [at for at, finding in enumerate(found) if finding.signature.kind == "failure"]
+    if failed and all(findings[at].severity is not Severity.CRITICAL for at in failed):
+        # It was stopped: a fault that was critical until then is why.
+        faults = [at for at, f in enumerate(found) if f.signature.kind == "fault" and f.explained_by is None]
+        failed = [at for at in faults if findings[at].severity is Severity.CRITICAL] or failed
     if failed:
         return verdict(min(failed, key=lambda at: found[at].rank))
     if view.state.state is Progress.STALLED:

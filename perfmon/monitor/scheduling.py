@@ -75,9 +75,6 @@ class DutyCycleLimiter:
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
-_AT_END = 0.5
-"""Share of the window by which the present may run ahead of the last line: beyond it a run is over, not silent, and
-what it ended with stays in sight."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -139,12 +136,11 @@ class RunClock:
         """Time of the last line."""
         return None if self._newest == float("-inf") else self._newest
 
-    def now(self, clock: float) -> float | None:
-        """The present; the time of the last line if its age is unknown; None before any line."""
-        if self.newest is None or not self._lags or not self.watched:
+    def now(self, clock: float, *, over: bool = False) -> float | None:
+        """The present; the time of the last line if its age is unknown or the run is `over`; None before any line."""
+        if self.newest is None or not self._lags or not self.watched or over:
             return self.newest
-        now = clock - self._lags[0][1]
-        return max(self._newest, min(now, self._newest + _AT_END * self.window_s))
+        return max(self._newest, clock - self._lags[0][1])
 
     def awaited(self, clock: float) -> float | None:
         """The present if more lines are expected, whatever the age of the last one; else None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from perfmon.alerting import AlertManager
@@ -37,6 +38,10 @@ STANDARD_WINDOW_S = 600.0
 """The default analysis window."""
 _LEAST_STEPS = 6
 _LONGEST_WINDOW_S = 6 * 3600.0
+_BEFORE = 0.5
+"""Share of the window that stays in view before a silence, or time without progress, however long that lasts."""
+_OVER = (Progress.FINISHED, Progress.FAILED)
+_STANDS = (Progress.STALLED, Progress.SILENT)
 _FAR = 2
 """Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -157,7 +162,7 @@ class Watch:
         if self._feed.caught_up and not self._history_dated:
             self._history_dated = True
             self._date_history(clock)
-        return present.now(clock)
+        return present.now(clock, over=self._run_over)
 
     def _timed_sources(self) -> list[WatchedLog]:
         """The logs that define the present: those of the run, if any of them has times."""
@@ -277,7 +282,7 @@ class Watch:
             now = self._snapshot.run.end
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
-            self._judged_s = self._to_judge_s()
+            self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
@@ -288,28 +293,45 @@ class Watch:
         if not self.steered:
             self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
-        over = self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)  # that its logs are silent is no news
-        stale_s, silent = (None, {}) if over else (self._stale_s(), self._silent())
+        # That the logs of a run that is over are silent is no news.
+        stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
         self._pace.judged(clock, self._clock() - began, version)
         return True
 
-    def _to_judge_s(self) -> float:
+    def _to_judge_s(self, now: float) -> float:
         """The window; longer if it would hold few steps only, as findings would come and go.
 
-        A window that is shorter than the default was requested, and stays.
+        A window that is shorter than the default was requested, and stays. Each reaches back to what came before the
+        logs fell silent, or progress stopped.
         """
-        if self._window_s < STANDARD_WINDOW_S:
-            return self._window_s
-        usual = self.session.store.progress.usual_step_s()
-        return max(self._window_s, min(_LEAST_STEPS * usual, _LONGEST_WINDOW_S))
+        window_s, least_s = self._window_s, 0.0
+        if window_s >= STANDARD_WINDOW_S:
+            least_s = min(_LEAST_STEPS * self.session.store.progress.usual_step_s(), _LONGEST_WINDOW_S)
+        run = None if self._snapshot is None else self._snapshot.run
+        stopped = run.since if run is not None and run.state in _STANDS and run.since is not None else now
+        if self._present.newest is not None:
+            stopped = min(stopped, self._present.newest)
+        part_s = _BEFORE * window_s  # in steps of it, so that columns keep for a while what they show
+        return max(window_s, least_s, part_s * ceil((now - stopped) / part_s + 1.0))
+
+    @property
+    def _run_over(self) -> bool:
+        """The run has ended, by its own logs."""
+        return self._snapshot is not None and self._snapshot.run.state in _OVER
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
-        """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
+        """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then.
+
+        So too if its logs were old already when they were opened.
+        """
         begin, end = self._first(alignment), self._present.newest
-        over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
-        if over and begin is not None and end is not None and begin < end and not self.steered:
-            self._snapshot = self.session.present((begin, min(now, end)), alignment, None)
+        old = self._history_dated and self._feed.caught_up and not self._present.watched
+        if begin is None or end is None or begin >= end or self.steered or not (self._run_over or old):
+            return
+        failed = self._snapshot is not None and self._snapshot.run.state is Progress.FAILED
+        awaited = self._present.awaited(self._feed.clock()) if failed else None
+        self._snapshot = self.session.present((begin, min(now, end)), alignment, awaited)
 
     def _actual(self, now: float) -> float | None:
         """The present time, if it is ahead of `now`, which waits for the run."""
@@ -369,10 +391,7 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        over = self._over or (
-            self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
-        )
-        port = viewport(shown, known, self._shown_s, begin, over=over)
+        port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
         board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)

@@ -42,16 +42,10 @@ MEMORY_MB = 256
 _MB = 1 << 20
 
 
-def unremarkable_update_limits(bands: Bands) -> EvidenceLimits:
+def _limits_of_updates(bands: Bands) -> EvidenceLimits:
     """Limits below which a weight update is good in every value of its client: its lines are no evidence."""
     queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
     return KEEP_ALL if queue is None or rpc is None else (queue.good, rpc.good)
-
-
-def _tightest(bands: Bands) -> Bands:
-    from perfmon.diagnosis import tightest
-
-    return tightest(bands)
 
 
 class Session:
@@ -60,8 +54,12 @@ class Session:
     def __init__(self, config: Config, scanner: Scanner | None = None) -> None:
         self.config = config
         bands = load_bands(config.band_files)
-        kept = bands if config.baseline == BUILTIN else _tightest(bands)
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs), unremarkable_update_limits(kept))
+        kept = bands
+        if config.baseline != BUILTIN:
+            from perfmon.diagnosis import tightest
+
+            kept = tightest(bands)
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs), _limits_of_updates(kept))
         self.store = Store((config.memory_mb or MEMORY_MB) * _MB, kept.remarkable())
         self._bands = bands
         self._knowledge: RuleSet | None = None

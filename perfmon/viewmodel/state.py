@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
 
-    from .courses import Course
-    from .overview import Overview
-
 
 class Level(IntEnum):
     """Level of a value relative to its thresholds; NONE without a value or thresholds."""
@@ -251,6 +248,31 @@ class MetricLane:
     def metric(self) -> str:
         """The name of the metric alone."""
         return self.name.removeprefix(f"{self.group} ")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Values in equal parts of a viewport; NaN where nothing was measured."""
+
+    lows: Sequence[float]
+    highs: Sequence[float]
+    means: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A run from its first line to the present."""
+
+    viewport: Viewport
+    """All of it; its first columns may lie before the first line."""
+    begin: float
+    """The first line."""
+    paces: Sequence[float]
+    """Steps a second in each column; NaN before the first step."""
+    levels: bytes
+    """Per column the worst `Level` of the alerts that were active; NONE where none was, or nothing was judged."""
+    starts: tuple[tuple[float, Level], ...]
+    """The moments at which alerts began to fire, and their levels."""
 
 
 @dataclass(frozen=True, slots=True)

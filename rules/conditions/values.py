@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
 from .base import Level, Limits, Metric, Single
-from .parts import AtLeast, SumAtMost, TimeShare
+from .spans import AtLeast, SumAtMost, TimeShare
 
 if TYPE_CHECKING:
     from ..run_facts import View

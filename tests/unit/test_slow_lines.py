@@ -14,7 +14,7 @@ from perfmon.core import credentials
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
-from perfmon.sources.formats import fields, step_lines, timestamps
+from perfmon.sources.formats import bar_frames, fields, step_lines, timestamps
 from perfmon.sources.formats.compiled import compile_patterns
 from perfmon.sources.formats.fields import PREFIXES, READERS
 from perfmon.sources.formats.loader import load_pack, load_packs
@@ -93,7 +93,12 @@ def test_headers_and_prefixes_are_read_quickly() -> None:
 @pytest.mark.parametrize("style", READERS)
 def test_fields_are_read_quickly(style: str) -> None:
     read = READERS[style]  # type: ignore[index]
-    own = [value for module in (fields, step_lines) for value in vars(module).values() if isinstance(value, re.Pattern)]
+    own = [
+        value
+        for module in (bar_frames, fields, step_lines)
+        for value in vars(module).values()
+        if isinstance(value, re.Pattern)
+    ]
     assert slow(read, each_once(regex.pattern for regex in own)) == []
 
 

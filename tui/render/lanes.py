@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
@@ -346,9 +346,14 @@ class PendingLane:
 
     key: tuple[str, str]
     """Kind and name: what the selection stays on."""
-    draw: Callable[[], Lane]
+    draw: partial[Lane]
     proves: bool = False
     """The verdict rests on it."""
+
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """What it is drawn of."""
+        return self.draw.func, *self.draw.args
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +382,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     ranked: list[tuple[tuple[float, ...], PendingLane]] = []
     of_spans = set[str]()
 
-    def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: Callable[[], Lane]) -> None:
+    def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: partial[Lane]) -> None:
         place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
         usual = float(len(ranked))
         bad = max(bad, _ALSO) if not choice.also.isdisjoint(names) else bad
@@ -427,7 +432,7 @@ def _badness(lane: MetricLane | None, now: Level) -> float:
 
 def _updates(
     bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int
-) -> Iterator[tuple[tuple[str, str], Callable[[], Lane]]]:
+) -> Iterator[tuple[tuple[str, str], partial[Lane]]]:
     """The newest updates on rows of their own, those before them together on one."""
     own = bars if len(bars) <= rows and rows > 1 else bars[len(bars) - (rows - 1) :] if rows > 1 else ()
     rest = bars[: len(bars) - len(own)]

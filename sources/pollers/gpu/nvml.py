@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from ..base import NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import GpuProcess, Processes, gpu_reading, visible_devices
+from .gpu import GpuProcess, Processes, gpu_reading, visible_devices
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---
 
