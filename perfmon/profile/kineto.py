@@ -88,6 +88,8 @@ class _Head(msgspec.Struct):
 
     distributed: _Info | None = msgspec.field(default=None, name="distributedInfo")
     devices: list[_Device] = msgspec.field(default_factory=list, name="deviceProperties")
+    early: list[_Device] = msgspec.field(default_factory=list, name="computeProperties")
+    """The same in the first versions of PyTorch's profiler."""
 
 
 _EVENTS = msgspec.json.Decoder(list[_Event])
@@ -230,7 +232,7 @@ def _describe(text: bytes, trace: Trace) -> None:
         return
     if head.distributed is not None and isinstance(head.distributed.rank, int):
         trace.rank = head.distributed.rank
-    trace.devices |= {one.id: one.name for one in head.devices if isinstance(one.id, int)}
+    trace.devices |= {one.id: one.name for one in (*head.early, *head.devices) if isinstance(one.id, int)}
 
 
 def _whole(value: object) -> int | None:

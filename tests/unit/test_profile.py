@@ -325,6 +325,12 @@ def test_launches_of_every_backend_are_known(tmp_path: Path) -> None:
         assert _use(read_profile([write(tmp_path / f"{category}.json", events)])).streams == {7: (40_000, 0, 0)}
 
 
+@pytest.mark.parametrize("key", ["deviceProperties", "computeProperties"])
+def test_the_product_of_a_gpu_is_named(tmp_path: Path, key: str) -> None:
+    around = {key: [{"id": 0, "name": "Fast GPU 32GB"}]}
+    assert _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 100), **around)])).product == "Fast GPU 32GB"
+
+
 def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:
     apart = [event("mtia_ccp_events", "dma_in", at, 10, device=0, correlation=9) for at in (0, 30)]
     assert _use(read_profile([write(tmp_path / "alone.json", apart)])).busy == 20_000
