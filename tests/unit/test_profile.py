@@ -331,6 +331,11 @@ def test_the_product_of_a_gpu_is_named(tmp_path: Path, key: str) -> None:
     assert _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 100), **around)])).product == "Fast GPU 32GB"
 
 
+def test_a_single_kernel_without_a_length_is_a_trace(tmp_path: Path) -> None:
+    use = _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 0))]))
+    assert (use.span, use.busy) == (0, 0)
+
+
 def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:
     apart = [event("mtia_ccp_events", "dma_in", at, 10, device=0, correlation=9) for at in (0, 30)]
     assert _use(read_profile([write(tmp_path / "alone.json", apart)])).busy == 20_000
