@@ -119,6 +119,8 @@ def read_kineto(path: Path) -> Trace:
         trace.notes.append(f"{counted(trace.malformed, 'event')} with values of a wrong type: left out")
     if wrong:
         trace.notes.append(f"{counted(wrong, 'event')} with times out of range: left out")
+    if not trace.events and trace.is_partial:
+        raise TraceError(f"{path}: {trace.notes[0].partition(';')[0]}, before its first event")
     if not trace.events:
         raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
     return trace

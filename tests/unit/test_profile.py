@@ -208,9 +208,10 @@ def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Pat
         ("t.json", b"", "no trace events"),
         ("t.json", b'{"a": 1}', "no trace events"),
         ("t.json", b'{"traceEvents": []}', "no trace events"),
-        ("t.json.gz", b"\x1f\x8bbroken", "no trace events"),
+        ("t.json.gz", b"\x1f\x8bbroken", "the file is damaged"),
         ("t.sqlite", b"no database", "not readable as SQLite"),
         ("t.nsys-rep", b"", "nsys export --type sqlite"),
+        ("t.qdrep", b"", "nsys export --type sqlite"),
     ],
 )
 def test_a_file_that_is_no_trace_gets_one_line(
