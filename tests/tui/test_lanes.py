@@ -9,7 +9,6 @@ from math import isnan, nan
 import pytest
 from builders import lane, with_metrics
 from hosts import PLAIN, SKIN
-from perfmon.viewmodel.courses import held
 from pictures import START, bar, board, picture
 from snapshots import finding, snapshot
 
@@ -20,6 +19,7 @@ from perfmon.themes.loader import load_themes
 from perfmon.tui.render.lanes import Geometry, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
 from perfmon.tui.theme import ColorDepth, ThemeStyles
+from perfmon.viewmodel import held
 from perfmon.viewmodel.state import (
     AlertState,
     Bar,
