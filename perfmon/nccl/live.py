@@ -120,7 +120,7 @@ class LiveJob:
         slot = at // _SLICE_US
         comm = self._members.get(context) or self._join(context, slot)
         comm.records += 1
-        if slot > comm.seen_at:
+        if slot > comm.seen_at:  # noqa: PLR1730 - a call for each record costs more
             comm.seen_at = slot
         piece = self._slice(slot)
         sums = piece.of_class((comm, collective, size)).ranks
