@@ -337,21 +337,22 @@ def _scan(connection: DuckDBPyConnection, batch: Sequence[InspectorFile], losses
                 to_rewrite = {file.path for file in batch if attempt or file.compressed} or {f.path for f in batch}
                 continue
             connection.execute(_RENAME, {"names": list(names), "paths": list(names.values())})
-        again = _repairable(connection) - to_rewrite
+        again = _repairable(connection, batch) - to_rewrite
         if not again or attempt == 2:
             break
         to_rewrite |= again
     losses.add(counts)
 
 
-def _repairable(connection: DuckDBPyConnection) -> set[Path]:
+def _repairable(connection: DuckDBPyConnection, batch: Sequence[InspectorFile]) -> set[Path]:
     """Files with lines that rewriting recovers: without header, or with bytes that are no text."""
     rows = connection.execute(
         f"""
         SELECT file, orphans > 0 AND stats > 0, records > headed + orphans + proxies FROM ({_from_scan("files")})
         """
     ).fetchall()
-    files = ((Path(name), is_incomplete, has_others) for name, is_incomplete, has_others in rows)
+    paths = {file.name: file.path for file in batch}
+    files = ((paths[name], is_incomplete, has_others) for name, is_incomplete, has_others in rows)
     return {
         path for path, is_incomplete, has_others in files if is_incomplete or (has_others and has_invalid_text(path))
     }
@@ -365,9 +366,8 @@ def _prepared(
     names: dict[str, str] = {}
     counts = RepairCounts()
     for at, file in enumerate(batch):
-        path = str(file.path)
         if file.path not in to_rewrite:
-            names[path] = path
+            names[file.name] = file.name
             continue
         target = folder / f"{at}.jsonl"
         try:
@@ -379,14 +379,14 @@ def _prepared(
         else:
             counts.too_long += done.too_long
             counts.cut_files += done.cut
-        names[str(target)] = path
+        names[str(target)] = file.name
     yield names, counts
 
 
 def _needs_rewriting(file: InspectorFile) -> bool:
     """Return true for a file whose lines depend on earlier ones, or whose name or ending the engine does not take."""
-    name = str(file.path)
-    if any(sign in name for sign in "*?[]{}") or file.compressed != name.endswith(".gz"):
+    name = file.name
+    if any(sign in name for sign in "*?[]{}\ufffd") or file.compressed != name.endswith(".gz"):
         return True
     return is_positional(file.path, compressed=file.compressed)
 

@@ -96,5 +96,6 @@ class Job:
 
     def _with_proxies(self) -> list[Path]:
         """The logs that have proxy traces."""
-        rows = self.connection.execute("SELECT DISTINCT file FROM files WHERE proxies > 0 ORDER BY file").fetchall()
-        return [Path(name) for (name,) in rows]
+        rows = self.connection.execute("SELECT DISTINCT file FROM files WHERE proxies > 0").fetchall()
+        names = {name for (name,) in rows}
+        return [file.path for file in self.files if file.name in names]

@@ -32,6 +32,11 @@ class InspectorFile:
         """Estimated size of its text in bytes."""
         return self.size * (_GZIP_RATIO if self.compressed else 1)
 
+    @property
+    def name(self) -> str:
+        """Path as text: names of files may have bytes that are none."""
+        return os.fsencode(self.path).decode(errors="replace")
+
 
 def find_files(paths: Iterable[Path]) -> list[InspectorFile]:
     """Return the log files of these files and folders, each once and in order of their names.

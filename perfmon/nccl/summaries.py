@@ -130,7 +130,7 @@ def write_parquet(connection: DuckDBPyConnection, files: list[InspectorFile], fo
     taken: set[str] = set()
     for file in files:
         # The exporter removes the last ending only: `x.log.gz` becomes `x.log.parquet`.
-        stem = name = file.path.stem
+        stem = name = Path(file.name).stem
         number = 1
         while name.lower() in taken:
             number += 1

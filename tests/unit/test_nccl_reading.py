@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -145,6 +146,15 @@ def test_a_compressed_copy_is_read_once(tmp_path: Path) -> None:
 def test_names_with_signs_of_patterns_are_names(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, ("a[1]*.log", text_of(lines(4))), ("it's {x}.log", text_of(lines(6)[4:])))
     assert analyzed(folder).records == 6
+
+
+def test_a_name_may_have_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(tmp_path, ("a.log", text_of(lines())))
+    (folder / "a.log").rename(os.fsdecode(bytes(folder) + b"/b\xff'.log"))
+    assert main(["nccl", str(folder), "-o", str(tmp_path / "out"), "--parquet"]) == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["records"] == 22
+    assert [path.suffix for path in (tmp_path / "out" / "parquet_files").iterdir()] == [".parquet"]
+    capsys.readouterr()
 
 
 def test_any_division_merges_to_the_same(tmp_path: Path) -> None:
