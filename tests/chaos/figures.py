@@ -31,17 +31,18 @@ class Figure(NamedTuple):
 def figures_of(outcome: Outcome) -> list[Figure]:
     """All of a run."""
     done, trouble = outcome.done, outcome.trouble
-    excluded = {EMPTIED, DELETED}
     turns = sum(count for name, count in done.items() if name.startswith("way: "))
     return [
         Figure("numbered lines written", outcome.written),
-        Figure("of them recorded", outcome.written - sum(outcome.lost.values())),
-        Figure("lost", sum(count for kind, count in outcome.lost.items() if kind not in excluded), "0"),
+        Figure("of them recorded", outcome.written - sum(outcome.lost.values()) - sum(outcome.excused.values())),
+        Figure("lost", sum(outcome.lost.values()), "0"),
         Figure("recorded twice", sum(outcome.doubled.values()), "0"),
         Figure("logs of which the exporter counts more or fewer lines", len(outcome.miscounted), "0"),
-        Figure("lines that the exporter missed, excluded by name: text gone while it is busy", outcome.missed),
-        Figure("lost, excluded by name: log emptied while it is written", outcome.lost[EMPTIED]),
-        Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.lost[DELETED]),
+        Figure(
+            "lines that the exporter missed, excluded by name: text gone while it is busy", sum(outcome.missed.values())
+        ),
+        Figure("lost, excluded by name: log emptied while it is written", outcome.excused[EMPTIED]),
+        Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.excused[DELETED]),
         Figure("rotations, in 10 ways", turns),
         Figure("writers killed and restarted", done["kill_a_writer"]),
         Figure("connections cut", done["cut_the_connection"]),
