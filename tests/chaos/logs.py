@@ -47,8 +47,8 @@ class Log:
         self._state = folder / f"{name}.state"
         self._state.write_bytes(STATE.pack(0, 0))
         self.kills = self.turns = 0
-        self._turned: list[tuple[float, int]] = []
-        """When something was done to it, and how many lines there were."""
+        self._turned: list[tuple[float, int, int]] = []
+        """When something was done to it, and how many lines there were before and after it."""
         self._count = 0
         self._turned_at = 0.0
         self._start()
@@ -96,9 +96,9 @@ class Log:
 
     def excused(self, number: int, outages: Iterable[tuple[float, float]]) -> bool:
         """That this line is lost is excluded by name: what could read it was not there while its text was."""
-        at_s, count = next((turn for turn in self._turned if turn[1] > number), (0.0, 0))
+        at_s, before, after = next((turn for turn in self._turned if turn[2] > number), (0.0, 0, 0))
         if self.way == "wiped":
-            return count - _UNREAD_S * self.rate <= number < count
+            return before - _UNREAD_S * self.rate <= number < after
         near = any(begin_s - _UNREAD_S < at_s < end_s + _RECONNECTED_S for begin_s, end_s in outages)
         return self.remote and self.way == "deleted" and near
 
@@ -110,9 +110,10 @@ class Log:
         """Does to it what is done to this log."""
         self.turns += 1
         self._turned_at = time.monotonic()
-        self._turned.append((self._turned_at, self.lines[0]))
+        before = self.lines[0]
         way = chance.choice(_ANY) if self.way == "mixed" else self.way
         _WAYS[way](self, chance)
+        self._turned.append((self._turned_at, before, self.lines[0]))
 
     def end(self) -> None:
         """Ends the writer; what it wrote last is synced."""
