@@ -126,8 +126,8 @@ async def test_a_log_is_rotated_at_any_moment_of_the_search_for_what_was_missed(
     (tools / "more").write_text(more)
     for tool, arguments in (("stat", "*run.log*"), ("dd", "*skip=*")):
         (tools / tool).write_text(
-            f"#!/bin/sh\n{shutil.which(tool)} \"$@\"\ncode=$?\ncase \"$*\" in {arguments})\n"
-            f"  [ -e {tools}/armed ] && echo >>{tools}/looks && [ \"$(wc -l <{tools}/looks)\" -eq {moment} ] &&\n"
+            f'#!/bin/sh\n{shutil.which(tool)} "$@"\ncode=$?\ncase "$*" in {arguments})\n'
+            f'  [ -e {tools}/armed ] && echo >>{tools}/looks && [ "$(wc -l <{tools}/looks)" -eq {moment} ] &&\n'
             f"  mv {logs}/run.log {logs}/run.log.0 && cat {tools}/more >{logs}/run.log;;\nesac\nexit $code\n"
         )
         (tools / tool).chmod(0o755)

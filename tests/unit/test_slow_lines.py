@@ -12,6 +12,7 @@ from attacks import SIZE, attacks
 
 from perfmon.core import credentials
 from perfmon.core.config import Config
+from perfmon.core.credential_rules import SHAPE_RULES, WORD_RULES
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
 from perfmon.sources.formats import fields, step_lines, timestamps
@@ -109,7 +110,7 @@ def test_credentials_are_found_quickly() -> None:
     def cost_s(line: str) -> float:
         return _processor_s(lambda: credentials.credential_spans(line))
 
-    for words, regex in (*credentials.WORD_RULES, *(((sign,), regex) for sign, regex in credentials.SHAPE_RULES)):
+    for words, regex in (*WORD_RULES, *(((sign,), regex) for sign, regex in SHAPE_RULES)):
         suspects = []
         sizes = (attacks(regex, words[:2], size) for size in (SIZE // 16, SIZE // 4, SIZE))
         for sixteenth, quarter, line in zip(*sizes, strict=True):
