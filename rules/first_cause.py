@@ -58,6 +58,9 @@ _STOPPED = ("order", "record", "cascade")
 MISSING_COMMAND, _NOT_FOUND = "missing-command", "127"
 _NEXT_LINES = 2
 _PAUSE_S = 30.0
+_UNPARSED = ("SyntaxError", "IndentationError", "TabError")
+_SIGNALS = frozenset(("_queue.Empty", "queue.Empty", "_queue.Full", "queue.Full", "StopIteration"))
+"""Exceptions by which code learns that nothing came: those that it raises then say what was wrong."""
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -339,7 +342,9 @@ def _ends_in_order(order: Failure, view: RunView) -> bool:
 
 def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
     """The first cause among failures in order of time; None where the run was stopped and ended in an orderly way."""
+    records = [one for one in failures if one.role == "record"]
     causes = [one for one in failures if one.role == "cause"]
+    causes = [one for one in causes if one.fields.get("type") not in _SIGNALS] or ([] if records else causes)
     orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
     kills = [one for one in failures if one.cause in KILLS and one.role in ("cause", "record")]
     strong = [one for one in causes if one.cause not in WEAK]
@@ -364,7 +369,6 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         return (near or strong)[0]
     if causes:
         return min(causes, key=lambda one: one.cause == "network")
-    records = [one for one in failures if one.role == "record"]
     return (records or failures)[0]
 
 
@@ -376,6 +380,10 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
     causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
     if len(causes) < 2 or len({place_of(one.fields) for one in causes} - {""}) > 1:
         return list(failures)
+    ran = {one.frame.get("entry") for one in causes}
+    for broken in causes:  # a script that does not compile printed nothing before
+        if _never_ran(broken) and broken.frame["own_file"] in ran:
+            return [one for one in failures if one.source != broken.source or one.last_line >= broken.line]
     last: dict[int, int] = {}
     for one in causes:
         last[one.source] = max(last.get(one.source, 0), one.line)
@@ -386,6 +394,13 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
             for gap in view.store.sources[one.source].gaps
         )
     ]  # fmt: skip
+
+
+def _never_ran(failure: Failure) -> bool:
+    """True for the main script of a process that does not compile: its frame has no function, and no caller."""
+    frame = failure.frame
+    unparsed = str(failure.fields.get("type")) in _UNPARSED
+    return unparsed and "function" not in frame and not frame.get("entry") and bool(frame.get("own_file"))
 
 
 def _before(one: Failure, other: Failure, view: RunView) -> bool:

@@ -32,6 +32,7 @@ _STEP_TIME, _LATEST = "step_s", 100
 """The metric of lines that state what a step took, and so many of the latest."""
 _CLOSE = 1.1
 """An estimate that is a tenth too long is no news."""
+_MORE_THAN_AN_EPOCH = 2.0
 _BRIEF_S = 5.0
 _BEFORE_S = 600.0
 """A script or a scheduler reports the limit before the run prints its own first line."""
@@ -42,6 +43,7 @@ class Way:
     """A counter, and the seconds that it still takes at its usual speed, or by its own line."""
 
     counter: WorkCounter
+    amount: float
     remaining_s: float | None
     proven: bool
     """It has advanced enough for the remaining time to be trusted."""
@@ -90,7 +92,8 @@ def way_of(view: RunView) -> Way | None:
         return None
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     best = next((one for one in _counters_of_epochs(view) if best.kind == "step" and _holds(one, best)), best)
-    left = max(0.0, (best.total or 0.0) - best.amount) or _left_of_last_epoch(best, view)
+    amount = _by_epochs(best, view)
+    left = max(0.0, (best.total or 0.0) - amount) or _left_of_last_epoch(best, view)
     made, took = best.amount - best.first_amount, best.time - best.first
     if best.first + view.shift(best.source) < view.fact(run_began) and best.elapsed_s is None:
         made, took = _since_it_began(best, view)
@@ -101,7 +104,16 @@ def way_of(view: RunView) -> Way | None:
         remaining = _by_step_time(left, best.source, view)
     if left and view.fact(over_at) is not None:  # it does not continue
         remaining = None
-    return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+    return Way(best, amount, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
+
+
+def _by_epochs(counter: WorkCounter, view: RunView) -> float:
+    """The amount of a counter; of one that stopped, as the output of its bar was lost, by the epochs of the lines that
+    go on."""
+    epochs = view.store.progress.counters.get((counter.source, "epoch", ""))
+    if epochs is None or not counter.epoch or not counter.total or epochs.amount <= counter.epoch or epochs.restarts:
+        return counter.amount
+    return min(counter.total, counter.amount * epochs.amount / counter.epoch)
 
 
 def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
@@ -138,9 +150,12 @@ def _counters_of_epochs(view: RunView) -> list[WorkCounter]:
 
 
 def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
-    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
-    first = epochs.amount == epochs.first_amount and not epochs.restarts
-    return first and (epochs.source, epochs.line) == (steps.source, steps.line)
+    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch. They are, where
+    they made far more of their total meanwhile than one epoch is of all."""
+    if epochs.amount != epochs.first_amount or epochs.restarts or epochs.source != steps.source:
+        return False
+    share = (steps.amount - steps.first_amount) / (steps.total or 1.0)
+    return epochs.line == steps.line or share * (epochs.total or 0.0) > _MORE_THAN_AN_EPOCH
 
 
 def _by_step_time(left: float, source: int, view: RunView) -> float | None:
@@ -212,7 +227,7 @@ def limit_items(view: RunView) -> list[Item]:
     fields: Fields = {
         "needs": format_seconds(way.remaining_s),
         "left": format_seconds(max(0.0, limit.left_s)),
-        "reached": f"{counter.amount:,.0f} of {counter.total or 0.0:,.0f}",
+        "reached": f"{way.amount:,.0f} of {counter.total or 0.0:,.0f}",
     }
     refs = [(limit.ref, limit.text)]
     if counter.text:

@@ -211,7 +211,8 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
         times = [time for line, time in _lines_and_times(store, state.index) if not after(time - by, line)]
         times += [gap.start for gap in state.gaps if not after(gap.start - by, gap.line + 1)]
         state.first = min(times, default=state.first)
-    state.last = max(state.last, state.first or 0.0)  # of steps both ways the latest line may not be one after this
+    # Of steps both ways the latest line may not be one after this.
+    state.recorded = state.last = max(state.last, state.first or 0.0)
 
 
 def _lowest(store: Store, step: Step, after: _After) -> float:

@@ -385,7 +385,7 @@ class Assembler:
             time = state.active_at  # after a bar that has the time; the line itself has no clock
         own = own_time(state.kind, time, fields)
         if own > time and state.last is not None:
-            state.ended_at = state.last = max(state.last, own)  # the log goes on until then
+            state.ended_at = state.recorded = state.last = max(state.last, own)  # the log goes on until then
         time = own
         failure = Failure(cause, role, fatal, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields)
         self.store.failures.add(failure, self.store.progress.advanced)

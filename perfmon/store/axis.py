@@ -17,15 +17,17 @@ QUIET_FROM_S = 10.0
 def extend_extent(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
     """Extend the extent of a log; its first clock also dates earlier lines.
 
-    Without `early` not to before its first line: most lines that are only dated are not read.
+    Without `early` not beyond its lines that were read: of those that are only dated most are not, see `record_gap`.
     """
+    if early:
+        state.recorded = time if state.recorded is None else max(state.recorded, time)
     if state.last is None:
         state.first = state.last = time
         state.clocked = True
         if state.undated:
             store.shift(state.index, time - state.pseudo)
             state.first = time - state.pseudo
-    elif time > state.last:
+    elif early and time > state.last:
         state.last = time
     elif early and state.first is not None and time < state.first:
         state.first = time
@@ -74,8 +76,9 @@ def record_gap(
             is_ticked = stamp[0] == UPTIME and ticked is not None
             latest = time + stamp[1] - ticked if is_ticked else clock.at(stamp, None)
             if latest is not None:
-                state.last = latest if state.last is None else max(state.last, latest)
                 state.note_line(latest, (number + line_base, text))
+        # Not the latest time ever: a little later ones, of clocks that are finer, are not looked for within blocks.
+        state.last = state.latest if state.recorded is None else max(state.recorded, state.latest or state.recorded)
 
 
 def _add_gap(state: SourceState, since: float, until: float, line: tuple[int, str], upto: tuple[int, str]) -> None:

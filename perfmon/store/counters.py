@@ -362,6 +362,8 @@ class WorkCounter:
     """The line that showed it last."""
     label: str = ""
     """Its key with the figures in it."""
+    epoch: float | None = None
+    """The epoch, with its fraction, that the next line with one states: the counter may stop and such lines go on."""
     before: tuple[float, float] | None = None
     """The time that it had counted for, by its own clock, when it was seen first, or full after nothing: what a full
     one took was its work. Else without what its first item took, which may hold a start."""

@@ -154,6 +154,10 @@ class ProgressLog:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
         known = self.counters.get(slot)
+        if kind == "epoch":
+            for one in self.counters.values():
+                if one.epoch is None and one.source == source and one.total:
+                    one.epoch = amount
         if total is None and elapsed_s is None and self.planned:
             total = self._plan(slot, amount)
         if known is None and total is not None:
@@ -186,7 +190,7 @@ class ProgressLog:
         if known.was_at_work(amount, total):
             known.before = counted_before(time, amount, elapsed_s, total)
         if amount != known.amount or restarted:
-            known.time, known.line = time, line
+            known.time, known.line, known.epoch = time, line, None
             if amount > 0:
                 self.advance(source, kind, time, line, live)
         if amount > known.amount:

@@ -32,6 +32,8 @@ class SourceState:
     first: float | None = None
     """Seconds on the log's own axis."""
     last: float | None = None
+    recorded: float | None = None
+    """The latest time of its lines that were read."""
     kind: int | None = None
     """Kind of its stamps (EPOCH, LOCAL, YEARLESS, DAYTIME), None when it has only `t=` or no clock."""
     monotonic: bool = False
@@ -114,7 +116,7 @@ class SourceState:
 
     def shift(self, seconds: float) -> None:
         """Move all its times."""
-        for name in ("first", "last", "tail", "ended_at", "latest", "active_at", "murmured"):
+        for name in ("first", "last", "tail", "ended_at", "latest", "recorded", "active_at", "murmured"):
             time = getattr(self, name)
             if time is not None:
                 setattr(self, name, time + seconds)

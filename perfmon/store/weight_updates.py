@@ -198,8 +198,6 @@ class Updates:
         if time is None:
             state.undated = True
             return state.pseudo
-        if state.first is not None and state.last is not None and state.first <= time <= state.last:
-            return time
         return extend_extent(self._store, state, time)
 
     def _notable(self, update: Update) -> bool:

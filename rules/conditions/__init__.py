@@ -8,7 +8,7 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import Jump, NotFinite, Periodic
+from .anomalies import Jump, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Role, Single
 from .combine import AllOf, AnyOf, Combined, every_condition
 from .durations import THAN
@@ -40,7 +40,14 @@ BY_NAME: Mapping[str, tuple[str, Mapping[str, type[Single]]]] = {
     "peers": ("what", OF_PEERS),
     "trend": (
         "shape",
-        {"fall": Fall, "growth": Grows, "jump": Jump, "not-finite": NotFinite, "periodic": Periodic},
+        {
+            "fall": Fall,
+            "growth": Grows,
+            "jump": Jump,
+            "not-finite": NotFinite,
+            "of-each-step": OfEachStep,
+            "periodic": Periodic,
+        },
     ),
 }
 """The class by the value of one key."""

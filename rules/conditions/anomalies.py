@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import format_value, median, metric_unit
 
-from ..level_shifts import (
-    checkpoint_before,
-    in_blocks,
-    since_restart,
-    split,
-    spread,
-    step_at,
-    step_on,
-    steps_fall_back,
-)
+from ..finished import over_at
 from .base import Level, Metric, Names, Single
-from .trends import Trend
+from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -48,6 +40,8 @@ _REGULAR = 0.8
 _DEVIATIONS = 6.0
 _LOOKED_AT = 4096
 """Samples at the end of a stream."""
+_OFTEN = 2
+_NEARLY_EACH, _MANY_MARKS = 0.9, 100
 SUFFIX = "_not_finite"
 """Behind the name of a metric: the mark of its samples that are NaN or infinite; they are no samples."""
 Tail = tuple[int, int, bool]
@@ -140,7 +134,7 @@ class Jump(Trend[Jumped]):
     def _figures_of(self, found: Jumped, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
-        return values | {"step": step_at(found.time, view), "checkpoint": checkpoint_before(found.time, view)}
+        return values | {"step": step_at(found.time, view), "checkpoint": _checkpoint_before(found.time, view)}
 
     def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
@@ -154,14 +148,17 @@ class Jump(Trend[Jumped]):
 class NotFinite(Single):
     """The item marks a sample of `metric` that is NaN or infinite, as are all of its log and group after it.
 
-    There are `least` or more of them. A scaler of gradients skips steps whose gradients are infinite, which is how it
-    finds its scale: what comes back is nothing, and before any finite value it takes `least_at_start`.
+    There are `least` or more of them, of a run that is over `least_when_over`. A scaler of gradients skips steps whose
+    gradients are infinite, which is how it finds its scale: what comes back is nothing, and before any finite value it
+    takes `least_at_start`.
     """
 
     slots: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
     metric: Metric
     least: int = 2
     least_at_start: int = 0
+    """0: as many."""
+    least_when_over: int = 0
     """0: as many."""
 
     def _tail(self, item: Item, view: View) -> Tail:
@@ -191,7 +188,10 @@ class NotFinite(Single):
         if self.metric + SUFFIX not in item.values:
             return Level.UNKNOWN
         first, count, before = self._tail(item, view)
-        enough = count >= (self.least if before else self.least_at_start or self.least)
+        least = self.least if before else self.least_at_start or self.least
+        if self.least_when_over and view.fact(over_at) is not None:
+            least = self.least_when_over
+        enough = count >= least
         return Level.CRITICAL if enough and item.refs[0][0].line >= first else Level.NO
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
@@ -202,8 +202,8 @@ class NotFinite(Single):
         first = self._tail(item, view)[0]
         times = [track.times[at] for at in range(len(track)) if track.ref(at)[0][:2] == (item.source, first)]
         since = min(times, default=item.end)
-        step = step_on(item.source, first, view) or step_at(since, view)
-        return {"step": step, "checkpoint": checkpoint_before(since, view)}
+        step = _step_on(item.source, first, view) or step_at(since, view)
+        return {"step": step, "checkpoint": _checkpoint_before(since, view)}
 
     def describe(self, item: Item, view: View) -> str:
         return f"{self.metric} is not finite in its last {self._tail(item, view)[1]} samples"
@@ -211,6 +211,82 @@ class NotFinite(Single):
     def explain(self) -> str:
         start = f" ({self.least_at_start} where there was none before)" if self.least_at_start > self.least else ""
         return f"{self.metric} is NaN or infinite in its last {self.least} samples or more{start}"
+
+
+@dataclass(frozen=True)
+class OfEachStep(Single):
+    """The item is one of the marks `metric`, which came with nearly each of the last steps of its log, to its end.
+
+    There are `least` or more of them. Without numbers of steps, the other ones may print nothing: then it is a warning
+    where nearly all lines are such marks.
+    """
+
+    slots: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
+    metric: Metric
+    least: int = 40
+
+    def _since(self, item: Item, view: View) -> tuple[int, float, float, float]:
+        return view.once((self, item.source), lambda: self._tail(item.source, view))
+
+    def _tail(self, source: int, view: View) -> tuple[int, float, float, float]:
+        """Line, time and step of the first mark that came with each step from there to the end, and how many did."""
+        marks = view.marks.get(self.metric)
+        own = [] if marks is None else [at for at in range(len(marks)) if marks.ref(at)[0].source == source]
+        steps = sorted(
+            (line, value)
+            for series in view.store.steps.values()
+            for line, value, index in zip(series.lines, series.values, series.sources, strict=True)
+            if index == source
+        )
+        if marks is None or not own or len(steps) < _OFTEN:
+            return self._by_lines(source, own, view) if marks is not None else (0, 0.0, 0.0, 0.0)
+        lines = [line for line, _ in steps]
+        interval = max(1.0, median([abs(b - a) for (_, a), (_, b) in pairwise(steps)]))
+        last, found, count = steps[-1][1], (0, 0.0, 0.0, 0.0), 0.0
+        for at in reversed(own):
+            line = marks.ref(at)[0].line
+            count += marks.values[at]
+            before = bisect_right(lines, line) - 1
+            step = steps[before][1] if before >= 0 else max(0.0, steps[0][1] - interval)
+            if not 0.0 <= (last - step) * _NEARLY_EACH <= count + interval:
+                break
+            if count >= self.least:
+                found = (line, marks.times[at], step, count)
+        return found
+
+    def _by_lines(self, source: int, own: Sequence[int], view: View) -> tuple[int, float, float, float]:
+        """The same of a log without steps, with -1 for the step."""
+        marks, lines = view.marks[self.metric], view.store.sources[source].lines
+        count = sum(marks.values[at] for at in own)
+        if count < _MANY_MARKS or count < _NEARLY_EACH * lines:
+            return 0, 0.0, 0.0, 0.0
+        return marks.ref(own[0])[0].line, marks.times[own[0]], -1.0, count
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """It is another mark, or none came."""
+        return name != self.metric or name not in view.marks
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item marks something else."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        line, _, step, count = self._since(item, view)
+        if not count or item.refs[0][0].line < line:
+            return Level.NO
+        return Level.WARNING if step < 0 else Level.CRITICAL
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """The first of these steps, and the last checkpoint before."""
+        if self.metric not in item.values:
+            return {}
+        _, time, step, count = self._since(item, view)
+        return {"step": f"{step:.0f}", "checkpoint": _checkpoint_before(time, view)} if count and step >= 0 else {}
+
+    def describe(self, item: Item, view: View) -> str:
+        return f"{self.metric} came with each of the last {self._since(item, view)[3]:.0f} steps"
+
+    def explain(self) -> str:
+        return f"{self.metric} comes with each of the last {self.least} steps or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +357,7 @@ class Periodic(Trend[Rhythm]):
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
-        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+        return f"at regular intervals one {self.metric} is longer than the median by {self.more:.0%} or more"
 
 
 def _was_held(values: Sequence[float]) -> bool:
@@ -305,3 +381,18 @@ def _every_step(source: int, view: View) -> bool:
         if distances and median(distances) == 1:
             return True
     return False
+
+
+def _step_on(source: int, line: int, view: View) -> str:
+    """The number of the step that a line of a log reports; "" for none."""
+    for series in view.store.steps.values():
+        for other, value, index in zip(series.lines, series.values, series.sources, strict=True):
+            if other == line and index == source:
+                return f"{value:.0f}"
+    return ""
+
+
+def _checkpoint_before(time: float, view: View) -> str:
+    """The key (a step) of the last checkpoint that was written by then; "" where none was, or it has no name."""
+    written = [span for span in view.spans("checkpoint-write") if span.end < time and span.key]
+    return max(written, key=lambda span: span.end).key if written else ""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
+from ..activity import activity_of
+from ..finished import over_at
 from .base import Amount, Explained, Level, Metric, Names, Single
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ _NO_PROOF = ("-wait", "-step")
 _REMEMBERED = 64
 """Samples of steps that are looked back on."""
 _OFTEN = 2
+_FEW_LINES = 20
+"""Lines that each try may print."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +208,63 @@ class Ceased(Explained):
         return f"{self.metric} is 0 for {self.least_s:g} s, and {self.factor:g} times as long as ever before"
 
 
+@dataclass(frozen=True)
+class InVain(Single):
+    """The item is one of the marks `metric` with which its log ends: none of its work, and no work of another log, has
+    come since the first of them.
+
+    There are `least` or more of them, over `least_s` seconds; in a log without a clock `least_untimed`.
+    """
+
+    metric: Metric
+    least: int = 10
+    least_s: Amount = 600.0
+    least_untimed: int = 50
+
+    def _since(self, item: Item, view: View) -> tuple[int, int, float]:
+        return view.once((self, item.source), lambda: self._tail(item.source, view))
+
+    def _tail(self, source: int, view: View) -> tuple[int, int, float]:
+        """The line of the first mark without work after it, how many there are, and seconds from the first to the
+        last; 0 marks where they are not in vain."""
+        marks, state = view.marks.get(self.metric), view.store.sources[source]
+        worked = max((track.last_line for track in view.store.progress.of(source)), default=0)
+        own = [] if marks is None else [at for at in range(len(marks)) if marks.ref(at)[0].source == source]
+        own = [at for at in own if marks is not None and marks.ref(at)[0].line > worked]
+        if marks is None or not own or view.fact(over_at) is not None:
+            return 0, 0, 0.0
+        first, last = own[0], own[-1]
+        count, lasted = round(sum(marks.values[at] for at in own)), marks.times[last] - marks.times[first]
+        enough = count >= self.least_untimed if state.clockless else count >= self.least and lasted >= self.least_s
+        if not enough or state.lines - marks.ref(last)[0].line > _FEW_LINES:
+            return 0, 0, 0.0
+        others = (track for track in view.fact(activity_of).tracks if track.source != source)
+        if any(time > marks.times[first] for track in others for time in track.times[-1:]):
+            return 0, 0, 0.0
+        return marks.ref(first)[0].line, count, lasted
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """It is another mark, or none came."""
+        return name != self.metric or name not in view.marks
+
+    def judge(self, item: Item, view: View) -> Level:
+        """A warning: what is waited for may come."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        line, count, _ = self._since(item, view)
+        return Level.WARNING if count and item.refs[0][0].line >= line else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        _, count, lasted = self._since(item, view)
+        return f"{count} times" + (f" in {format_seconds(lasted)}" if lasted else "") + ", and no work since the first"
+
+    def explain(self) -> str:
+        return f"{self.least} or more in {self.least_s:g} s or longer at the end, and no work since the first"
+
+
 WHAT: Mapping[str, type[Single]] = {
     "ceased": Ceased,
+    "in-vain": InVain,
     "steps": StepsGoOn,
     "work": GoingOn,
     "no-reported-work": NoReportedWork,
@@ -263,7 +322,7 @@ class DiedOf(Single):
         if self.what == "ended":
             return "the run makes no progress after it"
         if not item.values.get("known"):
-            return "only its echo stands in these logs"
+            return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))
         if echoes:
             return f"{echoes} later failure lines echo it"

@@ -235,11 +235,11 @@ class PipeTail:
     stdin_fd = 0
     """Descriptor of standard input: another one when a terminal took its place."""
 
-    def __init__(self, log: LogFile, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: LogFile, wake: Callable[[], None]) -> None:
         self.log = log
         self.ended = False
         self.more = False
-        self._wake, self._clock = wake, clock
+        self._wake = wake
         self._grown_at = math.inf
         self.cutter = LineSplitter(frames=True)
         self._waiting: deque[bytes] = deque()
@@ -253,7 +253,7 @@ class PipeTail:
         return not self.ended and (fresh or self._unfinished())
 
     def _unfinished(self) -> bool:
-        return self.cutter.unfinished and self._clock() - self._grown_at >= UNFINISHED_S
+        return self.cutter.unfinished and time.monotonic() - self._grown_at >= UNFINISHED_S
 
     async def advance(self) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
         """Yield what has arrived."""
@@ -268,7 +268,7 @@ class PipeTail:
         self.more = self._plain
         while self._waiting and not self.ended:
             data = self._waiting.popleft()
-            self.ended, self._grown_at = not data, self._clock()
+            self.ended, self._grown_at = not data, time.monotonic()
             for item in self.cutter.feed(data) if data else self.cutter.finish():
                 named = replace(item, text=f"{self.log.name}: {item.text}") if isinstance(item, Notice) else item
                 yield self.log, named

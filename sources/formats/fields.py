@@ -183,7 +183,7 @@ def _stoppable(where: Mapping[str, str], stopped: Callable[[], None]) -> Callabl
 
 
 def _read_bar(body: str) -> Values:
-    from .step_lines import read_bar  # its regexes take a tenth of the time of starting up, and few logs need them
+    from .bar_frames import read_bar  # its regexes take a tenth of the time of starting up, and few logs need them
 
     return read_bar(body)
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "settings", "table"]
 """Ways to read the `body` group of a pattern: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
 `commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2, `bar` a
-frame of tqdm (see `step_lines.py`), `step` the step line of any trainer (see `step_lines.py`), `settings`
+frame of tqdm (see `bar_frames.py`), `step` the step line of any trainer (see `step_lines.py`), `settings`
 what a script prints when it starts, `table` a row of
 a log that is a table (see `perfmon.sources.scan.tables`): its lines are found by where they stand, not by needles."""
 

@@ -1,4 +1,10 @@
-"""Step lines of trainers that no pack knows, and frames of progress bars."""
+"""Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
+
+`Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
+counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
+accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
+that is none.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
-
-# --- Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput ---
-#
-# `Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
-# counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
-# accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
-# that is none.
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 _LONGEST = 2000
@@ -49,7 +48,7 @@ _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s
 _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 """Behind a fraction of a data set: such loops count samples."""
 _EPOCH = re.compile(
-    r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
+    r"(?i)\bepochs?(?:\b[\s:=\[(#\"']{1,4}|(?=\d{1,6}/\d))(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
 
 _TOOK = re.compile(
@@ -75,12 +74,12 @@ _NAMES = {
         r"|tokens_per_second_per_gpu"
     ),
     "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
-    "mfu": r"mfu|bf16_mfu",
+    "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dataloader_time|load(?:ing)?_time",
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
-        r"(?:reward|return|score)s?"
+        r"(?:rew(?:ard)?|return|score)s?"
     ),
     "per_s": r"(?:it|iters?|iterations|steps?)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "quality": (
@@ -142,45 +141,108 @@ def read_step(body: str) -> dict[str, Any]:
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
-    if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
+    if len(body) > _LONGEST:
         return {}
+    places = _places(body.translate(_ONES))
+    figures = _filled(places, body)
+    if figures is None:  # a pace of 0 is no figure, which changes what its line is
+        figures = _filled(_places.__wrapped__(body), body) or {}
+    return figures
+
+
+_ONES = str.maketrans("0123456789", "1111111111")
+
+
+_KINDS_COUNTED = ("step", "sample", "episode", "epoch")
+
+
+class _Place(NamedTuple):
+    """Where in lines of one shape a figure stands, and how it is read."""
+
+    name: str
+    begin: int
+    end: int
+    unit: str = ""
+    """Put behind it."""
+    factor: float | None = None
+    """Multiplied with it."""
+    is_pace: bool = False
+    """The figure is one through it."""
+    is_clock: bool = False
+
+
+def _filled(places: tuple[_Place, ...], body: str) -> dict[str, Any] | None:
+    """The figures of a line at their places; {} for a number above its total, None for a pace that is none."""
+    figures: dict[str, Any] = {}
+    for name, begin, end, unit, factor, is_pace, is_clock in places:
+        text = body[begin:end]
+        if is_clock:
+            figures[name] = text.replace("min", "m").replace("sec", "s") if name == "eta" else text
+            continue
+        text = text.replace(",", "")
+        if is_pace:
+            if not float(text) > 0:
+                return None
+            text = f"{1.0 / float(text):.9f}"
+        elif factor is not None:
+            text = f"{float(text) * factor}"
+        elif name == "mfu":
+            number = float(text)
+            figures[name] = number * 100.0 if not unit and 0.0 <= number <= 1.0 else number
+            continue
+        figures[name] = text + unit
+    counted = next((kind for kind in _KINDS_COUNTED if kind in figures), "")
+    return {} if "total" in figures and int(figures[counted]) > int(figures["total"]) else figures
+
+
+@lru_cache(1024)
+def _places(body: str) -> tuple[_Place, ...]:
+    """The places of the figures of a step line, () for any other.
+
+    Which digits it holds does not matter, so lines that differ in no more, nearly all of a run, are read once.
+    """
+    if _CODE.search(body) is not None or _PROSE.search(body) is not None:
+        return ()
     figures, marked = _figures(body)
     counted = _counted(body)
     if not any(name in figures for name in _RESULTS) and not ("lr" in figures and _heads(counted, body)):
-        return {}
-    if counted is None or not (marked or counted.total is not None or len(figures) > 1 or _leads(counted, body)):
-        return {}
-    name, total, number = counted.kind, counted.total, counted.number
+        return ()
+    if counted is None or not (marked or counted.of is not None or len(figures) > 1 or _leads(counted, body)):
+        return ()
+    name = counted.kind
     evaluated = _EVALUATION.search(body, 0 if name != "epoch" else counted.end)
     if (
         evaluated is not None
         and "train" not in body.lower()
         and (name != "epoch" or evaluated.start() - counted.end <= _JUST_BEHIND)
     ):
-        return {}
+        return ()
     if name == "step" and not any(figure in figures for figure in _CERTAIN) and not _leads(counted, body):
-        return {}  # an accuracy in a sentence
-    if total is not None and number > total:
-        return {}
+        return ()  # an accuracy in a sentence
     if name != "epoch" and (within := next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)):
-        figures["in_epoch"], figures["epochs"] = within["n"], within["of"]
+        figures["in_epoch"] = _Place("in_epoch", *within.span("n"))
+        if within["of"] is not None:
+            figures["epochs"] = _Place("epochs", *within.span("of"))
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
-        figures["epoch_time"] = f"{took['time'] or took['in']}s"
+        figures["epoch_time"] = _Place("epoch_time", *took.span("time" if took["time"] is not None else "in"), "s")
     if name != "epoch" and "data_time" in figures and "step_time" not in figures:
         took = _TIME_OF_DATA.search(body)
         if took is not None:
-            figures["step_time"] = f"{took['value'].replace(',', '')}{_DURATION_UNITS[(took['unit'] or 's').lower()]}"
-    figures[name] = f"{number}"
-    if total is not None:
-        figures["total"] = f"{total}"
-    return figures
+            unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
+            figures["step_time"] = _Place("step_time", *took.span("value"), unit)
+    figures[name] = _Place(name, *counted.n)
+    if counted.of is not None:
+        figures["total"] = _Place("total", *counted.of)
+    return tuple(figures.values())
 
 
 class _Counted(NamedTuple):
     kind: str
     """`step`, `sample`, `episode` or `epoch`"""
-    number: int
-    total: int | None
+    n: tuple[int, int]
+    """Begin and end of its number."""
+    of: tuple[int, int] | None
+    """The same of its total."""
     begin: int
     end: int
 
@@ -199,7 +261,7 @@ def _lists(counted: _Counted | None, body: str) -> bool:
 
 def _heads(counted: _Counted | None, body: str) -> bool:
     """True where a learning rate proves a step: among many figures, or behind the number of an epoch with a total."""
-    of_epoch = counted is not None and counted.kind == "epoch" and counted.total is not None and _leads(counted, body)
+    of_epoch = counted is not None and counted.kind == "epoch" and counted.of is not None and _leads(counted, body)
     return of_epoch or _lists(counted, body)
 
 
@@ -219,11 +281,10 @@ def _counted(body: str) -> _Counted | None:
         found, kind = _LEADING.match(body), "step"
     if found is None:
         return None
-    total = found["of"]
     if found.re is _FRACTION and _SHARE.match(body, found.end() - 1) is not None:
         kind = "sample"
-    number = int(found["n"].replace(",", ""))
-    return _Counted(kind, number, None if total is None else int(total.replace(",", "")), found.start(), found.end())
+    of = None if found["of"] is None else found.span("of")
+    return _Counted(kind, found.span("n"), of, found.start(), found.end())
 
 
 def _steps(body: str) -> Iterator[re.Match[str]]:
@@ -235,9 +296,9 @@ def _is_apart(found: re.Match[str], body: str) -> bool:
     return _NO_STEP.search(body[max(0, found.start() - 16) : found.start()]) is not None
 
 
-def _figures(body: str) -> tuple[dict[str, Any], bool]:
+def _figures(body: str) -> tuple[dict[str, _Place], bool]:
     """The figures of a line, the first of each, and whether any has a colon or an equals sign before it, or a unit."""
-    figures: dict[str, Any] = {}
+    figures: dict[str, _Place] = {}
     marked = False
     for found in _FIELD.finditer(body):
         name = next(name for name in _NAMES if found[name] is not None)
@@ -249,190 +310,47 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
         rated = bare and "/" in found[name] and name != "per_s"
         if rated and not found[name].lower().endswith("/batch"):  # `3 tok/s` has its figure before it
             continue
-        value, clock, unit = found["value"], found["clock"], found["unit"]
+        clock, unit = found["clock"], found["unit"]
+        at = found.span("value" if clock is None else "clock")
         if name == "eta":
-            text = clock or (value + (unit or "s") if value is not None else "")
-            figures[name] = text.replace("min", "m").replace("sec", "s")
+            ends = (unit or "s").replace("min", "m").replace("sec", "s") if clock is None else ""
+            figures[name] = _Place(name, *at, ends, is_clock=clock is not None)
             continue
-        if clock is not None and value is None and name not in ("step_time", "data_time"):
+        if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
             if clock is not None and ":" in clock:
                 continue
             unit = unit or ("ms" if found[name].lower().startswith("ms/") else "s")
-            figures[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get(unit.lower(), 's')}"
+            ends = "" if clock is not None else _DURATION_UNITS.get(unit.lower(), "s")
+            figures[name] = _Place(name, *at, ends, is_clock=clock is not None)
         elif name == "per_s":
-            pace = float((value or "0").replace(",", ""))
-            if unit is None and pace > 0 and not (bare and body[: found.start()].rstrip()[-1:].isdigit()):
-                figures.setdefault("step_time", f"{1.0 / pace:.9f}s")
+            is_behind = bare and body[: found.start()].rstrip()[-1:].isdigit()
+            if unit is None and _is_pace(found["value"]) and not is_behind:
+                figures.setdefault("step_time", _Place("step_time", *at, "s", is_pace=True))
             continue
         elif unit is not None and (name not in ("mfu", "quality", "reward") or unit != "%"):
             continue
-        elif name == "mfu":
-            number = float(value.replace(",", ""))
-            figures[name] = number * 100.0 if unit is None and 0.0 <= number <= 1.0 else number
         else:
-            figures[name] = value.replace(",", "")
+            figures[name] = _Place(name, *at, (unit or "") if name == "mfu" else "")
         marked = marked or not bare
     for found in _RATE.finditer(body):
-        value = float(found["value"].replace(",", "")) * _THOUSANDS[(found["thousands"] or "").lower()]
-        if found["per_s"] is not None:
-            name, text = "step_time", f"{1.0 / value:.9f}" if value > 0 else ""
-        elif found["step_time"] is not None:
-            name, text = "step_time", f"{value}{'ms' if found['step_time'].startswith('ms') else 's'}"
-        else:
-            name, text = ("tps" if found["tps"] is not None else "samples"), f"{value}"
-        if text and name not in figures:
-            figures[name] = text
-            marked = True
+        at, factor = found.span("value"), _THOUSANDS[(found["thousands"] or "").lower()]
+        name = "tps" if found["tps"] is not None else "samples" if found["samples"] is not None else "step_time"
+        if name in figures or (found["per_s"] is not None and not _is_pace(found["value"])):
+            continue
+        unit = "ms" if (found["step_time"] or "").startswith("ms") else "s" if found["step_time"] is not None else ""
+        is_pace = found["per_s"] is not None
+        figures[name] = _Place(name, *at, unit, None if is_pace else factor, is_pace)
+        marked = True
     return figures, marked
+
+
+def _is_pace(value: str) -> bool:
+    return float(value.replace(",", "")) > 0.0
 
 
 def figure_of(name: str) -> str | None:
     """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
     named = (figure for figure, names in _NAMES.items() if figure != "part" and re.fullmatch(f"(?i:{names})", name))
     return next(named, None)
-
-
-# --- Reads frames of tqdm's progress bars, whatever program draws them ---
-#
-# `name:  34%|███▍      | 420/1234 [06:12<11:58,  1.13it/s, loss=0.4]`, or `420it [06:12,  1.13it/s]` without a total.
-# Only its name tells what a bar counts. The rate that it prints is a moving mean, and the mean since its begin on the
-# last frame: nothing is read of it. How quickly it counts is worked out from frames, see `perfmon.store.counters`. What
-# stands behind the rate is read where the bar is one of training: figures of an evaluation are others.
-
-_AMOUNT = r"\d[\d.,]{0,15}[kMGTPEZY]?"
-_BAR_CLOCK = r"\d+:\d\d(?::\d\d)?"
-_COUNT = re.compile(rf"(?P<n>{_AMOUNT})(?:/(?P<of>{_AMOUNT}|\?))?(?P<unit> ?[A-Za-z][\w./-]{{0,15}})? ?$")
-_TIMES = re.compile(rf"(?P<elapsed>{_BAR_CLOCK})(?:<(?P<remaining>-?{_BAR_CLOCK}|\?))?(?=[,\]]|$)")
-_PERCENT = re.compile(r"(?<![\d.])\d{1,3}%(?:\|[^|]{0,400}\|| Completed \|)? *$")
-_PLACE = re.compile(
-    r"\[[A-Za-z_]*?(?:rank)?[ =]?(\d+)\]|\brank[= ](\d+)|\bpid=(\d+(?:, ip=[\w.:-]{1,45})?)|^\s*\(\w{0,40}?_(\d+)\) "
-)
-_LAUNCHED = re.compile(r"^\s*(?:\[[A-Za-z_]*[ =]?\d+\]:?\s*|\([^()]*\bpid=[^()]*\)\s*|\d{1,4}:\s)+")
-_FIGURE = re.compile(
-    r"(?:[,;|]|/s(?:tep)?|s/it) {0,2}(?P<name>[A-Za-z][\w /.-]{0,40}?) ?[=:] ?[\[(]?"
-    r"(?P<value>[-+]?\d{1,12}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|(?i:[-+]?nan|[-+]?inf(?:inity)?))(?=[\s,;|\])]|$)"
-)
-_READ = ("loss", "lr", "grad_norm", "reward", "tps")
-_PART = re.compile(r"_(?:step|epoch|avg|mean)$")
-_POSTFIX = 400
-_LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")
-_BAR_EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])(?: ?(?:/|of) ?(\d{1,6})(?![\d.]))?")
-_NUMBERED = re.compile(r" \d{1,6}$")
-_LONGEST_BAR = 60
-
-_KINDS = tuple(
-    (kind, re.compile(regex))
-    for kind, regex in (
-        ("graphs", r"\bCapturing\b"),
-        ("shards", r"(?i)\b(?:down)?loading\b|\bfetching\b|\bcheckpoint shards\b|\bshards:?$"),
-        ("bytes", r"\.(?:safetensors|bin|json|gguf|parquet|model|txt|zip|tar|gz|pth?)\b"),
-        ("requests", r"\bProcessed prompts\b|\bAdding requests\b"),
-        ("rollouts", r"(?i)\brollouts?\b|\bgenerating (?:trajector|sample|completion|response)"),
-        (
-            "samples",
-            r"\b(?:Map|Filter|Flattening|Saving the dataset|from Arrow format|Generating \w+ split)\b"
-            r"|\b(?:Token|Convert|Process|Pack|Truncat|Apply|Extract|Add)\w*ing\b|\bdataset\b"
-            r"|(?i:\b(?:scanning|caching (?:images|labels|features)|preprocessing|indexing|building index)\b)",
-        ),
-        (
-            "batches",
-            r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test(?:ing)?|predict\w*|sanity|inference)(?![a-z])",
-        ),
-        ("epochs", r"(?i)(?<![a-z])epochs?(?: *:)? *$"),
-        ("step", r"(?i)train|epoch|steps?\b|\biter|loss|optimi[sz]ation|\bupdates?\b"),
-    )
-)
-"""Kinds of progress by words in the name, the first that fits."""
-
-
-class _Named(NamedTuple):
-    kind: str
-    label: str
-    """Its words, and the number of the epoch: other numbers in it may change from frame to frame."""
-    place: str
-    """Rank or process that draws it, where a launcher says so."""
-    epoch: str | None = None
-    epochs: str | None = None
-    """The number of the epoch that it belongs to, and how many there are."""
-
-
-def read_bar(body: str) -> dict[str, Any]:
-    """`n`, `of`, `elapsed`, `remaining`, `label`, `place`, `kind` of a frame that ends with `body`; {} for else."""
-    at = body.rfind("[", 0, body.rfind("<") if "<" in body else None)
-    while at > 0:
-        times = _TIMES.match(body, at + 1)
-        count = None if times is None else _COUNT.search(body, max(0, at - 50), at)
-        if times is not None and count is not None:
-            break
-        at = body.rfind("[", 0, at)
-    else:
-        return {}
-    head = body[: count.start()]
-    percent = _PERCENT.search(head)
-    if percent is None:
-        if count["of"] is not None or times["remaining"] is not None or count["unit"] is None:
-            return {}
-        name = head
-    else:
-        name = head[: percent.start()]
-    kind, label, place, epoch, epochs = _named(name)
-    unit = body[times.end() : times.end() + 40]
-    if kind in ("items", "step") and ("s/epoch" in unit or "epoch/s" in unit):
-        kind = "epochs"
-    elif kind == "items" and not label and ("B/s" in unit):
-        kind = "bytes"
-    figures = _bar_figures(body[times.end() : times.end() + _POSTFIX]) if kind in ("items", "step") else {}
-    if kind == "items" and "loss" in figures:
-        kind = "step"
-    return (figures if kind == "step" else {}) | {
-        "n": count["n"].replace(",", ""),
-        "of": None if count["of"] is None else count["of"].replace(",", ""),
-        "elapsed": times["elapsed"],
-        "remaining": times["remaining"],
-        "kind": kind,
-        "label": label,
-        "place": place,
-        "series": _NUMBERED.sub("", label),
-        "epoch": epoch if kind == "step" else None,
-        "epochs": epochs,
-    }
-
-
-def _bar_figures(postfix: str) -> dict[str, Any]:
-    """The figures behind the rate of a bar, the first of each kind."""
-    figures: dict[str, Any] = {}
-    if "=" in postfix or ":" in postfix:
-        for found in _FIGURE.finditer(postfix):
-            name = _figure(found["name"])
-            if name is not None:
-                figures.setdefault(name, found["value"])
-    return figures
-
-
-@lru_cache(512)
-def _figure(name: str) -> str | None:
-    found = figure_of(_PART.sub("", name))
-    return found if found in _READ else None
-
-
-@lru_cache(512)
-def _named(name: str) -> _Named:
-    """Kind, label and place of a bar from the text before the percentage."""
-    text = _LAUNCHED.sub("", name).rstrip(" :")
-    kind = next((kind for kind, words in _KINDS if words.search(text) is not None), "items")
-    labels = _LABEL.findall(text[-2 * _LONGEST_BAR :])
-    label = (
-        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _says(kind, one)), "")
-    )
-    epoch = _BAR_EPOCH.search(text) if kind != "epochs" else None
-    if epoch is not None:
-        label = f"{label[-_LONGEST_BAR + 10 :]} {epoch[1]}".strip()
-    found = _PLACE.search(name)
-    place = next(filter(None, found.groups()), "") if found is not None else ""
-    return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
-
-
-def _says(kind: str, label: str) -> bool:
-    return any(one == kind and words.search(label) is not None for one, words in _KINDS)

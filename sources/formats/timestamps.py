@@ -218,6 +218,11 @@ _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s|%u")
 """Time formats of which `tells_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
+_TORN = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,60}?(?:Error|Exception|Interrupt))"
+    r"(?P<more>(?:(?P=type)){1,63})(?:: ){2,64}"
+)
+"""An exception of several processes that wrote its parts at once, as Python does: type, colon, message."""
 _FRAME = '  File "'
 """The begin of a frame of a traceback without any prefix."""
 _INNERMOST = ("actor", "pid")
@@ -412,7 +417,8 @@ class HeaderReader:
         for alias, name in _ALIASES:
             if alias in named:
                 named.setdefault(name, named.pop(alias))
-        return text[end:], named
+        message = text[end:]
+        return (_untorn(message) if ": : " in message else message), named
 
     @cached_property
     def _prefixed(self) -> re.Pattern[str]:
@@ -432,3 +438,13 @@ class HeaderReader:
             return None
         index = int(which[1:])
         return stamp_parser(self._formats[index])(match[f"t{index}"])
+
+
+def _untorn(message: str) -> str:
+    """The exception of one process, where several have torn their equal lines into each other."""
+    torn = _TORN.match(message)
+    if torn is None:
+        return message
+    rest, count = message[torn.end() :], 1 + len(torn["more"]) // len(torn["type"])
+    one = rest[: len(rest) // count]
+    return f"{torn['type']}: {one if one * count == rest else rest}"

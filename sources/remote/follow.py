@@ -35,18 +35,11 @@ class ReadRequest:
 class RemoteTail(LogReader):
     """The text that appears under one name. Its state outlives connections."""
 
-    def __init__(
-        self,
-        log: LogFile,
-        path: str,
-        claims: InodeOwners,
-        request: ReadRequest,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, log: LogFile, path: str, claims: InodeOwners, request: ReadRequest) -> None:
         super().__init__(log, path, claims)
         self.changed_s: float | None = None
         """Time of the last write, by the clock of its host."""
-        self._request, self._clock = request, clock
+        self._request = request
         self._files: Files | None = None
         self._new = request.new
         self._gone_at: float | None = None
@@ -61,7 +54,7 @@ class RemoteTail(LogReader):
         if self._next is not None:
             return state.identity == self._next.identity and not state.size
         same = state.identity == text.identity and state.size == text.print.position
-        return same and state.stamp == text.stamp and not text.unfinished(self._clock())
+        return same and state.stamp == text.stamp and not text.unfinished(time.monotonic())
 
     async def advance(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Add what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
@@ -90,7 +83,7 @@ class RemoteTail(LogReader):
         before = text.print.position
         moved = now is not None and not await self._read(files, text, now, items)
         if text.print.position > before:
-            text.grown_at = self._clock()
+            text.grown_at = time.monotonic()
         if same and (moved or now is None):
             await self._explain(files, text, items)
         elif same:
@@ -105,7 +98,7 @@ class RemoteTail(LogReader):
             await self._gone(files, text, items)
         else:
             self._gone_at = None
-            if text.unfinished(self._clock()):
+            if text.unfinished(time.monotonic()):
                 self._put(items, text.cutter.release())
 
     async def _explain(self, files: Files, text: Text, items: list[Item]) -> None:
@@ -138,7 +131,7 @@ class RemoteTail(LogReader):
         late, self._late = self._late, []
         for old, _ in late:
             if await self._find(files, old, state, deleted=True):
-                self._late.append((old, self._clock() + LINGER_S))
+                self._late.append((old, time.monotonic() + LINGER_S))
             else:
                 await self._recover(files, old, items, late=True)
                 self._put(items, old.cutter.finish(), late=True)
@@ -199,10 +192,10 @@ class RemoteTail(LogReader):
     async def _gone(self, files: Files, text: Text, items: list[Item]) -> None:
         """The name is gone, the file may still be written to."""
         if self._gone_at is None:
-            self._gone_at = self._clock()
+            self._gone_at = time.monotonic()
             self._notice(items, "gone", "deleted or renamed: waiting for a new file", again=True)
             return
-        if self._clock() - self._gone_at < LINGER_S:
+        if time.monotonic() - self._gone_at < LINGER_S:
             return
         if text.handle is None:
             await self._recover(files, text, items)
@@ -218,7 +211,7 @@ class RemoteTail(LogReader):
         if new is not None and (state is None or state.identity != new.identity):
             now = await state_of(files, new)
             if now is None or not now.size:
-                self._late.append((new, self._clock() + LINGER_S))
+                self._late.append((new, time.monotonic() + LINGER_S))
                 new = None
         fresh = new is None
         if new is None:
@@ -264,7 +257,7 @@ class RemoteTail(LogReader):
                 self._miss(old, f"replaced: {unread(old)} may be lost", items)
             self._let_go(old)
         else:
-            self._late.append((old, self._clock() + LINGER_S))
+            self._late.append((old, time.monotonic() + LINGER_S))
         self._put(items, old.cutter.finish())
         self.text, self._gone_at, self._left_s = None, None, old.changed_s
         if new is None:
@@ -292,8 +285,8 @@ class RemoteTail(LogReader):
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         items += [(late, item) for _, item in fresh]
         if text.print.position > before:
-            self._late.append((text, self._clock() + LINGER_S))
-        elif self._clock() < until and now is not None:
+            self._late.append((text, time.monotonic() + LINGER_S))
+        elif time.monotonic() < until and now is not None:
             self._late.append((text, until))
         else:
             self._put(items, text.cutter.finish(), late=True)

@@ -86,6 +86,9 @@ def _result_of(blocks: list[str]) -> Any:
                 " wall_ms=16000 rpc_ms=1000 queue_ms=15000\n",
                 f"{HEADS['iso'](BEGIN + timedelta(seconds=24))}[ckpt] wait.done target_step=1 wait_ms=9000\n"],
          cuts=[2])  # fmt: skip
+@example(lines=[f"{HEADS['iso'](BEGIN)}[weights][u0] client.done wall_ms=31000 rpc_ms=1000 queue_ms=30000\n",
+                f"{HEADS['iso'](BEGIN + timedelta(seconds=32))}resumed\n",
+                f"{HEADS['day'](BEGIN + timedelta(seconds=32))}Step 2 | 58.2s | Reward 0.5\n"], cuts=[])  # fmt: skip
 def test_a_log_of_many_clocks_tells_the_same_however_it_is_cut(lines: list[str], cuts: list[int]) -> None:
     edges = sorted({0, len(lines), *(min(cut, len(lines)) for cut in cuts)})
     whole = _result_of(["".join(lines)])

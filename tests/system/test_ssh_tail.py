@@ -16,7 +16,7 @@ from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd, ran
 
 from perfmon.core.model import Block
-from perfmon.core.units import format_bytes
+from perfmon.core.text import format_bytes
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.remote.files import Files, InodeOwners
 from perfmon.sources.remote.host import RemoteMachine

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from attacks import SIZE, attacks
 
-from perfmon.core import credentials
+from perfmon.core import credential_rules, credentials
 from perfmon.core.config import Config
-from perfmon.core.credential_rules import SHAPE_RULES, WORD_RULES
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
-from perfmon.sources.formats import fields, step_lines, timestamps
+from perfmon.sources.formats import bar_frames, fields, step_lines, timestamps
 from perfmon.sources.formats.compiled import compile_patterns
 from perfmon.sources.formats.fields import PREFIXES, READERS
 from perfmon.sources.formats.loader import load_pack, load_packs
@@ -94,7 +93,12 @@ def test_headers_and_prefixes_are_read_quickly() -> None:
 @pytest.mark.parametrize("style", READERS)
 def test_fields_are_read_quickly(style: str) -> None:
     read = READERS[style]  # type: ignore[index]
-    own = [value for module in (fields, step_lines) for value in vars(module).values() if isinstance(value, re.Pattern)]
+    own = [
+        value
+        for module in (bar_frames, fields, step_lines)
+        for value in vars(module).values()
+        if isinstance(value, re.Pattern)
+    ]
     assert slow(read, each_once(regex.pattern for regex in own)) == []
 
 
@@ -110,7 +114,10 @@ def test_credentials_are_found_quickly() -> None:
     def cost_s(line: str) -> float:
         return _processor_s(lambda: credentials.credential_spans(line))
 
-    for words, regex in (*WORD_RULES, *(((sign,), regex) for sign, regex in SHAPE_RULES)):
+    for words, regex in (
+        *credential_rules.WORD_RULES,
+        *(((sign,), regex) for sign, regex in credential_rules.SHAPE_RULES),
+    ):
         suspects = []
         sizes = (attacks(regex, words[:2], size) for size in (SIZE // 16, SIZE // 4, SIZE))
         for sixteenth, quarter, line in zip(*sizes, strict=True):
