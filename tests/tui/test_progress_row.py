@@ -46,8 +46,8 @@ def text(made: MonitorState, width: int = 200) -> str:
 
 def test_all_that_the_logs_report_is_shown() -> None:
     assert text(shown(errors=2)) == (
-        " running · step 199 of 20,000 · 3.1 s/step · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30 · ETA 17h"
-        " · checkpoint 30 s ago · ! 2 errors"
+        " running · step 199 of 20,000 · 3.1 s/step (last 5) · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30"
+        " · ETA 17h · checkpoint 30 s ago · ! 2 errors"
     )
 
 
@@ -73,8 +73,8 @@ def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> N
         (Progress.FINISHED, "finished 5m ago"),
         (Progress.FAILED, "failed 5m ago"),
         (Progress.SILENT, "no output for 5m"),
-        (Progress.UNKNOWN, "state unknown"),
-        (Progress.STARTING, "starting"),
+        (Progress.UNKNOWN, "state unknown, last line 0 s ago"),
+        (Progress.STARTING, "starting for 5m"),
     ],
 )
 def test_the_state_has_its_age_and_no_end_is_promised_while_nothing_moves(state: Progress, words: str) -> None:
@@ -115,10 +115,10 @@ def test_a_loss_that_ends_as_nan_is_critical() -> None:
 
 def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:
     slower = metric("step_s", (3.1,) * 50 + (3.6,) * 6, "s")
-    assert "3.6 s/step ↑16 %" in text(shown({"step_s": slower}))
-    assert "3.6 s/step ·" in text(shown({"step_s": replace(slower, of_several=True)})), "those of several logs"
+    assert "3.6 s/step (last 5) ↑16 %" in text(shown({"step_s": slower}))
+    assert "3.6 s/step (last 5) ·" in text(shown({"step_s": replace(slower, of_several=True)})), "those of several logs"
     few = metric("step_s", (3.1, 3.1, 3.6), "s")
-    assert "/step ↑" not in text(shown({"step_s": few}))
+    assert "(last 5) ↑" not in text(shown({"step_s": few}))
 
 
 def test_without_a_metric_of_steps_the_pace_is_that_of_the_counter() -> None:
