@@ -225,7 +225,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "fed": fed,
         "sync": stalls,
     }
-    (use.whole,) = shares_of([(start, start + span)], 0, held, copies)
+    (use.whole,) = shares_of([(start, start + max(1, span))], 0, held, copies)
     use.parts = shares_of(*periods(trace, start, start + span), held, copies)
     use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
     return use

@@ -104,7 +104,7 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     findings = tuple(
         replace(
             one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
-            evidence=_idle_moments(found, one), moments=(), lost=(),
+            count=1, evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
         if one.signature in SIGNATURES and one.state != "pending"

@@ -345,15 +345,15 @@ class Grows(Trend[Growth]):
 
 # --- Changes of the level of a series: one split in two, found with sums and checked with medians ---
 
-BLOCKS = 200
+_BLOCKS = 200
 """A longer series is looked at in so many blocks of neighbours."""
 _MAD = 1.4826
 """Times the median deviation is the standard deviation of normal noise."""
 
 
-def in_blocks(values: Sequence[float], most: int = BLOCKS) -> tuple[list[float], int]:
+def in_blocks(values: Sequence[float]) -> tuple[list[float], int]:
     """(medians of blocks of neighbours, samples in a block): the values themselves where there are few."""
-    size = -(-len(values) // most) or 1
+    size = -(-len(values) // _BLOCKS) or 1
     if size == 1:
         return list(values), 1
     return [median(values[at : at + size]) for at in range(0, len(values), size)], size

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -54,7 +54,7 @@ _IN_WORDS = {
     "age": "{metric} above {limit:g} since {value} ({bound})",
 }
 """Statistics; the others are a kind of mean."""
-_NEWEST = 3
+_NEWEST, _TOGETHER = 3, 10
 _LONG_S = 86400.0
 """Any age above it is as good."""
 
@@ -296,19 +296,19 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the mean of the last values is below that of the usual ones.
+        """The share by which the mean of the last values is below what the mean of ten usually is.
 
-        Few items a second are counted as whole numbers, of which medians are none of their means.
+        A few items a second are counted as whole numbers, of which medians are no means.
         """
         if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
         of = replace(item, group="", floor=-inf) if self.groups else item
         column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
-        values = column.values[start:stop]
-        least = self._usual(values) * (self.limits.below or 0.0) / 100.0
-        usual = [value for value in values if value > least]
-        last = values[-_NEWEST:]
-        return max(0.0, 1.0 - sum(last) / len(last) / (sum(usual) / len(usual))) if usual else 0.0
+        sums = [0.0, *accumulate(column.values[start:stop])]
+        each = min(_TOGETHER, stop - start)
+        usual = self._usual([(high - low) / each for low, high in zip(sums, sums[each:], strict=False)])
+        last = min(_NEWEST, stop - start)
+        return max(0.0, 1.0 - (sums[-1] - sums[-1 - last]) / last / usual) if usual else 0.0
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""

@@ -316,6 +316,10 @@ class OpenActions(FileActions):
         """Open the verdict if a pane has nothing of its own to open."""
         self.request_verdict()
 
+    def do_verdict(self) -> None:
+        """Open the alert of the verdict."""
+        self.request_verdict()
+
     def request_verdict(self, about: object = None) -> None:
         """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
         snapshot, alerts = self.picture.snapshot, self.picture.alerts
