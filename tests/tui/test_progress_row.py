@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import nan
 from typing import Any
 
@@ -149,3 +150,25 @@ def test_the_last_checkpoint_is_that_of_the_run_whatever_the_window() -> None:
     assert run.saved is not None
     assert run.end - run.saved == pytest.approx(24 * 60 + 30, abs=1)
     assert diagnose_texts({"trainer.log": lines[5]}).run.saved is None
+
+
+def test_an_end_far_before_the_goal_is_stated_and_the_day_where_it_is_another_one() -> None:
+    early = shown(
+        state=Progress.FINISHED, since=snapshot().run.end - 60.0, goal=Goal(500.0, 60_000.0, "step", early=True)
+    )
+    assert text(early).startswith(" ended early, 60 s ago · step 500 of 60,000")
+    earlier = datetime(2026, 3, 4, 9, 15, 20, tzinfo=UTC).timestamp()
+    dated = replace(early, dated=True, snapshot=replace(early.snapshot, run=replace(early.snapshot.run, since=earlier)))
+    assert "ago (2026-03-04 09:15:20) · step 500" in text(dated)
+    assert "ago (2026-03-04)  step 500" in text(dated, 80)
+
+
+def test_an_engine_without_requests_is_idle() -> None:
+    of_engine = {"running": metric("running", (3.0, 2.0, 0.0, 0.0), ""), "waiting": metric("waiting", (0.0,) * 4, "")}
+    assert text(shown(of_engine, goal=None, saved=None)).startswith(" idle for ")
+    busy = {**of_engine, "waiting": metric("waiting", (0.0, 1.0, 1.0, 2.0), "")}
+    assert text(shown(busy, goal=None, saved=None)).startswith(" running")
+
+
+def test_errors_of_several_runs_are_not_those_of_this_one() -> None:
+    assert text(shown(errors=78, runs=40)).endswith("! 78 errors in 40 runs")
