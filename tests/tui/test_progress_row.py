@@ -153,12 +153,11 @@ def test_the_last_checkpoint_is_that_of_the_run_whatever_the_window() -> None:
 
 
 def test_an_end_far_before_the_goal_is_stated_and_the_day_where_it_is_another_one() -> None:
-    early = shown(
-        state=Progress.FINISHED, since=snapshot().run.end - 60.0, goal=Goal(500.0, 60_000.0, "step", early=True)
-    )
+    goal = Goal(500.0, 60_000.0, "step", early=True)
+    early = shown(state=Progress.FINISHED, since=snapshot().run.end - 60.0, goal=goal)
     assert text(early).startswith(" ended early, 60 s ago · step 500 of 60,000")
     earlier = datetime(2026, 3, 4, 9, 15, 20, tzinfo=UTC).timestamp()
-    dated = replace(early, dated=True, snapshot=replace(early.snapshot, run=replace(early.snapshot.run, since=earlier)))
+    dated = replace(shown(state=Progress.FINISHED, since=earlier, goal=goal), dated=True)
     assert "ago (2026-03-04 09:15:20) · step 500" in text(dated)
     assert "ago (2026-03-04)  step 500" in text(dated, 80)
 
