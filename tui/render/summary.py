@@ -123,8 +123,6 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
-    if _costs_no_time(verdict):
-        parts.append([("  no time lost", muted)])
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
         lost: list[Run] = [("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)]
