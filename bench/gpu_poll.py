@@ -99,7 +99,7 @@ async def poll() -> None:
     from perfmon.core.model import Block, Notice
     from perfmon.sources.discovery import LogFile
     from perfmon.sources.pollers.base import LocalMachine
-    from perfmon.sources.pollers.gpu.poller import GpuPoller
+    from perfmon.sources.pollers.gpu.gpu import GpuPoller
     from perfmon.sources.pollers.scheduler import PollScheduler
 
     async def emit(items: list[tuple[LogFile, Block | Notice]]) -> None:

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from perfmon.commands import COMMANDS, build_parser
-from perfmon.core.text import plain
-from perfmon.core.units import metric_unit
+from perfmon.core.text import metric_unit, plain
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.signatures import Example, Signature, load_signatures
 from perfmon.sources.formats.loader import load_packs, meaning_of

@@ -17,8 +17,8 @@ from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.replay import Player
 from perfmon.themes.loader import load_themes
+from perfmon.tui.app import board_columns, shoot
 from perfmon.tui.plain_app import AppOptions
-from perfmon.tui.screenshot import board_columns, shoot
 from perfmon.viewmodel.state import Freshness, MonitorState, RunState
 
 FOLDER = Path(__file__).with_name("images")

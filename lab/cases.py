@@ -60,7 +60,7 @@ PIPELINE_BEGINS_S = 40.0
 """A pipeline has worked for half a minute by then."""
 _PIPELINE_S = 100.0
 """A full queue, and the buffers on the way to it, have to be used up before anything is missed."""
-_RAY_S = 15.0
+RAY_S = 15.0
 """A Ray cluster takes its time to start."""
 
 CASES: tuple[Case, ...] = (
@@ -85,7 +85,7 @@ CASES: tuple[Case, ...] = (
         if FAULTS[name].pipeline and name != "ray-queue"
     ),
     *(
-        _case("ray-queue", *others, seconds=_PIPELINE_S + _RAY_S, begins_s=PIPELINE_BEGINS_S + _RAY_S)
+        _case("ray-queue", *others, seconds=_PIPELINE_S + RAY_S, begins_s=PIPELINE_BEGINS_S + RAY_S)
         for others in ((), ("slow-producer",), ("slow-serialise",), ("slow-consumer",))
     ),
 )

@@ -254,12 +254,22 @@ HEALTHY_RUNS = [fault.name for fault in FAULTS.values() if fault.signature is No
 """Faults that are none: what a run is like."""
 
 
-def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None, planned: Iterable[str] = ()) -> Knobs:
-    """The knobs with these faults on, and over them `turns`; those that are `planned` have their setting already."""
+def knobs(
+    names: Iterable[str],
+    turns: Mapping[str, object] | None = None,
+    planned: Iterable[str] = (),
+    setting: Mapping[str, object] | None = None,
+    strength: Mapping[str, object] | None = None,
+) -> Knobs:
+    """The knobs with these faults on, and over them `turns`; those that are `planned` have their setting already.
+
+    `setting` is turned from the start, whatever the faults turn; `strength` replaces how far a fault turns a knob.
+    """
     turned: dict[str, object] = {}
     for name in planned:
         turned.update(FAULTS[name].setting)
+    turned.update(setting or {})
     for name in names:
-        turned.update(FAULTS[name].turns)
+        turned.update({knob: (strength or {}).get(knob, value) for knob, value in FAULTS[name].turns.items()})
     turned.update(turns or {})
     return replace(Knobs(), **turned)  # type: ignore[arg-type]  # names and types are those of the table above

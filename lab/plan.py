@@ -31,6 +31,10 @@ class Plan:
     """The producer's address on the link to the streamer's host; empty: they share a host."""
     turns: Mapping[str, object] = field(default_factory=dict)
     """Knobs, by name, that are turned all the time, whatever the faults say."""
+    setting: Mapping[str, object] = field(default_factory=dict)
+    """Knobs, by name, of the run in which faults begin."""
+    strength: Mapping[str, object] = field(default_factory=dict)
+    """How far faults turn their knobs, by name; others as far as they always do."""
     emit: bool = True
     """The run tells what it does, in lines for perfmon."""
 
@@ -58,7 +62,7 @@ class Plan:
         """How everything is turned now."""
         begun = true_monotonic() - self.started >= self.begins_s
         on = (name for name in self.faults if begun or FAULTS[name].from_start)
-        return knobs(on, self.turns, self.faults)
+        return knobs(on, self.turns, self.faults, self.setting, self.strength)
 
     def write(self, path: Path) -> None:
         """For the processes."""

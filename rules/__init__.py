@@ -9,8 +9,8 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .activity import is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
+    from .conditions import Condition
     from .death import CAUSE_WORDS
-    from .describe import explain
     from .engine import find
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
     from .run_view import bands_of, logs_of, tells_of
-    from .runs import Boundary, last_run_line
+    from .runs import READY, Boundary, last_run_line
     from .sentences import fill
-    from .signatures import Example, Signature, load_signature, load_signatures
+    from .signatures import Example, Signature, Subject, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap
     from .stalls import overdue_s, waiting_lines
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values

@@ -153,22 +153,34 @@ def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> l
     Where no condition defines it, it is the part by `share`, `rest` or `fraction`.
     """
     windows: list[Window] = []
+    reached: dict[object, float] = {}
     for item in items:
         starts = (condition.since(item, view) for condition in found.signature.conditions)
         if (since := next((start for start in starts if start is not None), None)) is not None:
             windows.append((max(since, view.window[0]), item.end))
             continue
-        shares = (condition.short(item, view) for condition in found.signature.conditions)
-        share = next((share for share in shares if share is not None), None)
+        stream = (item.source, item.group)
+        for before in _run_up(lost, item, _track(item, view), reached.get(stream, -inf)):
+            windows += _last_part(before, _short(found, before, view) or 0.0, view)
+        reached[stream] = item.end
+        share = _short(found, item, view)
         if share is None and (measured := _measured(lost, item)):
             windows.append(measured)
             continue
-        if share is None:
-            share = _part(lost, item, view)
-        start, end = extent(item, view)
-        if share > 0 and end > start:
-            windows.append((end - min(1.0, share) * (end - start), end))
+        windows += _last_part(item, _part(lost, item, view) if share is None else share, view)
     return windows
+
+
+def _short(found: Found, item: Item, view: View) -> float | None:
+    """The lost part of an item's time by the first condition that defines it."""
+    shares = (condition.short(item, view) for condition in found.signature.conditions)
+    return next((share for share in shares if share is not None), None)
+
+
+def _last_part(item: Item, share: float, view: View) -> list[Window]:
+    """A part of the time that an item is about, placed at its end."""
+    start, end = extent(item, view)
+    return [(end - min(1.0, share) * (end - start), end)] if share > 0 and end > start else []
 
 
 def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float = 0.0) -> float:

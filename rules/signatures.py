@@ -63,8 +63,8 @@ class Lost:
     fraction: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
     run_up_s: float = 0.0
-    """Of `share`: what samples measured in so many seconds before an occurrence is lost, too. The mean of a window is
-    beyond its limit later than its first values."""
+    """Of `share`, and of `short` by a condition that holds then: what samples measured in so many seconds before an
+    occurrence is lost, too. The mean of a window is beyond its limit later than its first values."""
     back: int = 1
     """Of samples: the number of samples before it at which its time starts; as many as its conditions use."""
     until: str = ""

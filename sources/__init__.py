@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .blocks import LineSplitter, TimedItem, in_use, newlines, scanning
     from .clock import SourceClock
     from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, without_copies
-    from .grouping import LogGroup, grouped
+    from .file_tree import LogGroup, grouped
     from .http_client import Opener, Reader, ReplyError, Url, Writer, get, open_here, parse_url
     from .parallel import BulkScanner, Cut, OddLineError, splittable
     from .replay import Player, Rewound, Timeline, timeline_of

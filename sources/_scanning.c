@@ -617,7 +617,7 @@ static const char *last_return(const char *begin, const char *at)
     return at;
 }
 
-/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as `_is_redrawn` in block_scanner.py. */
+/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as `_is_redrawn` in scanner.py. */
 static int drawn_again(const char *begin, const char *end, const char *stop)
 {
     const char *clock = end - 2, *last = end, *less, *following = end + 1 < stop ? memchr(end + 1, '\r', (size_t)(stop - end - 1)) : NULL;

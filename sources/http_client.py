@@ -226,18 +226,15 @@ class TlsStream:
 
 async def secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
     """TLS on a stream to `host`. Raises ReplyError."""
-    stream = TlsStream(reader, writer, await asyncio.to_thread(_context), host)
+    places = os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
+    stream = TlsStream(reader, writer, await asyncio.to_thread(_context, *places), host)
     await stream.shake_hands()
     return stream
 
 
-def _context() -> ssl.SSLContext:
-    """Reading a machine's certificates takes a while: they are read once for each place that is named."""
-    return _context_of(os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", ""))
-
-
 @cache
-def _context_of(file: str, folder: str) -> ssl.SSLContext:
+def _context(file: str, folder: str) -> ssl.SSLContext:
+    """Reading a machine's certificates takes a while: they are read once for each place that is named."""
     for name, path, there in (("SSL_CERT_FILE", file, os.path.isfile), ("SSL_CERT_DIR", folder, os.path.isdir)):
         if path and not there(path):
             raise ReplyError(f"{name} does not exist: {plain(path, 100)}")

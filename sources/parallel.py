@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .blocks import MAX_LINE
-from .scan.block_scanner import ScanResult
-from .scan.scanner import Scanner
+from .scan.scanner import Scanner, ScanResult
 from .scan.tables import Heading
 from .spec import HEAD, bundle_in, compression_in, is_binary, utf16_in
 

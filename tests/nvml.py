@@ -132,7 +132,7 @@ class Polled:
 
 async def _serve() -> None:
     from perfmon.sources.pollers.base import LocalMachine
-    from perfmon.sources.pollers.gpu.poller import GpuPoller
+    from perfmon.sources.pollers.gpu.gpu import GpuPoller
 
     poller = GpuPoller(LocalMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):

@@ -8,10 +8,9 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .actions import ACTIONS, HINTS
-    from .app import PerfmonApp
+    from .app import PerfmonApp, board_columns, shoot
     from .plain_app import BACK, AppOptions
     from .profile_app import ProfileApp
     from .runs_app import RunsApp
-    from .screenshot import board_columns, shoot
 
 __getattr__ = lazy_face(__name__)

@@ -50,8 +50,10 @@ _SHARED = {
     "formats": ("learning", "Formats"),
     "collect": ("keep", "Collect"),
     "record": ("keep", "Record"),
-    "demo": ("playback", "Demo"),
-    "replay": ("playback", "Replay"),
+    "demo": ("live", "Demo"),
+    "replay": ("live", "Replay"),
+    "report": ("pages", "Report"),
+    "snapshot": ("pages", "Snapshot"),
     "doctor": ("installation", "Doctor"),
     "completion": ("installation", "Completion"),
 }

@@ -18,8 +18,11 @@ from perfmon.core import InputError, PerfmonError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from perfmon.core import Config
+    from perfmon.core import Config, Detail
+    from perfmon.diagnosis import Diagnosis, RuleSet
     from perfmon.monitor import Monitor
+    from perfmon.rules import View
+    from perfmon.sources import LogFile
 
 
 def warn(text: str) -> None:
@@ -83,6 +86,13 @@ def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
         choices=["built-in", "auto"],
         help="auto: learn thresholds from the healthy start of the run (default: built-in and configured ones)",
     )
+
+
+def add_time_range_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--since TIME` and `--until TIME`."""
+    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
+    parser.add_argument("--since", metavar="TIME", help=f"ignore earlier lines: {when}")
+    parser.add_argument("--until", metavar="TIME", help="ignore later lines (TIME as for --since)")
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
@@ -285,3 +295,17 @@ class ProgressBar:
         task = progress.add_task(self._label, total=None)
         progress.start()
         return progress, task
+
+
+def examine_logs(
+    config: Config, specs: Iterable[str], logs: Iterable[LogFile] = (), *, since: str | None = None,
+    until: str | None = None, jobs: int | None = None, detail: Detail,
+) -> tuple[Diagnosis, View, RuleSet]:  # fmt: skip
+    """Read complete logs behind a progress bar; as `perfmon.pipeline.examine`."""
+    from perfmon.pipeline import Options, examine
+
+    options = Options(
+        tuple(specs), logs=tuple(logs), since=since, until=until, jobs=jobs or config.jobs, config=config, detail=detail
+    )
+    with ProgressBar("reading logs") as bar:
+        return examine(options, bar)

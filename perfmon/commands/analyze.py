@@ -7,16 +7,17 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfmon.core import ExitCode, Progress, Severity
 
 from ._options import (
-    ProgressBar,
     add_baseline_argument,
     add_data_arguments,
     add_sources_argument,
+    add_time_range_arguments,
     completes_folders,
+    examine_logs,
     on_disk,
     read_config,
     warn,
@@ -25,7 +26,7 @@ from ._remote import add_login_arguments, fetched, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Config
-    from perfmon.diagnosis import Diagnosis, RuleSet
+    from perfmon.diagnosis import Diagnosis
     from perfmon.sources import LogFile
 
 DESCRIPTION = """\
@@ -36,8 +37,6 @@ A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive
 (.pmrec), or - for stdin. Logs on a remote host, ssh://user@host/path or user@host:/path, are first copied to a
 temporary folder."""
 _SHOWN_UNREAD = 3
-_HELD: list[Any] = []
-"""References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
@@ -55,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["warning", "critical"],
         help="exit with 1 if a finding has this severity or a higher one (pending findings do not count)",
     )
-    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
-    parser.add_argument("--since", metavar="TIME", help=f"ignore earlier lines: {when}")
-    parser.add_argument("--until", metavar="TIME", help="ignore later lines (TIME as for --since)")
+    add_time_range_arguments(parser)
     about = "number of reader processes (default: one per core)"
     parser.add_argument("--jobs", metavar="N", type=_positive, help=about)
     add_baseline_argument(parser)
@@ -112,17 +109,12 @@ def _positive(text: str) -> int:
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Diagnosis:
     from perfmon.core import AUTO, FIGURES, WHOLE
-    from perfmon.pipeline import Options, examine
     from perfmon.rules import LEARNED
 
-    options = Options(
-        tuple(specs), logs=tuple(logs), since=args.since, until=args.until, jobs=args.jobs or config.jobs,
-        config=config, detail=WHOLE if args.output else FIGURES,
-    )  # fmt: skip
-    with ProgressBar("reading logs") as bar:
-        _HELD[:] = examine(options, bar)
-    snapshot: Diagnosis = _HELD[0]
-    knowledge: RuleSet = _HELD[2]
+    detail = WHOLE if args.output else FIGURES
+    snapshot, _, knowledge = examine_logs(
+        config, specs, logs, since=args.since, until=args.until, jobs=args.jobs, detail=detail
+    )
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
         from perfmon.core import format_seconds
 
@@ -138,7 +130,7 @@ def _write(args: argparse.Namespace, snapshot: Diagnosis) -> None:
     from perfmon.reports import write_analysis
 
     folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
-    # The folder is what was asked for, hence data; beside another document on stdout it is narration.
+    # The folder is the result, hence data; with another document on stdout it is a message.
     print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
 
 
@@ -147,13 +139,9 @@ def _rendered(args: argparse.Namespace, snapshot: Diagnosis) -> str:
         from perfmon.reports import json_text
 
         return json_text(snapshot)
-    if args.explain_formats:
-        from perfmon.reports import files
-
-        return files.render(snapshot)
     from perfmon.reports import text_summary  # alone: the pages of files take a tenth of a start to import
 
-    return text_summary.render(snapshot)
+    return text_summary.render_formats(snapshot) if args.explain_formats else text_summary.render(snapshot)
 
 
 def _found(snapshot: Diagnosis, bar: str | None) -> bool:

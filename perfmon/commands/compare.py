@@ -15,6 +15,7 @@ from ._options import (
     add_data_arguments,
     add_text_output_argument,
     completes_files,
+    examine_logs,
     read_config,
     seconds,
     warn,
@@ -143,18 +144,14 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     from perfmon.comparison import run_of
     from perfmon.core import FIGURES
-    from perfmon.pipeline import Options, examine
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
     until = None if args.first is None else f"{args.first + (args.skip or 0.0):.3f}"
-    options = Options(specs=(spec,), since=since, until=until, jobs=config.jobs, config=config, detail=FIGURES)
-    with ProgressBar("reading logs") as bar:
-        try:
-            snapshot, view, knowledge = examine(options, bar)
-        except UsageError as error:
-            raise UsageError(_uncut(spec, args, str(error))) from None
-    return run_of(snapshot, view, knowledge)
+    try:
+        return run_of(*examine_logs(config, [spec], since=since, until=until, detail=FIGURES))
+    except UsageError as error:
+        raise UsageError(_uncut(spec, args, str(error))) from None
 
 
 def _read_traces(args: argparse.Namespace, config: Config) -> list[Run]:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode
+from perfmon.core import WHOLE, ExitCode
 
 from ._options import (
-    ProgressBar,
     add_baseline_argument,
     add_data_arguments,
     add_sources_argument,
     add_text_output_argument,
+    add_time_range_arguments,
     add_window_argument,
+    examine_logs,
     is_printed,
     raise_failure,
     read_config,
@@ -77,9 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tracing = _subcommand(kinds, "trace", _TRACES, "trace outputs/run/logs -o run.json.gz")
     add_sources_argument(tracing, "logs to read, as for analyze")
     add_text_output_argument(tracing, "output file (default: stdout)")
-    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
-    tracing.add_argument("--since", metavar="TIME", help=f"leave out what is earlier: {when}")
-    tracing.add_argument("--until", metavar="TIME", help="leave out what is later (TIME as for --since)")
+    add_time_range_arguments(tracing)
     add_data_arguments(tracing)
     for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
         made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
@@ -113,12 +112,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_trace(args: argparse.Namespace, config: Config) -> int:
     from perfmon.exporters import save_chrome_trace
-    from perfmon.pipeline import Options, examine
     from perfmon.reports import keep_what_was_read
 
-    options = Options(specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config)
-    with ProgressBar("reading logs") as bar:
-        snapshot, view, _ = examine(options, bar)
+    snapshot, view, _ = examine_logs(config, args.spec, since=args.since, until=args.until, detail=WHOLE)
     keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
     target = None if args.output is None or is_printed(args.output) else args.output
     count = save_chrome_trace(snapshot, view, target, sys.stdout)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from perfmon.core import ExitCode, InputError, load_config
 
 from ._options import (
-    ProgressBar,
     add_config_argument,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
+    add_time_range_arguments,
     check_files_exist,
     completes_files,
+    examine_logs,
     existing_folders,
     read_config,
     warn,
@@ -43,24 +44,19 @@ A LOG is a source as for analyze: a file, a folder, a quoted glob, an archive of
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
         add_text_output_argument(parser, "output file")
-        parser.add_argument("--since", metavar="TIME", help="ignore earlier lines (TIME as for analyze)")
-        parser.add_argument("--until", metavar="TIME", help="ignore later lines")
+        add_time_range_arguments(parser)
         add_data_arguments(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         from perfmon.core import BUILTIN, FIGURES, counted, plain
         from perfmon.diagnosis import FEWEST, as_toml, learn, uncalibrated
-        from perfmon.pipeline import Options, examine
         from perfmon.reports import keep_what_was_read
         from perfmon.rules import CALIBRATED, bands_of, load_bands
 
         config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
-        options = Options(
-            specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, detail=FIGURES
-        )
-        with ProgressBar("reading logs") as bar:
-            snapshot, view, knowledge = examine(options, bar)
+        since, until = args.since, args.until
+        snapshot, view, knowledge = examine_logs(config, args.spec, since=since, until=until, detail=FIGURES)
         name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
         bands = bands_of(view.store, uncalibrated(knowledge.bands, load_bands()))
         calibration = learn(view.metrics, bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
         Detail,
         NotifyConfig,
         load_config,
+        load_state,
         moment,
+        remember,
+        replacing,
         user_folder,
     )
     from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
@@ -122,9 +125,8 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, plain
-    from .toml_tables import Table, read_toml, with_user_files
-    from .units import (
+    from .text import (
+        ESCAPES,
         STEPS,
         convert,
         counted,
@@ -135,9 +137,10 @@ if TYPE_CHECKING:
         metric_unit,
         parse_duration,
         parse_number,
+        plain,
         plural_of,
         read_value,
     )
-    from .user_state import load_state, remember, replacing
+    from .toml_tables import Table, read_toml, with_user_files
 
 __getattr__ = lazy_face(__name__)

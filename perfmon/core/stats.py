@@ -62,15 +62,11 @@ def summarise(values: Sequence[float]) -> Summary:
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
     """Least-squares slope of (x, y) points, in y per x; 0 for fewer than two distinct x."""
-    count = len(points)
-    if count < 2:
+    from statistics import linear_regression  # 2.5 ms that most runs do not need
+
+    if len({x for x, _ in points}) < 2:
         return 0.0
-    mean_x = sum(x for x, _ in points) / count
-    mean_y = sum(y for _, y in points) / count
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    if spread == 0:
-        return 0.0
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    return linear_regression(*zip(*points, strict=True)).slope
 
 
 # --- Block bootstrap of a metric's samples: confidence intervals of its mean and quantiles ---
@@ -87,7 +83,6 @@ RESAMPLES = 1000
 CELLS = 64
 FEWEST_BLOCKS = 5
 """Fewer independent blocks give no interval."""
-_SEED = "perfmon"
 _TAIL = 0.025
 _Z = 1.959964
 _BEYOND = 2.0
@@ -252,5 +247,5 @@ class _Draw:
 
 @lru_cache(maxsize=128)
 def _getters(cells: int, blocks: int, resamples: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
-    chance = random.Random(f"{_SEED}/{cells}/{blocks}")  # noqa: S311 - statistics, no secrets
+    chance = random.Random(f"perfmon/{cells}/{blocks}")  # noqa: S311 - statistics, no secrets
     return [itemgetter(*chance.choices(range(cells), k=blocks)) for _ in range(resamples)]

@@ -2,6 +2,5 @@
 
 from __future__ import annotations
 
-from .base import State
-from .checks import configuration
+from .checks import State, configuration
 from .runner import PROBES, Probe, document, examine, lines

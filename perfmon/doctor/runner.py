@@ -19,7 +19,7 @@ from perfmon._version import __version__
 from perfmon.core import evidence_text
 
 from . import checks
-from .base import Check, CommandError, Finding, State, first_line, found, limited, missing, output_of, program
+from .checks import Check, CommandError, Finding, State, first_line, found, limited, missing, output_of, program
 
 # --- Checks of SSH: keys, agent, known hosts ---
 

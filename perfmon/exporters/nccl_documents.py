@@ -6,7 +6,6 @@ so that no two documents have the same id, and a repeated upload replaces each d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,6 +41,7 @@ _TYPES = {
 }
 FIELDS = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 """Every field with its type in Elasticsearch."""
+_LIMITS = {"keyword": {"ignore_above": 1024}}
 KINDS = ("job", "size", "wait", "link", "rank", "operation")
 """Kinds of documents, the fewest first: an upload that is cut off has the results."""
 _METADATA = {"JobName": "name", "User": "user", "Cluster": "cluster", "Account": "account", "Partition": "partition"}
@@ -50,22 +50,18 @@ _LONGEST_ID = 512
 """Bytes; Elasticsearch takes no longer ones."""
 _LONGEST_TEXT = 300
 _ROWS = 10_000
-_DEFAULT_FOLDER = re.compile(r"nccl-inspector-(.+)")
+_DEFAULT_FOLDER = "nccl-inspector-"
 
 
 def template(index: str) -> dict[str, Any]:
     """Index template: field types; what is not listed is kept, but not indexed."""
+    types = {name: {"type": kind, **_LIMITS.get(kind, {})} for name, kind in FIELDS.items()}
     return {
         "index_patterns": [index],
         "priority": 100,
-        "template": {"mappings": {"dynamic": False, "properties": {name: _mapping(name) for name in FIELDS}}},
+        "template": {"mappings": {"dynamic": False, "properties": types}},
         "_meta": {"description": "NCCL Inspector logs, uploaded by perfmon"},
     }
-
-
-def _mapping(name: str) -> dict[str, Any]:
-    kind = FIELDS[name]
-    return {"type": kind, "ignore_above": 1024} if kind == "keyword" else {"type": kind}
 
 
 def document_id(*parts: str | int | None) -> str:
@@ -93,10 +89,8 @@ class JobDocuments:
 
     def count(self) -> int:
         """Number of documents."""
-        row = self._query(
-            "SELECT (SELECT count(*) FROM members WHERE coll IS NOT NULL), (SELECT count(*) FROM ops)"
-        ).fetchone()
-        ranks, operations = row or (0, 0)
+        rows = "(SELECT count(*) FROM members WHERE coll IS NOT NULL), (SELECT count(*) FROM ops)"
+        ranks, operations = self._query(f"SELECT {rows}").fetchone() or (0, 0)
         found = self.found
         results = 1 + len(found.by) + len(found.ranks) + len(found.links)
         return results + int(ranks) + (int(operations) if self.with_operations else 0)
@@ -236,8 +230,7 @@ def job_name(paths: list[Path], jobid: str | None) -> str:
     if jobid is not None:
         return jobid
     name = paths[0].resolve().name
-    match = _DEFAULT_FOLDER.fullmatch(name)
-    return match[1] if match else name
+    return name.removeprefix(_DEFAULT_FOLDER) or name
 
 
 def _fetched(rows: DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:

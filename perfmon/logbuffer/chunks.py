@@ -136,6 +136,8 @@ _PAGE = 16
 """Lines of a page: few are read to place one line, and of many pages only the last line of each."""
 _HEAD_BYTES = 400
 _DAY = 86400.0
+_SAME_DAY_S = 3600.0
+"""Clocks that are no further apart date the lines before them alike."""
 _PERIODS = {DAYTIME: _DAY, YEARLESS: 366 * _DAY}
 
 
@@ -184,16 +186,24 @@ class Index:
     their page.
     """
 
-    def __init__(self, chunk: Chunk, timer: LineTimer) -> None:
+    def __init__(self, chunk: Chunk, timer: LineTimer, before: Index | None = None) -> None:
+        """`before` is the index of what may be the same chunk before it grew: the times of its lines are kept."""
         self.chunk = chunk
+        grown = before if before is not None and _grew(before.chunk, chunk) else None
         self._timer = timer
         self._stops = array("q", [len(chunk.data) - chunk.data.endswith(b"\n")])
         """Ends of lines, the last one first, as far as requested."""
-        self._times: dict[int, float | None] = {}
+        self._times: dict[int, float | None] = {} if grown is None else grown._times
         self._ends: list[float] = []
         """Ends of pages, the last page first, as far as requested."""
         self._last_by_page: dict[int, float] = {}
         """The last time in or before a page."""
+        self._old_pages: dict[int, tuple[float, list[float]]] = {}
+        """Those of the chunk before it grew: of a page between the same times they hold on."""
+        if grown is not None and grown.chunk.base == chunk.base:
+            full = grown.chunk.count // _PAGE
+            self._last_by_page = {page: time for page, time in grown._last_by_page.items() if page < full}
+            self._old_pages = {page: keys for page, keys in grown._pages.items() if page < full}
         self._pages: dict[int, tuple[float, list[float]]] = {}
         """Starts and ends of pages, then the places of their lines, the last one first, as far as requested."""
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
@@ -224,7 +234,9 @@ class Index:
             return chunk.base
         page = self._pages.get(number)
         if page is None:
-            page = self._pages[number] = self._end(number - 1), [self._end(number)]
+            fresh, old = (self._end(number - 1), [self._end(number)]), self._old_pages.get(number)
+            page = fresh if old is None or (old[0], old[1][:1]) != fresh else old
+            self._pages[number] = page
         low, keys = page
         stop = min((number + 1) * _PAGE, chunk.count)
         while len(keys) <= stop - at:
@@ -279,6 +291,12 @@ class Index:
             if time is not None:
                 return time
         return None
+
+
+def _grew(before: Chunk, chunk: Chunk) -> bool:
+    """Return true if the lines of a chunk begin with those of another, at the same times."""
+    same = before.kind == chunk.kind and before.mono == chunk.mono and abs(chunk.near - before.near) < _SAME_DAY_S
+    return same and before.data.endswith(b"\n") and chunk.data.startswith(before.data)
 
 
 # --- Lines of several logs, the last one first ---

@@ -101,7 +101,7 @@ class View:
         self._version = self._epoch = self._readings = -1
         self._chunks: dict[int, tuple[Chunk, ...]] = {}
         self._shifts: dict[int, float] = {}
-        self._indexes: dict[int, Index] = {}
+        self._indexes: dict[tuple[int, int], Index] = {}
         self._found: dict[tuple[int, int], _Search] = {}
         """By log and the first line of a chunk: one that grows keeps its lines."""
         self._lines: dict[Place, Line] = {}
@@ -149,7 +149,7 @@ class View:
             return None
         for chunk in reversed(self._chunks.get(source, ())):
             for at in chunk.lines_numbered(number):
-                if not text or self._reads(chunk, at, text):
+                if not text or self._reads(source, chunk, at, text):
                     return Place(source, chunk.first + at)
         return None
 
@@ -251,7 +251,7 @@ class View:
             yield from self._ranked(source, chunk, reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]))
 
     def _ranked(self, source: int, chunk: Chunk, numbers: Iterable[int]) -> Iterator[Ranked]:
-        index, first, mark = self._index(chunk), chunk.first, chunk.mark
+        index, first, mark = self._index(source, chunk), chunk.first, chunk.mark
         shift = 0.0 if chunk.free else self._shifts.get(source, 0.0)
         for at in numbers:
             yield index.key(at) + shift, mark(at).arrival, source, first + at, chunk
@@ -279,7 +279,7 @@ class View:
         if at == len(chunks):
             return chunks[-1].stop
         chunk = chunks[at]
-        return chunk.first + self._index(chunk).lines_before(when if chunk.free else when - shift, arrival)
+        return chunk.first + self._index(source, chunk).lines_before(when if chunk.free else when - shift, arrival)
 
     # --- what is remembered -------------------------------------------------------------------------------------
     def _update(self) -> None:
@@ -302,10 +302,9 @@ class View:
 
     def _forget(self) -> None:
         """Drop indexes and searches of chunks that were dropped: they hold their text."""
-        kept = {chunk.serial for chunks in self._chunks.values() for chunk in chunks}
         begins = {(source, chunk.first) for source, chunks in self._chunks.items() for chunk in chunks}
         self._found = {key: found for key, found in self._found.items() if key in begins}
-        self._indexes = {serial: index for serial, index in self._indexes.items() if serial in kept}
+        self._indexes = {key: index for key, index in self._indexes.items() if key in begins}
         self._remembered = len(self._indexes) + len(self._found) + _GONE
 
     def _chunk(self, place: Place) -> Chunk | None:
@@ -313,13 +312,13 @@ class View:
         at = bisect_right(chunks, place.ordinal, key=_first) - 1
         return chunks[at] if at >= 0 and place.ordinal < chunks[at].stop else None
 
-    def _index(self, chunk: Chunk) -> Index:
-        index = self._indexes.get(chunk.serial)
-        if index is None:
+    def _index(self, source: int, chunk: Chunk) -> Index:
+        index = before = self._indexes.get((source, chunk.first))
+        if index is None or index.chunk.serial != chunk.serial:
             assert self._timer is not None  # noqa: S101
-            while len(self._indexes) >= _KEPT_INDEXES:
+            while before is None and len(self._indexes) >= _KEPT_INDEXES:
                 del self._indexes[next(iter(self._indexes))]
-            index = self._indexes[chunk.serial] = Index(chunk, self._timer)
+            index = self._indexes[source, chunk.first] = Index(chunk, self._timer, before)
         return index
 
     def _fitting(self, source: int, chunk: Chunk) -> Sequence[int]:
@@ -366,7 +365,7 @@ class View:
         return tuple([known[place] for place, _ in found])
 
     def _lines_at(self, found: Sequence[tuple[Place, Chunk]]) -> Iterator[Line]:
-        indexes = [(self._index(chunk), place.ordinal - chunk.first) for place, chunk in found]
+        indexes = [(self._index(place.source, chunk), place.ordinal - chunk.first) for place, chunk in found]
         texts = cleaned([index.raw(at) for index, at in indexes])
         for (place, chunk), (index, at), text, displayed in zip(found, indexes, texts, shown(texts), strict=True):
             own = index.time(at)
@@ -384,8 +383,8 @@ class View:
                 displayed,
             )
 
-    def _reads(self, chunk: Chunk, at: int, text: str) -> bool:
-        return evidence_text(cleaned([self._index(chunk).raw(at)])[0])[:80].strip() == text[:80].strip()
+    def _reads(self, source: int, chunk: Chunk, at: int, text: str) -> bool:
+        return evidence_text(cleaned([self._index(source, chunk).raw(at)])[0])[:80].strip() == text[:80].strip()
 
 
 # --- A piece of a log read back from its file: lines that were dropped ---

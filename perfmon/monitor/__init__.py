@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .composite_feeds import HistoryTaggedFeed, PollingFeed, RemoteFeed
+    from .composite_feeds import (
+        INSPECTOR_HISTORY,
+        HistoryTaggedFeed,
+        InspectorFeed,
+        PollingFeed,
+        RemoteFeed,
+        absent_folders,
+    )
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .hang_watch import HangSources
     from .headless import TAIL, Observed, glance, observe
-    from .inspector_feed import INSPECTOR_HISTORY, InspectorFeed, absent_folders
     from .monitor import Monitor
     from .scheduling import BackgroundListener
     from .worker import Watch

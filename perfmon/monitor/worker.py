@@ -20,7 +20,7 @@ from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
-from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
+from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
 from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
 _AHEAD_S = 1.0
 """The clock may be this much ahead of the present, which waits for the next line."""
-STANDARD_WINDOW_S = 600.0
-"""The default analysis window."""
-_LEAST_STEPS = 6
-_LONGEST_WINDOW_S = 6 * 3600.0
 _FAR = 2
 """Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -157,7 +153,7 @@ class Watch:
         if self._feed.caught_up and not self._history_dated:
             self._history_dated = True
             self._date_history(clock)
-        return present.now(clock)
+        return present.now(clock, over=self._run_over)
 
     def _timed_sources(self) -> list[WatchedLog]:
         """The logs that define the present: those of the run, if any of them has times."""
@@ -182,7 +178,7 @@ class Watch:
     def _date_history(self, clock: float) -> None:
         """Date the end of the history by the last writes to the files."""
         timed, player = {id(held) for held in self._timed_sources()}, self._feed.player
-        for held, changed in self._ingest.date_by_mtimes():
+        for held, changed in self._ingest.date_by_mtimes(self._alignment, copies=player is None):
             last = self._last(held)
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
@@ -277,7 +273,7 @@ class Watch:
             now = self._snapshot.run.end
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
-            self._judged_s = self._to_judge_s()
+            self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
@@ -288,28 +284,35 @@ class Watch:
         if not self.steered:
             self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
-        over = self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)  # that its logs are silent is no news
-        stale_s, silent = (None, {}) if over else (self._stale_s(), self._silent())
+        # That the logs of a run that is over are silent is no news.
+        stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
         self._pace.judged(clock, self._clock() - began, version)
         return True
 
-    def _to_judge_s(self) -> float:
-        """The window; longer if it would hold few steps only, as findings would come and go.
+    def _to_judge_s(self, now: float) -> float:
+        """The window; each reaches back to what came before logs fell silent, progress stopped or a loss diverged."""
+        run = None if self._snapshot is None else self._snapshot.run
+        times = [now, *([] if self._present.newest is None else [self._present.newest])]
+        if run is not None and run.state in (Progress.STALLED, Progress.SILENT) and run.since is not None:
+            times.append(run.since)
+        lasting = {one.id for one in self.session.knowledge.signatures if one.kind == "fault" and one.lost is not None}
+        times += [max(began, now - LONGEST_WINDOW_S) for began in self.alerts.begun(lasting)]
+        return judged_s(self._window_s, self.session.store.progress.usual_step_s(), now - min(times))
 
-        A window that is shorter than the default was requested, and stays.
-        """
-        if self._window_s < STANDARD_WINDOW_S:
-            return self._window_s
-        usual = self.session.store.progress.usual_step_s()
-        return max(self._window_s, min(_LEAST_STEPS * usual, _LONGEST_WINDOW_S))
+    @property
+    def _run_over(self) -> bool:
+        """The run has ended, by its own logs."""
+        return self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
         """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
         begin, end = self._first(alignment), self._present.newest
-        over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
-        if over and begin is not None and end is not None and begin < end and not self.steered:
-            self._snapshot = self.session.present((begin, min(now, end)), alignment, None)
+        if begin is None or end is None or begin >= end or self.steered or not self._run_over:
+            return
+        ended = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
+        awaited = None if ended else self._present.awaited(self._feed.clock())
+        self._snapshot = self.session.present((begin, min(now, end)), alignment, awaited)
 
     def _actual(self, now: float) -> float | None:
         """The present time, if it is ahead of `now`, which waits for the run."""
@@ -369,15 +372,14 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
-        over = self._over or (
-            self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
-        )
-        port = viewport(shown, known, self._shown_s, begin, over=over)
+        port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
         board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
+        kinds = {held.state.kind for held in self._ingest.run_sources}
+        dated, yearless = day_known(known, alignment.base, kinds)
         return MonitorState(
             number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,
             window_s=self._judged_s, snapshot=self._snapshot,
@@ -389,6 +391,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
+            dated=dated, yearless=yearless,
         )  # fmt: skip
 
     @property

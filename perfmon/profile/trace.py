@@ -16,8 +16,10 @@ COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 """Kinds of work of a GPU."""
 COLLECTIVE = re.compile(
     r"^(?:void )?(?:nccl|rccl|msccl|hccl|hcom_|oneccl|nvshmem"
-    r"|(?:[\w()]+(?: [\w()]+)?::)*(?:(?:nccl|rccl)Dev|cross_device_reduce|all_?reduce_(?:fusion|kernel)"
-    r"|(?:multimem|(?:one|two)_?shot)_?all_?(?:reduce|gather)|deep_ep::.*(?:dispatch|combine)))",
+    r"|(?:[\w()]+(?: [\w()]+)?::)*(?:(?:nccl|rccl)Dev|cross_device_reduce|userbuffers_"
+    r"|(?:moe\w+_)?all_?reduce_(?:fusion|kernel|prototype)|multimem_one_shot_reduce|EpDispatch|EpCombine"
+    r"|(?:multimem|(?:multimem_)?(?:one|two)_?shot)_?(?:all_?(?:reduce|gather)|reduce_?scatter)"
+    r"|deep_ep::.*(?:dispatch|combine)))",
     re.IGNORECASE,
 )
 """Kernels that communicate: of libraries, of PyTorch's symmetric memory, and of engines, which also wait for peers."""

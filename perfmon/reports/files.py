@@ -11,12 +11,12 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, format_share, plural_of, replacing
-from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
+from perfmon.core import InputError, MissingExtraError, UsageError, format_share, replacing
+from perfmon.diagnosis import Diagnosis, MetricStats
 
 from . import plots
 from .json_report import json_text
-from .layout import STATISTICS, fit, limits_text, one_line, table, wrap
+from .layout import STATISTICS, limits_text, one_line
 from .snapshot_page import render_page
 from .timeline_text import slowest_text, timeline_text
 
@@ -151,34 +151,3 @@ def _named(folder: Path, made: datetime, suffix: str) -> Path:
     stem = f"perfmon_{made:%Y%m%d_%H%M%S}"
     names = (folder / f"{stem}{f'_{number}' if number > 1 else ''}{suffix}" for number in range(1, 1000))
     return next((name for name in names if not name.exists()), folder / f"{stem}{suffix}")
-
-
-# --- `perfmon analyze --explain-formats`: what each log was taken for, and which patterns recognised its lines ---
-
-_UNKNOWN = "no line is recognised: `perfmon formats learn LOG` proposes a format (see docs/formats.md)"
-
-
-def render(snapshot: Diagnosis) -> str:
-    """One paragraph a log; ends with a newline."""
-    parts = ["\n".join(_source(source)) for source in snapshot.run.sources]
-    return "\n\n".join(parts or ["no logs were read"]) + "\n"
-
-
-def _source(source: SourceSummary) -> list[str]:
-    unrecognised = max(0, source.lines - source.events)
-    share = f", {format_share(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
-    lines = [
-        *wrap(source.spec),
-        f"  format  {fit(source.format, 70)}",
-        f"  lines   {source.lines:,} ({format_bytes(source.bytes)}): {source.events:,} recognised{share}",
-    ]
-    if source.lines and not source.events:
-        lines += wrap(_UNKNOWN, "  ")
-    if source.skipped or source.errors:
-        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
-        lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
-    counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
-    lines += [
-        f"    {row}" for row in table([(f"{count:,}", one_line(name, 60)) for name, count in counts], frozenset({1}))
-    ]
-    return lines + [line for note in source.notes for line in wrap(note, "    ", "  ! ")]

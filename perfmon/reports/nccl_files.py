@@ -24,9 +24,9 @@ from perfmon.nccl import (
     write_summaries,
 )
 
-from .nccl_plots import write_nccl_plots
 from .nccl_summary import nccl_document, nccl_markdown
-from .web_page import web_page
+from .plots import write_nccl_plots
+from .report_page import web_page
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

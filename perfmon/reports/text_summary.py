@@ -1,11 +1,11 @@
-"""The summary that `perfmon analyze` prints: verdict and evidence, 80 columns, plain text."""
+"""The plain text that `perfmon analyze` prints: verdict and evidence in 80 columns, or how its logs were understood."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_seconds, format_share
-from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, HypothesisState, MetricStats, Verdict
+from perfmon.core import format_bytes, format_seconds, format_share, plural_of
+from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, HypothesisState, MetricStats, SourceSummary, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
 from perfmon.textgraphics import bar
 
@@ -168,3 +168,35 @@ def _band(metric: MetricStats) -> str:
 
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
+
+
+# --- `perfmon analyze --explain-formats`: what each log was taken for, and which patterns recognised its lines ---
+
+_UNKNOWN = "no line is recognised: `perfmon formats learn LOG` proposes a format (see docs/formats.md)"
+
+
+def render_formats(snapshot: Diagnosis) -> str:
+    """One paragraph a log; ends with a newline."""
+    parts = ["\n".join(_source(source)) for source in snapshot.run.sources]
+    return "\n\n".join(parts or ["no logs were read"]) + "\n"
+
+
+def _source(source: SourceSummary) -> list[str]:
+    unrecognised = max(0, source.lines - source.events)
+    share = f", {format_share(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
+    lines = [
+        *layout.wrap(source.spec),
+        f"  format  {layout.fit(source.format, 70)}",
+        f"  lines   {source.lines:,} ({format_bytes(source.bytes)}): {source.events:,} recognised{share}",
+    ]
+    if source.lines and not source.events:
+        lines += layout.wrap(_UNKNOWN, "  ")
+    if source.skipped or source.errors:
+        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
+        lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
+    counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
+    lines += [
+        f"    {row}"
+        for row in layout.table([(f"{count:,}", layout.one_line(name, 60)) for name, count in counts], frozenset({1}))
+    ]
+    return lines + [line for note in source.notes for line in layout.wrap(note, "    ", "  ! ")]

@@ -9,8 +9,8 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
+    from .buckets import BaselineRun, baseline_run, held, held_values, is_level, smoothed
     from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
-    from .courses import BaselineRun, Course, baseline_run, held_places, held_values, smoothed
     from .hosts import (
         Host,
         HostOverview,
@@ -35,17 +35,19 @@ if TYPE_CHECKING:
         verdict_words,
         worst_of,
     )
-    from .overview import Overview, OverviewBuilder
     from .state import (
+        LEAP_YEAR_S,
         Alert,
         AlertKey,
         AlertState,
         Bar,
         Board,
+        Course,
         Freshness,
         Level,
         MetricLane,
         MonitorState,
+        Overview,
         Recording,
         RunState,
         SourceStatus,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, nan
 
 from perfmon.clocks import Alignment
 from perfmon.store import STEP_KINDS, Store
 
-from .state import AlertKey, AlertState, Level, Transition, Viewport, fitted_span
+from .state import AlertKey, AlertState, Level, Overview, Transition, Viewport, fitted_span
 
 _FEW = 3
 """Progress that shows a pace."""
@@ -19,22 +18,6 @@ _ROUNDED = 1e-6
 _REST_S = 2.0
 """The pace of the past changes slowly: it is worked out again after so long."""
 _ACTIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.RESOLVING)
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """A run from its first line to the present."""
-
-    viewport: Viewport
-    """All of it; its first columns may lie before the first line."""
-    begin: float
-    """The first line."""
-    paces: Sequence[float]
-    """Steps a second in each column; NaN before the first step."""
-    levels: bytes
-    """Per column the worst `Level` of the alerts that were active; NONE where none was, or nothing was judged."""
-    starts: tuple[tuple[float, Level], ...]
-    """The moments at which alerts began to fire, and their levels."""
 
 
 class OverviewBuilder:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
 
-    from .courses import Course
-    from .overview import Overview
+
+LEAP_YEAR_S = 63_072_000.0
+"""Seconds from 1970 to the beginning of a leap year, 1972."""
 
 
 class Level(IntEnum):
@@ -254,6 +255,31 @@ class MetricLane:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """Values in equal parts of a viewport; NaN where nothing was measured."""
+
+    lows: Sequence[float]
+    highs: Sequence[float]
+    means: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A run from its first line to the present."""
+
+    viewport: Viewport
+    """All of it; its first columns may lie before the first line."""
+    begin: float
+    """The first line."""
+    paces: Sequence[float]
+    """Steps a second in each column; NaN before the first step."""
+    levels: bytes
+    """Per column the worst `Level` of the alerts that were active; NONE where none was, or nothing was judged."""
+    starts: tuple[tuple[float, Level], ...]
+    """The moments at which alerts began to fire, and their levels."""
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     """All lanes over one axis."""
 
@@ -322,6 +348,10 @@ class MonitorState:
     """None without logs of NCCL Inspector."""
     overview: Overview | None = None
     """The whole run; None where no line has a time."""
+    dated: bool = False
+    """The run is not of today: a time of day alone would be taken for one of today."""
+    yearless: bool = False
+    """Its lines have no year: the axis begins with a leap year."""
 
     @property
     def is_over(self) -> bool:

@@ -17,9 +17,8 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, CourseBuilder, DenseBars, course_of
-from .courses import Course
 from .overview import OverviewBuilder
-from .state import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
+from .state import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
 

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from perfmon.core import format_value, median, metric_unit
 
 from ..finished import over_at
-from ..level_shifts import (
-    checkpoint_before,
-    in_blocks,
-    since_restart,
-    split,
-    spread,
-    step_at,
-    step_on,
-    steps_fall_back,
-)
 from .base import Level, Metric, Names, Single
-from .trends import Trend
+from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -144,7 +134,7 @@ class Jump(Trend[Jumped]):
     def _figures_of(self, found: Jumped, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
-        return values | {"step": step_at(found.time, view), "checkpoint": checkpoint_before(found.time, view)}
+        return values | {"step": step_at(found.time, view), "checkpoint": _checkpoint_before(found.time, view)}
 
     def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
@@ -212,8 +202,8 @@ class NotFinite(Single):
         first = self._tail(item, view)[0]
         times = [track.times[at] for at in range(len(track)) if track.ref(at)[0][:2] == (item.source, first)]
         since = min(times, default=item.end)
-        step = step_on(item.source, first, view) or step_at(since, view)
-        return {"step": step, "checkpoint": checkpoint_before(since, view)}
+        step = _step_on(item.source, first, view) or step_at(since, view)
+        return {"step": step, "checkpoint": _checkpoint_before(since, view)}
 
     def describe(self, item: Item, view: View) -> str:
         return f"{self.metric} is not finite in its last {self._tail(item, view)[1]} samples"
@@ -290,7 +280,7 @@ class OfEachStep(Single):
         if self.metric not in item.values:
             return {}
         _, time, step, count = self._since(item, view)
-        return {"step": f"{step:.0f}", "checkpoint": checkpoint_before(time, view)} if count and step >= 0 else {}
+        return {"step": f"{step:.0f}", "checkpoint": _checkpoint_before(time, view)} if count and step >= 0 else {}
 
     def describe(self, item: Item, view: View) -> str:
         return f"{self.metric} came with each of the last {self._since(item, view)[3]:.0f} steps"
@@ -367,7 +357,7 @@ class Periodic(Trend[Rhythm]):
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
-        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+        return f"at regular intervals one {self.metric} is longer than the median by {self.more:.0%} or more"
 
 
 def _was_held(values: Sequence[float]) -> bool:
@@ -391,3 +381,18 @@ def _every_step(source: int, view: View) -> bool:
         if distances and median(distances) == 1:
             return True
     return False
+
+
+def _step_on(source: int, line: int, view: View) -> str:
+    """The number of the step that a line of a log reports; "" for none."""
+    for series in view.store.steps.values():
+        for other, value, index in zip(series.lines, series.values, series.sources, strict=True):
+            if other == line and index == source:
+                return f"{value:.0f}"
+    return ""
+
+
+def _checkpoint_before(time: float, view: View) -> str:
+    """The key (a step) of the last checkpoint that was written by then; "" where none was, or it has no name."""
+    written = [span for span in view.spans("checkpoint-write") if span.end < time and span.key]
+    return max(written, key=lambda span: span.end).key if written else ""

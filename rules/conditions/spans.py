@@ -1,4 +1,4 @@
-"""The item shares time with a span of another kind, or what it waits for was over before it ended."""
+"""Conditions on the time of spans: what an item overlaps, what was over before its end, what its parts add up to."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.core import Table, format_seconds, format_share, format_value, metric_unit
+from perfmon.core import Table, format_seconds, format_share, format_value, length, metric_unit, union
 
 from ..open_spans import LONGEST_S
-from .base import Level, Limits, Metric, Name, Single
+from .base import Level, Limits, Metric, Metrics, Name, Single
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -110,3 +110,119 @@ class EndedBefore(Single):
 def overlap(table: Table) -> type[Single]:
     """With `ended_before` it must not overlap the end of the item."""
     return EndedBefore if "ended_before" in table.data else Overlap
+
+
+# --- The parts of a duration, and the share of time that spans take ---
+
+_SPARE = 1.05
+"""Times are rounded, and steps have gaps."""
+_TOGETHER = 2
+"""One part alone shows nothing about the others."""
+
+
+@dataclass(frozen=True)
+class AtLeast(Single):
+    """The item's own `metric` (or one of its kinds, `rpc_ms.reload_weights`) is at least its own `at_least`."""
+
+    metric: Metric
+    at_least: Metric
+
+    @staticmethod
+    def _own(item: Item, metric: str) -> float | None:
+        values = (v for name, v in item.values.items() if name == metric or name.startswith(f"{metric}."))
+        return max(values, default=None)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown without both parts."""
+        part, other = self._own(item, self.metric), self._own(item, self.at_least)
+        if part is None or other is None:
+            return Level.UNKNOWN
+        return Level.CRITICAL if part >= other else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        texts = []
+        for metric in (self.metric, self.at_least):
+            value = self._own(item, metric)
+            texts.append(f"{metric} " + ("not observed" if value is None else format_value(value, metric_unit(metric))))
+        return ", ".join(texts)
+
+    def explain(self) -> str:
+        return f"{self.metric} at least as long as {self.at_least}"
+
+
+@dataclass(frozen=True)
+class SumAtMost(Single):
+    """The seconds of `metrics` on the item's line add up to no more than those of `at_most` there.
+
+    Parts of a step that come in sequence do. Concurrent parts are hidden: then the parts are longer than the whole.
+    """
+
+    metrics: Metrics
+    at_most: Metric
+
+    def _at(self, metric: str, item: Item, view: View) -> float | None:
+        own = item.values.get(metric)
+        if own is not None:
+            return own
+        column = view.track(metric).stream(item.source, item.group)
+        at = column.place(item.end, float("nan"))
+        return column.values[at] if at >= 0 and column.times[at] >= item.start else None
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the line does not have the whole and two of its parts."""
+        whole = self._at(self.at_most, item, view)
+        if whole is None:
+            return Level.UNKNOWN
+        if sum(self._at(metric, item, view) is not None for metric in self.metrics) < _TOGETHER:
+            return Level.UNKNOWN
+        return Level.CRITICAL if self._sum(item, view) <= _SPARE * whole else Level.NO
+
+    def _sum(self, item: Item, view: View) -> float:
+        return sum(self._at(metric, item, view) or 0.0 for metric in self.metrics)
+
+    def describe(self, item: Item, view: View) -> str:
+        whole = self._at(self.at_most, item, view)
+        if whole is None:
+            return f"{self.at_most} not observed"
+        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} in sequence"
+
+    def explain(self) -> str:
+        return f"{' + '.join(self.metrics)} are no more than {self.at_most}: they come in sequence"
+
+
+@dataclass(frozen=True)
+class TimeShare(Single):
+    """The spans of kind `span`, `least` of them or more, take more than `above` % of the time that is observed.
+
+    Critical above `critical` %.
+    """
+
+    span: Name
+    above: float
+    critical: float = 0.0
+    least: int = 2
+
+    def _share(self, view: View) -> float:
+        return view.once((self,), lambda: self._taken(view))
+
+    def _taken(self, view: View) -> float:
+        low, high = view.window
+        taken = length(union((max(low, span.start), min(high, span.end)) for span in view.spans(self.span)))
+        return taken / max(view.observed_s, 1e-9)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where there are no such spans."""
+        count = len(view.spans(self.span))
+        if not count:
+            return Level.UNKNOWN
+        percent = 100.0 * self._share(view)
+        if count < self.least or percent <= self.above:
+            return Level.NO
+        return Level.CRITICAL if percent > max(self.above, self.critical) else Level.WARNING
+
+    def describe(self, item: Item, view: View) -> str:
+        return f"each {self.span} together took {format_share(self._share(view))} of the time"
+
+    def explain(self) -> str:
+        grave = f", critical above {self.critical:g} %" if self.critical > self.above else ""
+        return f"{self.least} or more of {self.span} take more than {self.above:g} % of the time{grave}"

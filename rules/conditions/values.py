@@ -7,13 +7,14 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
 from .base import Level, Limits, Metric, Single
-from .parts import AtLeast, SumAtMost, TimeShare
+from .spans import AtLeast, SumAtMost, TimeShare
 
 if TYPE_CHECKING:
     from ..run_facts import View
@@ -37,9 +38,7 @@ _STATS: dict[str, _Stat] = {
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
-_OTHERS = ("of_max", "of_usual", "share_above", "share_below", "time_share", "age")
-_UNBOUNDED = ("age",)
-"""Statistics that need no window."""
+_PERCENTAGES = ("of_max", "of_usual", "share_above", "share_below", "time_share")
 _IN_WORDS = {
     "sum": "{metric} {value} in all within {over} ({bound})",
     "count": "{value} {metric} within {over} ({bound})",
@@ -51,10 +50,11 @@ _IN_WORDS = {
     "share_above": "{metric} above {limit:g} in {value} of the samples of {over} ({bound})",
     "share_below": "{metric} below {limit:g} in {value} of the samples of {over} ({bound})",
     "time_share": "{metric} takes {value} of the time of {over} ({bound})",
+    "times_above": "{metric} went above {limit:g} {value} times within {over} ({bound})",
     "age": "{metric} above {limit:g} since {value} ({bound})",
 }
 """Statistics; the others are a kind of mean."""
-_NEWEST = 3
+_NEWEST, _TOGETHER = 3, 10
 _LONG_S = 86400.0
 """Any age above it is as good."""
 
@@ -178,12 +178,13 @@ class Aggregate(_Limited):
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
     of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
-    time: of each log and group that has two of them in the window, their mean. `age` is the number of seconds since the
-    metric was above `limit` for the first time, in any log and group. `of = "mark"` counts marks instead of reading a
-    metric. The window does not reach behind samples that the signature skips.
+    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose
+    above `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
-    the statistic is `largest`, or `smallest`.
+    the statistic is `largest`, or `smallest`. `during` is another metric (of the same group, if it has one): samples at
+    which it is not above `during_above`, or not below `during_below` (0: no limit), count as 0.
     """
 
     costly: ClassVar[bool] = True
@@ -194,17 +195,22 @@ class Aggregate(_Limited):
     least: int = 1
     limit: float = 0.0
     groups: str = ""
+    during: Metric = ""
+    during_above: float = 0.0
+    during_below: float = 0.0
 
     def check(self, table: Table) -> None:
         """The statistic must be known, and the window not empty."""
-        if self.stat not in (*_STATS, *_OTHERS):
-            raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
+        if self.stat not in (known := (*_STATS, *_PERCENTAGES, "times_above", "age")):
+            raise table.wrong("stat", f"expected one of {', '.join(known)}")
+        if bool(self.during) != bool(self.during_above or self.during_below):
+            raise table.wrong("during", "expected together with during_above or during_below")
         if self.groups not in ("", "all", "largest", "smallest"):
             raise table.wrong("groups", "expected all, largest or smallest")
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
         bounded = self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")
-        if not bounded and self.stat not in _UNBOUNDED:
+        if not bounded and self.stat != "age":
             raise table.wrong("window_s", "expected window_s or window_n, above 0")
 
     @property
@@ -237,26 +243,41 @@ class Aggregate(_Limited):
             most = column.largest(start, stop)
             return 100.0 * column.values[stop - 1] / most if most > 0 else 100.0
         times, values = column.times[start:stop], column.values[start:stop]
+        if self.during:
+            values = self._then(times, values, item.group, view)
         if self.stat == "of_usual":
             usual = self._usual(values)
             return 100.0 * percentile(sorted(values[-_NEWEST:]), 0.5) / usual if usual else 100.0
-        if self.stat == "share_above":
-            return 100.0 * sum(value > self.limit for value in values) / len(values)
-        if self.stat == "share_below":
-            return 100.0 * sum(value < self.limit for value in values) / len(values)
+        if self.stat == "times_above":
+            return float(sum(before <= self.limit < value for before, value in pairwise((0.0, *values))))
+        if self.stat in ("share_above", "share_below"):
+            sign = 1.0 if self.stat == "share_above" else -1.0
+            return 100.0 * sum(sign * value > sign * self.limit for value in values) / len(values)
         return _STATS[self.stat](times, values)
+
+    def _then(self, times: Sequence[float], values: Sequence[float], group: str, view: View) -> list[float]:
+        """The values, 0 for those at which the other metric was not beyond its limits."""
+        other, found = view.track(self.during).column(group if view.has_group(self.during, group) else ""), []
+        for time, value in zip(times, values, strict=True):
+            at = bisect_right(other.times, time) - 1
+            than = other.values[at] if at >= 0 else 0.0
+            found.append(0.0 if than < self.during_above or 0.0 < self.during_below < than or at < 0 else value)
+        return found
 
     def _time_share(self, item: Item, view: View) -> float | None:
         """What the durations of each log and group take of the time from the first of them to the item, in %."""
         per_s = 1000.0 if self.metric.endswith("_ms") else 1.0
         shares = []
-        for column in view.track(self.metric).streams.values():
+        for (_, group), column in view.track(self.metric).streams.items():
             stop = bisect_right(column.times, item.end)
             start = bisect_right(column.times, item.end - self.window_s, 0, stop)
             if stop - start < max(2, self.least):
                 continue
             # The first one began before it was reported: its time and its duration are not of the window.
-            took = sum(column.values[start + 1 : stop]) / per_s
+            values = column.values[start + 1 : stop]
+            if self.during:
+                values = self._then(column.times[start + 1 : stop], values, group, view)
+            took = sum(values) / per_s
             shares.append(100.0 * took / max(item.end - column.times[start], 1e-9))
         return min(100.0, sum(shares) / len(shares)) if shares else None
 
@@ -275,10 +296,19 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the last value is below the usual one."""
-        if self.stat != "of_usual" or (of_usual := self.value(item, view)) is None:
+        """The share by which the mean of the last values is below what the mean of ten usually is.
+
+        A few items a second are counted as whole numbers, of which medians are no means.
+        """
+        if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
-        return max(0.0, 1.0 - of_usual / 100.0)
+        of = replace(item, group="", floor=-inf) if self.groups else item
+        column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
+        sums = [0.0, *accumulate(column.values[start:stop])]
+        each = min(_TOGETHER, stop - start)
+        usual = self._usual([(high - low) / each for low, high in zip(sums, sums[each:], strict=False)])
+        last = min(_NEWEST, stop - start)
+        return max(0.0, 1.0 - (sums[-1] - sums[-1 - last]) / last / usual) if usual else 0.0
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
@@ -314,6 +344,9 @@ class Aggregate(_Limited):
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
+        if self.during:
+            bound = f"> {self.during_above:g}" if self.during_above else f"< {self.during_below:g}"
+            over += f" while {self.during} {bound}"
         if self.stat == "time_share":
             return f"share of the time in {self.metric} over {over}"
         if self.stat == "age":
@@ -324,20 +357,20 @@ class Aggregate(_Limited):
 
     @property
     def _plain(self) -> bool:
-        return self.of_marks or self.stat in ("count", "growth")
+        return self.of_marks or self.stat in ("count", "growth", "times_above")
 
     def _unit(self) -> str:
         if self.stat == "age":
             return "s"
-        return "%" if self.stat in _OTHERS else "" if self._plain else metric_unit(self.metric)
+        return "" if self._plain else "%" if self.stat in _PERCENTAGES else metric_unit(self.metric)
 
     def _shown(self, value: float) -> str:
-        if self.stat in _OTHERS and self.stat != "age":
+        if self.stat in _PERCENTAGES:
             return f"{value:.0f} %"
         return f"{value:.3g}" if self._plain else format_value(value, self._unit())
 
     def metric_names(self) -> tuple[str, ...]:
-        return () if self.of_marks else (self.metric,)
+        return () if self.of_marks else (self.metric, self.during) if self.during else (self.metric,)
 
     def other_names(self) -> tuple[str, ...]:
         return (self.metric,) if self.of_marks else ()

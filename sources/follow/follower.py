@@ -210,12 +210,8 @@ class Follower:
                 return []
             if log.compression == ARCHIVES:
                 return [(log, item) for item in read_blocks(log) if isinstance(item, Notice)]
-            return [
-                (
-                    log,
-                    Notice(f"{log.name}: new compressed file: compressed files are only read at the start", "appeared"),
-                )
-            ]
+            text = f"{log.name}: new compressed file: compressed files are only read at the start"
+            return [(log, Notice(text, "appeared"))]
         history = self._history if first else True
         self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first)
         return []

@@ -18,19 +18,13 @@ from .timestamps import any_stamp
 
 MORE = "more"
 """Group of what a line holds behind the record that is read."""
-
-
 _MOST_TEXT = 4096
 """Characters of a record that a regex with fields reads: what costs the square of that, at worst, takes milliseconds.
 The text of the reading styles, such as a table of all metrics of a step, is read as a whole."""
 _MOST_BEFORE = 1024
 """Of them so many may stand before the needle."""
-
-
 _BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
 """Regexes that begin with one certain character."""
-
-
 _ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.")
 
 

@@ -45,7 +45,7 @@ def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_
 
             return host_pollers(machine, places)
         case "gpu":
-            from .gpu.poller import GpuPoller
+            from .gpu.gpu import GpuPoller
 
             return [GpuPoller(machine)]
         case "net":

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .block_scanner import ScanResult
     from .json_envelope import read_line
-    from .scanner import ReadingScanner, Scanner
+    from .scanner import ReadingScanner, Scanner, ScanResult
     from .tables import Heading
     from .update_templates import KEEP_ALL, EvidenceLimits
 

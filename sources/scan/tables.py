@@ -113,15 +113,10 @@ class Columns:
         if self.elapsed >= 0 and (_NUMBER.match(cells[self.elapsed]) or _CLOCK.match(cells[self.elapsed])):
             values["elapsed"] = cells[self.elapsed]
         if kind == "epoch":
-            values |= _took(cells, self.clocks)
+            values |= next(({"epoch_time": cells[at]} for at in self.clocks if _CLOCK.match(cells[at])), {})
         elif self.epoch >= 0 and kind == "step" and _WHOLE.match(cells[self.epoch]) is not None:
             values["epoch"] = cells[self.epoch]
         return Row(values, clock)
-
-
-def _took(cells: list[str], clocks: tuple[int, ...]) -> dict[str, str]:
-    """The duration of an epoch, where it is given in minutes and seconds."""
-    return next(({"epoch_time": cells[column]} for column in clocks if _CLOCK.match(cells[column])), {})
 
 
 class Heading:

@@ -18,9 +18,8 @@ from perfmon.sources.blocks import in_use, newlines
 from perfmon.sources.formats.compiled import CompiledPattern
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.json_envelope import read_line
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.scanner import Scanner, ScanResult
 from perfmon.sources.scan.search import CompiledSearch, PythonSearch, Search, make_search
 from perfmon.sources.scan.update_templates import KEEP_ALL, EvidenceLimits
 

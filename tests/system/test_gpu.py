@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
+from perfmon.sources.pollers.gpu.gpu import GpuPoller
 from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlBackend
-from perfmon.sources.pollers.gpu.poller import GpuPoller
 from perfmon.sources.pollers.reading import Area, Reading
 
 pytestmark = pytest.mark.slow

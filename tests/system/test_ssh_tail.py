@@ -15,7 +15,7 @@ import pytest
 from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd, ran
 
-from perfmon.core.units import format_bytes
+from perfmon.core.text import format_bytes
 from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Phase
 from perfmon.sources.shell import RunnerError

@@ -16,7 +16,7 @@ import pytest
 from terminals import PERFMON, Server, Window, children, wait
 
 from perfmon.core.model import Block
-from perfmon.core.units import format_seconds
+from perfmon.core.text import format_seconds
 from perfmon.demo.output import write_demo
 from perfmon.pipeline.offline import Options, examine
 from perfmon.recording.format import open_recording

@@ -18,9 +18,9 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.cells import UNICODE
 from perfmon.themes.loader import load_themes
+from perfmon.tui.app import board_columns, shoot
 from perfmon.tui.plain_app import AppOptions
 from perfmon.tui.render.svg import svg
-from perfmon.tui.screenshot import board_columns, shoot
 
 ROOT = Path(__file__).parents[2]
 INK = Style.parse("#ffffff on #000000")

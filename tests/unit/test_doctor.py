@@ -19,7 +19,7 @@ from exporting import environment
 from terminals import wait
 
 from perfmon.core.errors import ExitCode
-from perfmon.doctor.base import Check, Finding, State, found
+from perfmon.doctor.checks import Check, Finding, State, found
 from perfmon.doctor.runner import PORTS, PROBES, Probe, examine, lines
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}

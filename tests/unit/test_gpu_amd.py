@@ -11,8 +11,7 @@ import pytest
 
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
-from perfmon.sources.pollers.gpu.common import GpuProcess
-from perfmon.sources.pollers.gpu.poller import GpuPoller
+from perfmon.sources.pollers.gpu.gpu import GpuPoller, GpuProcess
 from perfmon.sources.pollers.reading import Area
 
 

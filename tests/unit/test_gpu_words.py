@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.sources.pollers.gpu.common import read_mask, reasons, throttled, visible_devices
+from perfmon.sources.pollers.gpu.gpu import read_mask, reasons, throttled, visible_devices
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from perfmon.cli import main
 from perfmon.core.errors import ExitCode
 from perfmon.demo.output import write_demo
-from perfmon.sources.grouping import grouped
+from perfmon.sources.file_tree import grouped
 
 
 @pytest.mark.parametrize(

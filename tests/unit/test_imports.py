@@ -45,7 +45,7 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.comparison",
         "perfmon.reports.comparison",
         "perfmon.commands.rules",
-        "perfmon.commands.snapshot",
+        "perfmon.commands.pages",
         "perfmon.commands.status",
         "perfmon.commands.live",
         "perfmon.commands.installation",

@@ -9,14 +9,13 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import CLOSE, SAMPLE, SPAN, STEP, Block
-from perfmon.core.units import TO_SECONDS
+from perfmon.core.text import TO_SECONDS
 from perfmon.pipeline.session import Session
 from perfmon.sources.formats.emitters import maker
 from perfmon.sources.formats.fields import AbsurdValueError
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Emit
-from perfmon.sources.scan.block_scanner import ScanResult
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.scanner import Scanner, ScanResult
 
 SCANNER = Scanner(load_packs())
 

@@ -32,8 +32,7 @@ from perfmon.core.model import (
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.block_scanner import ScanResult
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.scanner import Scanner, ScanResult
 from perfmon.sources.scan.search import CompiledSearch
 
 PACKS = load_packs()

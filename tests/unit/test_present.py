@@ -39,10 +39,10 @@ def test_a_run_that_is_long_over_ends_where_it_ended() -> None:
     assert present.silent_s(90_000.0) == 89_900.0
 
 
-def test_what_a_run_ended_with_stays_in_sight() -> None:
+def test_it_stops_where_the_run_ended() -> None:
     present = RunClock(600.0)
     present.arrived(1000.0, 1000.0)
-    assert present.now(9000.0) == 1300.0
+    assert (present.now(9000.0), present.now(9000.0, over=True)) == (9000.0, 1000.0)
     assert present.silent_s(9000.0) == 8000.0
 
 

@@ -148,6 +148,36 @@ def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> 
     )  # fmt: skip
 
 
+def test_graphs_that_were_traced_as_a_whole_are_work_of_the_gpu(tmp_path: Path) -> None:
+    path = _nsys(tmp_path / "run.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
+            "(start, end, deviceId, streamId, correlationId, globalPid, graphId, graphExecId)"
+        )
+        database.execute(
+            "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (4500000, 9500000, 0, 7, 50, ?, 1, 2)", (5 << 24,)
+        )
+    found = read_profile([path])
+    assert (_use(found).busy, _use(found).compute) == (22_000_000, 21_000_000)
+    (note,) = found.notes
+    assert "1 CUDA graph without the kernels inside" in note
+    assert "--cuda-graph-trace=node" in note
+
+
+def test_a_short_name_hides_no_collective(tmp_path: Path) -> None:
+    """A library's kernels for experts are "dispatch" and "combine" without their namespace."""
+    path = _nsys(tmp_path / "run.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL add column demangledName")
+        names = [(4, "dispatch"), (5, "void deep_ep::intranode::dispatch<8>(int)")]
+        database.executemany("insert into StringIds values (?, ?)", names)
+        database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set shortName = 4, demangledName = 5 where start = 0")
+    use = _use(read_profile([path]))
+    assert (use.compute, use.communication) == (12_000_000, 4_000_000)
+    assert list(use.collectives) == ["dispatch"]
+
+
 def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path) -> None:
     whole = write(tmp_path / "rank0.json", starved(30)).read_bytes()
     for name, content in (
@@ -178,9 +208,10 @@ def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Pat
         ("t.json", b"", "no trace events"),
         ("t.json", b'{"a": 1}', "no trace events"),
         ("t.json", b'{"traceEvents": []}', "no trace events"),
-        ("t.json.gz", b"\x1f\x8bbroken", "no trace events"),
+        ("t.json.gz", b"\x1f\x8bbroken", "the file is damaged"),
         ("t.sqlite", b"no database", "not readable as SQLite"),
         ("t.nsys-rep", b"", "nsys export --type sqlite"),
+        ("t.qdrep", b"", "nsys export --type sqlite"),
     ],
 )
 def test_a_file_that_is_no_trace_gets_one_line(
@@ -293,6 +324,17 @@ def test_launches_of_every_backend_are_known(tmp_path: Path) -> None:
         for launch in events[::2]:
             launch["cat"] = category
         assert _use(read_profile([write(tmp_path / f"{category}.json", events)])).streams == {7: (40_000, 0, 0)}
+
+
+@pytest.mark.parametrize("key", ["deviceProperties", "computeProperties"])
+def test_the_product_of_a_gpu_is_named(tmp_path: Path, key: str) -> None:
+    around = {key: [{"id": 0, "name": "Fast GPU 32GB"}]}
+    assert _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 100), **around)])).product == "Fast GPU 32GB"
+
+
+def test_a_single_kernel_without_a_length_is_a_trace(tmp_path: Path) -> None:
+    use = _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 0))]))
+    assert (use.span, use.busy) == (0, 0)
 
 
 def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:

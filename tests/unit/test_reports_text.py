@@ -8,7 +8,7 @@ import pytest
 import snapshots
 from rich.cells import cell_len
 
-from perfmon.reports import files, layout, text_summary
+from perfmon.reports import layout, text_summary
 
 HOSTILE = (snapshots.HOSTILE, snapshots.HUGE, "日本語" * 3000, "\u0301" * 500, " ", "")
 
@@ -41,7 +41,7 @@ def test_no_bottleneck_and_nothing_observed() -> None:
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-@pytest.mark.parametrize("render", [text_summary.render, files.render])
+@pytest.mark.parametrize("render", [text_summary.render, text_summary.render_formats])
 def test_every_line_fits_and_controls_are_gone(render: object, words: str) -> None:
     assert callable(render)
     out = render(snapshots.hostile(words))
@@ -80,7 +80,7 @@ def test_the_folder_of_all_logs_is_said_once() -> None:
 
 
 def test_formats_says_what_was_chosen() -> None:
-    out = files.render(snapshots.snapshot())
+    out = text_summary.render_formats(snapshots.snapshot())
     assert "format  trace+prime-rl" in out
     assert "120 recognised, 88 % of lines not recognised" in out
     assert "75  trace/weights" in out

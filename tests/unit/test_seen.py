@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from perfmon.sources.pollers.gpu.common import GpuProcess, readings_of
+from perfmon.sources.pollers.gpu.gpu import GpuProcess, readings_of
 from perfmon.sources.pollers.reading import Area, Reading, polled_block
 from perfmon.store.latest_readings import LatestReadings, Seen
 

@@ -45,10 +45,10 @@ def test_a_run_is_over_when_one_of_its_logs_says_so(last: str) -> None:
     assert not _stalls(f"2026-08-21 10:10:00 INFO {last}", 3600.0)
 
 
-def test_more_is_waited_for_beyond_what_is_looked_at() -> None:
+def test_more_is_waited_for_only_of_logs_that_are_watched() -> None:
     present = RunClock(600.0)
     present.arrived(1000.0, 1000.0)
-    assert (present.now(9000.0), present.awaited(9000.0)) == (1300.0, 9000.0)
+    assert (present.now(9000.0), present.awaited(9000.0)) == (9000.0, 9000.0)
     over = RunClock(600.0)
     over.written(1000.0, changed_at=1000.0, arrived_at=9000.0)
     assert over.awaited(9000.0) is None

@@ -164,6 +164,16 @@ def test_a_consumer_that_stopped_costs_the_time_since() -> None:
     assert diagnosis.verdict.lost_s == pytest.approx(120 - 50, rel=0.1)
 
 
+def test_a_consumer_that_became_slower_costs_the_time_since() -> None:
+    """Two and three items a second by turns: the mean is what it takes, not one of them."""
+    lines = queue(count=160, every=1.0, capacity=1, depth=1, put_wait=96.0, get_wait=0.2,
+                  get=lambda n: 5 if n < 80 else 2 + n % 2, put=lambda n: 5 if n < 80 else 2 + n % 2)  # fmt: skip
+    diagnosis = judged(queue=lines, gpus=gpu(count=160, every=1.0, busy=lambda n: 97 if n < 80 else 50))
+    assert verdict(diagnosis) == "consumer-bound"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(80 / 2, rel=0.1)
+
+
 def test_a_consumer_that_pauses_as_it_always_does_lives() -> None:
     """A batch every two minutes: the queue in front of it is full in between."""
     lines = queue(count=600, capacity=4, depth=4, put_wait=97.0, get_wait=0.0, put=lambda n: n % 60 == 0,
@@ -191,6 +201,37 @@ def test_a_queue_that_runs_dry_now_and_then_is_starved_by_its_mean() -> None:
     assert verdict(diagnosis) == "producer-slow"
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.lost_s == pytest.approx(0.7 * 480, rel=0.2)
+
+
+# --- bursts ----------------------------------------------------------------------------------------------------------
+BETWEEN = [40.0, 100.0, 100.0, 100.0, 30.0, 0.0, 0.0, 0.0]
+"""What consumers wait in each second of a burst's time."""
+
+
+def bursts(lasts: int, small: bool) -> list[str]:
+    """A minute of a full queue, then bursts, which producers wait to hand over where the queue is small."""
+    return queue(
+        count=60 + lasts, every=1.0, capacity=2 if small else 24, put=4, get=4,
+        depth=lambda n: 2 if n < 60 or not BETWEEN[n % 8] else 0,
+        empty=lambda n: 0.0 if n < 60 else BETWEEN[n % 8],
+        put_wait=lambda n: 20.0 if n < 60 else 90.0 if small and not BETWEEN[n % 8] else 0.0,
+        get_wait=lambda n: 0.0 if n < 60 else BETWEEN[n % 8],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_bursts_are_the_sources_even_where_the_queue_is_too_small_for_them(small: bool) -> None:
+    """Puts and gets both wait, but by turns: handing over takes no time."""
+    diagnosis = judged(queue=bursts(120, small))
+    assert verdict(diagnosis) == "producer-slow"
+    assert standings(found(diagnosis)["data-starved"])["queue-overhead"] == "refuted"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(120 * sum(BETWEEN) / 800, rel=0.15)
+
+
+def test_waits_that_come_again_are_found_soon_and_a_single_one_is_none() -> None:
+    assert "data-starved" in found(judged(queue=bursts(20, small=True)))
+    assert found(judged(queue=bursts(6, small=True))) == {}
 
 
 # --- throughputs are equal in every steady state ----------------------------------------------------------------------
@@ -274,6 +315,12 @@ HEALTHY = {
         "sockets": connection(verdict="healthy"),
     },
     "quick batches": {"pipeline": peaknet(batches=2000, receive=0.05)},
+    "one pause of a full queue's source": {
+        "queue": queue(
+            count=180, every=1.0, capacity=16, depth=lambda n: 0 if 90 <= n < 97 else 14,
+            get_wait=lambda n: 100.0 if 90 <= n < 97 else 0.3,
+        )
+    },
     "one pause of the source": {"pipeline": peaknet(batches=800, receive=lambda n: 25.0 if n == 400 else 0.3)},
     "a loader that keeps up": {"train": epoch(0.004)},
 }  # fmt: skip

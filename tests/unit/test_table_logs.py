@@ -14,8 +14,7 @@ from perfmon.pipeline.session import Session
 from perfmon.sources import parallel
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan.block_scanner import ScanResult
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.scanner import Scanner, ScanResult
 from perfmon.sources.scan.tables import BEGIN, Heading, columns_of
 
 SCANNER = Scanner(load_packs())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.core.units import (
+from perfmon.core.text import (
     convert,
     format_bytes,
     format_ms,

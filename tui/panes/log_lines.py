@@ -93,12 +93,20 @@ _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
 _COUNT_S = 1.0
-_LEVELS_SHARE = 0.01
-"""Of a core, for the lines over time."""
+_LEVELS_SHARE = 0.002
+"""Of a core, for counting the lines over time: the past changes little."""
+_SLID_SHARE = 0.02
+"""An axis that moves by less of its length is still the same one."""
 _WITH_LEVELS = 9
 """Rows from which on one shows the lines over time."""
 _SIDEWAYS = 20
 _KEPT_ROWS = 512
+
+
+def _slid(before: tuple[float, float], after: tuple[float, float]) -> bool:
+    """Return true if an axis only went on with the time, by little of its length."""
+    length, by = after[1] - after[0], after[1] - before[1]
+    return 0.0 <= by <= _SLID_SHARE * length and abs(before[1] - before[0] - length) <= _SLID_SHARE * length
 
 
 class LogLines(Pane, can_focus=True):
@@ -129,9 +137,11 @@ class LogLines(Pane, can_focus=True):
         self.span = (0.0, 0.0)
         """The part of the axis of the timeline, over which lines are counted."""
         self._counts: list[list[float]] = []
-        self._counted: tuple[object, ...] = ()
-        """Of what lines were counted."""
+        self._counted: tuple[int, float, float, int] = (0, 0.0, 0.0, -1)
+        """Columns, axis, and version of the book of what was counted."""
+        self._levels_row: Row = ()
         self._next_count = 0.0
+        self._count_timer: Timer | None = None
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def update(self) -> None:
@@ -151,11 +161,16 @@ class LogLines(Pane, can_focus=True):
         self.redraw()
 
     def look(self, begin: float, end: float) -> None:
-        """Count lines over that part of the axis."""
-        if self.span != (begin, end):
-            self.span = (begin, end)
-            if self._top_row > 1 and self.display:
+        """Count lines over that part of the axis: at once if another time is shown, soon if only the present moves."""
+        if self.span == (begin, end):
+            return
+        moved = not _slid(self.span, (begin, end))
+        self.span = (begin, end)
+        if self._top_row > 1 and self.display:
+            if moved:
                 self.redraw()
+            else:
+                self._recount_later()
 
     def on_show(self) -> None:
         """Lines that arrived while it was hidden."""
@@ -205,15 +220,27 @@ class LogLines(Pane, can_focus=True):
         columns = width - cells(right) - 2
         if end <= begin or columns < 1:
             return None
-        wanted, now = (columns, self.span, self.book.version), time.monotonic()
-        moved = wanted[:2] != self._counted[:2]
-        if moved or (wanted != self._counted and now >= self._next_count):
+        wanted, now, counted = (columns, begin, end, self.book.version), time.monotonic(), self._counted
+        moved = counted[0] != columns or not _slid(counted[1:3], self.span)
+        if moved or (wanted != counted and now >= self._next_count):
             began = time.thread_time()
             self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
-            self._counted, self._next_count = wanted, now + (time.thread_time() - began) / _LEVELS_SHARE
-        elif wanted != self._counted and self._timer is None:
-            self._timer = self.set_timer(self._next_count - now, self._due)
-        return histogram_row(self._counts, right, self.skin)
+            self._levels_row = histogram_row(self._counts, right, self.skin)
+            self._counted = wanted
+            rest_s = max(_COUNT_S, (time.thread_time() - began) / _LEVELS_SHARE)
+            self._next_count = now if moved else now + rest_s  # another size may come with another axis, right after
+        elif wanted != counted:
+            self._recount_later()
+        return self._levels_row
+
+    def _recount_later(self) -> None:
+        if self._count_timer is None:
+            self._count_timer = self.set_timer(max(0.0, self._next_count - time.monotonic()), self._recount)
+
+    def _recount(self) -> None:
+        self._count_timer = None
+        if time.monotonic() >= self._next_count:  # else a line that came meanwhile had it counted
+            self.redraw()
 
     def _laid_out(self, width: int) -> Columns:
         wanted, book = self.view.wanted, self.view.book
@@ -259,6 +286,7 @@ class LogLines(Pane, can_focus=True):
     def apply_theme(self, skin: ThemeStyles) -> None:
         """Put on another skin."""
         self._made.clear()
+        self._counted = (0, 0.0, 0.0, -1)
         super().apply_theme(skin)
 
     def _moved(self, note: str = "") -> None:

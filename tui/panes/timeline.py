@@ -90,7 +90,9 @@ class BoardPane(Pane, can_focus=True):
             all(map(is_, objects, self._drawn_of)) and (sight, width, height, int(picture.now)) == self._drawn_for_sight
         )
         if not same:
-            self._drawn_board = draw_board(picture, width, height - titles, sight, self.skin, header=titles)
+            self._drawn_board = draw_board(
+                picture, width, height - titles, sight, self.skin, titles, self._drawn_board
+            )  # fmt: skip
         drawn, self._drawn_of = self._drawn_board, objects
         self._drawn_for_sight = (replace(sight, top=drawn.top), width, height, int(picture.now))
         self.sight = replace(self.sight, top=drawn.top)

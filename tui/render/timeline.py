@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,10 @@ class TimelineView:
     whole: bool = False
 
 
+_Made = tuple[tuple[object, ...], tuple[object, ...], Lane, Row]
+"""Objects and values that a lane was drawn of, the lane, and its row."""
+
+
 @dataclass(frozen=True, slots=True)
 class RenderedTimeline:
     """The rows below the title, and the lane that each of them shows."""
@@ -69,12 +73,21 @@ class RenderedTimeline:
     selected: int
     overview: bool = False
     """The first row is the whole run; then comes the axis."""
+    made: Mapping[tuple[str, str], _Made] = field(default_factory=dict)
+    """By key; a lane of the same objects is not drawn again."""
 
 
 def draw_board(
-    picture: MonitorState, width: int, height: int, sight: TimelineView, skin: ThemeStyles, header: bool = True
+    picture: MonitorState,
+    width: int,
+    height: int,
+    sight: TimelineView,
+    skin: ThemeStyles,
+    header: bool = True,
+    before: RenderedTimeline | None = None,
 ) -> RenderedTimeline:
-    """`height` rows of the timeline of a picture: with `header` the whole run and the axis, and the lanes in view."""
+    """`height` rows of the timeline of a picture: with `header` the whole run and the axis, and the lanes in view;
+    those that `before` has are taken from there."""
     geometry = Geometry.of(width)
     rows: list[Row] = []
     overview = header and height >= _WITH_OVERVIEW and is_part(picture)
@@ -82,7 +95,9 @@ def draw_board(
         rows.append(_overview_row(picture.overview, picture, geometry, sight, skin))
     if header:
         rows.append(_axis_row(picture, geometry, sight, skin))
-    drawn = _drawn_lanes(picture, geometry, height - len(rows), sight, skin, brief=not header)
+    drawn = _drawn_lanes(
+        picture, geometry, height - len(rows), sight, skin, before.made if before else {}, brief=not header
+    )
     above: list[Lane | None] = [None] * len(rows)
     return replace(drawn, rows=[*rows, *drawn.rows], lanes=[*above, *drawn.lanes], overview=overview)
 
@@ -131,7 +146,14 @@ def _overview_row(
 
 
 def _drawn_lanes(
-    picture: MonitorState, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
+    picture: MonitorState,
+    geometry: Geometry,
+    body: int,
+    sight: TimelineView,
+    skin: ThemeStyles,
+    before: Mapping[tuple[str, str], _Made],
+    *,
+    brief: bool,
 ) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
     board, finding = picture.board, picture.verdict_finding
@@ -152,16 +174,29 @@ def _drawn_lanes(
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
     shown: list[Lane | None] = []
     rows: list[Row] = []
+    made: dict[tuple[str, str], _Made] = {}
     for at, pending in enumerate(lanes[top : top + body], top):
-        lane = pending.draw()
-        shown.append(lane)
         proven = level if pending.proves else Level.NONE
         chosen = sight.focused and at == selected
-        rows.append(lane_row(lane, board.viewport, geometry, column, chosen, skin, proven))
+        state = (column, chosen, proven, board.viewport)
+        known = before.get(pending.key)
+        if known is not None and known[1] == state and all(map(_same, known[0], pending.basis)):
+            made[pending.key] = known
+        else:
+            lane = pending.draw()
+            row = lane_row(lane, board.viewport, geometry, column, chosen, skin, proven)
+            made[pending.key] = pending.basis, state, lane, row
+        shown.append(made[pending.key][2])
+        rows.append(made[pending.key][3])
     if not lanes and sight.wanted and body > 0:
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
-    return RenderedTimeline(rows, shown, keys, top, selected)
+    return RenderedTimeline(rows, shown, keys, top, selected, made=made)
+
+
+def _same(one: object, other: object) -> bool:
+    """The same object, or an equal one of a kind that is made for each picture."""
+    return one is other or (isinstance(one, Viewport | str | float) and one == other)
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:

@@ -14,7 +14,7 @@ from perfmon.core import plain, without_secrets
 from ...shell import Shell
 from ..base import NotAvailableError, PollError
 from ..reading import Reading
-from .common import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
+from .gpu import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 
 # --- AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A` ---

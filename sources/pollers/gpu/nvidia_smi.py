@@ -15,7 +15,7 @@ from ...follow.wakeups import end
 from ...shell import Shell
 from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
+from .gpu import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
 
