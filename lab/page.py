@@ -84,6 +84,7 @@ def page(judged: Sequence[Row]) -> str:
         _confusion(judged),
         OF_LOGS.read_text("utf-8") if OF_LOGS.exists() else "",
         _healthy([result for name in HEALTHY_RUNS if (result := _result(name))]),
+        _variants(_result("variants")),
         _emit(_result("emit")),
         "## Faults\n",
         "\n".join([f"- `{fault.name}`: {fault.says}" for fault in FAULTS.values()] + [""]),
@@ -161,6 +162,30 @@ def _healthy_line(result: dict[str, Any]) -> str:
         f"- {alarms} false alarms and {verdicts} verdicts in {seconds / 60:.0f} minutes, monitored as above\n"
         f"  (seeds {seeds}): `{result['command']}`\n"
     )
+
+
+def _variants(result: dict[str, Any] | None) -> str:
+    """Pipelines drawn by chance, by their faults."""
+    if result is None:
+        return ""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for run in result["runs"]:
+        kinds.setdefault(run["run"], []).append(run)
+    lines = [
+        "## Pipelines drawn by chance\n",
+        f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and how "
+        "strong the fault is, are\ndrawn by the seed: `python -m lab.variants --seeds 1-34`. Thresholds are those of the "
+        "page above.\n",
+        "| run | runs | right, in time, at its price | detected | error |",
+        "|---|---|---|---|---|",
+    ]
+    for kind, runs in kinds.items():
+        at = [run["detected_s"] for run in runs if run["detected_s"] is not None]
+        off = [run["error"] for run in runs if run["error"] is not None]
+        detected = f"{min(at):.0f} to {max(at):.0f} s" if at else _NONE
+        error = f"{100 * min(off):+.0f} to {100 * max(off):+.0f} %" if off else _NONE
+        lines.append(f"| {kind} | {len(runs)} | {sum(run['ok'] for run in runs)} | {detected} | {error} |")
+    return "\n".join([*lines, ""])
 
 
 def _emit(result: dict[str, Any] | None) -> str:

@@ -113,9 +113,8 @@ def summary(plan: Plan, each: Row) -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 1 where something was judged wrongly."""
     parser = argparse.ArgumentParser(prog="python -m lab.variants", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--seeds", type=_seeds, default=f"1-{2 * len(KINDS)}", help="one run each (default: %(default)s)"
-    )
+    seeds = f"1-{2 * len(KINDS)}"
+    parser.add_argument("--seeds", type=_seeds, default=seeds, help="one run each (default: %(default)s)")
     parser.add_argument("--at-once", type=how_many, default=2, help="runs at once (default: 2)")
     parser.add_argument("--keep", action="store_true", help="add what came of it to lab/results/variants.json")
     parser.add_argument("--folder", type=Path, help="where recordings of the runs are kept (default: nowhere)")

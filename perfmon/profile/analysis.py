@@ -118,6 +118,8 @@ class GpuUse:
     """Operations of the host in all long gaps, the longest first."""
     collectives: dict[str, Collectives] = field(default_factory=dict)
     """The kernels that communicate, by name."""
+    whole: Shares = field(init=False)
+    """All of the time as one part."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
     cells: list[Shares] = field(default_factory=list)
@@ -223,6 +225,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "fed": fed,
         "sync": stalls,
     }
+    (use.whole,) = shares_of([(start, start + max(1, span))], 0, held, copies)
     use.parts = shares_of(*periods(trace, start, start + span), held, copies)
     use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
     return use

@@ -154,7 +154,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
             if not inside:
                 raise UsageError(f"{path}: no *.json, *.json.gz or *.sqlite in this folder")
             found |= dict.fromkeys(inside)
-        elif path.suffix == ".nsys-rep":
+        elif path.suffix in (".nsys-rep", ".qdrep"):
             raise UsageError(f"{path}: export it first: nsys export --type sqlite {path.name}")
         elif not path.is_file():
             raise UsageError(f"{path}: no such file")

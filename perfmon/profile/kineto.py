@@ -88,6 +88,8 @@ class _Head(msgspec.Struct):
 
     distributed: _Info | None = msgspec.field(default=None, name="distributedInfo")
     devices: list[_Device] = msgspec.field(default_factory=list, name="deviceProperties")
+    early: list[_Device] = msgspec.field(default_factory=list, name="computeProperties")
+    """The same in the first versions of PyTorch's profiler."""
 
 
 _EVENTS = msgspec.json.Decoder(list[_Event])
@@ -117,6 +119,8 @@ def read_kineto(path: Path) -> Trace:
         trace.notes.append(f"{counted(trace.malformed, 'event')} with values of a wrong type: left out")
     if wrong:
         trace.notes.append(f"{counted(wrong, 'event')} with times out of range: left out")
+    if not trace.events and trace.is_partial:
+        raise TraceError(f"{path}: {trace.notes[0].partition(';')[0]}, before its first event")
     if not trace.events:
         raise TraceError(f"{path}: no trace events; expected a trace of PyTorch's profiler or an nsys export to SQLite")
     return trace
@@ -230,7 +234,7 @@ def _describe(text: bytes, trace: Trace) -> None:
         return
     if head.distributed is not None and isinstance(head.distributed.rank, int):
         trace.rank = head.distributed.rank
-    trace.devices |= {one.id: one.name for one in head.devices if isinstance(one.id, int)}
+    trace.devices |= {one.id: one.name for one in (*head.early, *head.devices) if isinstance(one.id, int)}
 
 
 def _whole(value: object) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,13 @@ from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, M
 
 _KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
     f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")
+)
+_TEXTS = "StringIds"
+_TEXT_COLUMNS = ("text", "value", "name")
+_UNKNOWN = ("correlationId", "srcKind", "shortName", "demangledName", "nameId", "textId")
+"""Columns in which 0 is a value."""
+_IS_TIMED = (
+    "typeof(start) = 'integer' and typeof(end) = 'integer' and abs(start) < 1 << 60 and end between start and 1 << 60"
 )
 _VERSION = re.compile(r"_v\d+$")
 _HOST_TO_DEVICE = 1
@@ -57,11 +64,11 @@ def is_nsys(path: Path) -> bool:
 def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     tables = {name for (name,) in database.execute("select name from sqlite_master")}
     if not tables & {_KERNEL, _MEMCPY, _MEMSET, _GRAPH}:
-        what = (
-            "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if "StringIds" in tables else "no export of nsys"
-        )
+        what = "no GPU work was traced (nsys profile --trace=cuda,nvtx)" if _TEXTS in tables else "no export of nsys"
         raise TraceError(f"{path}: {what}")
-    texts: dict[int, str] = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
+    if _TEXTS not in tables:  # nvprof has tables of the same names
+        raise TraceError(f"{path}: no export of nsys; record with nsys profile instead of nvprof")
+    texts: dict[int, str] = {number: text for number, text in _rows(database, tables, _TEXTS, "id,value") if text}
     traces: dict[int, Trace] = {}
 
     def of(process: int) -> Trace:
@@ -70,64 +77,37 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
             found = traces[process] = Trace(str(path), rank=None)
         return found
 
-    sources = {0}
-    if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
-        sources = {
-            key
-            for key, name in database.execute("select id, name from ENUM_CUDA_MEM_KIND")
-            if "PAGEABLE" in name.upper()
-        }
-    collective = {number for number, text in texts.items() if COLLECTIVE.match(text)}
-    for start, end, device, stream, correlation, process, name, long_name in _rows(
-        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName,demangledName"
-    ):
-        trace, text = of(process or 0), texts.get(name, texts.get(long_name, "?"))
-        kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
-        trace.events += 1
-    graphs = 0
-    for start, end, device, stream, correlation, process in _rows(
-        database, tables, _GRAPH, "start,end,deviceId,streamId,correlationId,globalPid"
-    ):
-        trace = of(process or 0)
-        trace.work(device).add(start, end, stream, correlation, COMPUTE, trace.name(_WHOLE_GRAPH))
-        trace.events += 1
-        graphs += 1
-    for start, end, device, stream, correlation, process, size, way, source in _rows(
-        database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
-    ):
-        trace = of(process or 0)
-        trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
-        trace.events += 1
-        if way == _HOST_TO_DEVICE:
-            trace.copy(device, (start, end), size or 0, correlation, pageable=source in sources)
-    for start, end, device, stream, correlation, process in _rows(
-        database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
-    ):
-        trace = of(process or 0)
-        trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
-        trace.events += 1
+    graphs = _read_gpus(database, tables, texts, of)
     for start, end, thread, correlation, name in _rows(
         database, tables, _RUNTIME, "start,end,globalTid,correlationId,nameId"
     ):
-        trace = of((thread or 0) & _PROCESS)
+        trace = of(thread & _PROCESS)
         number, text = trace.thread(thread), _VERSION.sub("", texts.get(name, "?"))
-        trace.launches.add(correlation, start, end, number)
+        if correlation >= 0:
+            trace.launches.add(correlation, start, end, number)
         _host(trace, start, end, number, text)
         if BLOCKING.match(text):
             trace.syncs.append((start, end))
     for start, end, thread, kind, text, name in _rows(
         database, tables, "NVTX_EVENTS", "start,end,globalTid,eventType,text,textId"
     ):
-        if end is None or kind not in _RANGES:
+        if kind not in _RANGES:
             continue
-        trace = of((thread or 0) & _PROCESS)
+        trace = of(thread & _PROCESS)
         shown = text if text is not None else texts.get(name, "?")
         trace.named(shown, (start, end))
         _host(trace, start, end, trace.thread(thread), shown)
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
-    named = dict(products)
+    named = {number: name for number, name in products if name}
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
+    left_out = sum(
+        count
+        for table in tables & {_KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME}
+        if {"start", "end"} <= _columns(database, table)
+        for (count,) in database.execute(f"select count(*) from {table} where not ({_IS_TIMED})")  # noqa: S608
+    )
+    if left_out and found:
+        found[0].notes.append(f"{counted(left_out, 'row')} without a valid time: left out")
     if graphs and found:
         found[0].notes.append(
             f"{counted(graphs, 'CUDA graph')} without the kernels inside: they count as compute, "
@@ -141,14 +121,69 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
     return found
 
 
+def _read_gpus(
+    database: sqlite3.Connection, tables: set[str], texts: dict[int, str], of: Callable[[int], Trace]
+) -> int:
+    """Add the work of all GPUs to the traces of their processes; return the number of graphs traced as a whole."""
+    sources = {0}
+    if "ENUM_CUDA_MEM_KIND" in tables:  # CUPTI counts from 1, the export from 0: the file says what it does
+        sources = {
+            key
+            for key, name in _rows(database, tables, "ENUM_CUDA_MEM_KIND", "id,name")
+            if "PAGEABLE" in (name or "").upper()
+        }
+    collective = {number for number, text in texts.items() if COLLECTIVE.match(text)}
+    for start, end, device, stream, correlation, process, name, long_name in _rows(
+        database, tables, _KERNEL, "start,end,deviceId,streamId,correlationId,globalPid,shortName,demangledName"
+    ):
+        trace, text = of(process), texts.get(name, texts.get(long_name, "?"))
+        kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
+        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
+        trace.events += 1
+    graphs = 0
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _GRAPH, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process)
+        trace.work(device).add(start, end, stream, correlation, COMPUTE, trace.name(_WHOLE_GRAPH))
+        trace.events += 1
+        graphs += 1
+    for start, end, device, stream, correlation, process, size, way, source in _rows(
+        database, tables, _MEMCPY, "start,end,deviceId,streamId,correlationId,globalPid,bytes,copyKind,srcKind"
+    ):
+        trace = of(process)
+        trace.work(device).add(start, end, stream, correlation, COPY, trace.name("Memcpy"))
+        trace.events += 1
+        if way == _HOST_TO_DEVICE:
+            trace.copy(device, (start, end), size, correlation, pageable=source in sources)
+    for start, end, device, stream, correlation, process in _rows(
+        database, tables, _MEMSET, "start,end,deviceId,streamId,correlationId,globalPid"
+    ):
+        trace = of(process)
+        trace.work(device).add(start, end, stream, correlation, MEMSET, trace.name("Memset"))
+        trace.events += 1
+    return graphs
+
+
 def _rows(database: sqlite3.Connection, tables: set[str], table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table by their start; columns that an older version has not are None."""
-    if table not in tables:
+    """The rows of a table by their start; numbers that an older version has not, or that are none, are 0 or -1."""
+    has = _columns(database, table) if table in tables else set()
+    timed = columns.startswith("start,end,")
+    if not has or (timed and not {"start", "end"} <= has):
         return
-    has = {row[1] for row in database.execute(f"pragma table_info({table})")}
-    wanted = ",".join(name if name in has else f"null as {name}" for name in columns.split(","))
-    order = " order by start" if "start" in has else ""
-    yield from database.execute(f"select {wanted} from {table}{order}")  # noqa: S608 - all of it are constants
+    wanted = ",".join(_column(name, name in has) for name in columns.split(","))
+    limits = f" where {_IS_TIMED} order by start" if timed else ""
+    yield from database.execute(f"select {wanted} from {table}{limits}")  # noqa: S608 - all of it are constants
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in database.execute(f"pragma table_info({table})")}
+
+
+def _column(name: str, is_there: bool) -> str:
+    """The expression of a column: of a wrong type it counts as missing."""
+    kind, default = ("text", "null") if name in _TEXT_COLUMNS else ("integer", "-1" if name in _UNKNOWN else "0")
+    return f"case typeof({name}) when '{kind}' then {name} else {default} end" if is_there else default
 
 
 def _host(trace: Trace, start: int, end: int, thread: int, name: str) -> None:

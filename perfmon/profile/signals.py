@@ -1,6 +1,7 @@
 """The time of GPUs as samples for the rule engine, and its findings about them.
 
-Each part of a trace is one sample or several, so that signatures can require that it is so throughout.
+Findings are about the whole of a trace: each sample is its mean, so that their figures are those of the tables. Parts
+of it are samples where two traces are compared.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _MOMENTS, _NAME = 3, 80
 _RANGES = 12
 _LENGTH_S = 600
 SOURCE = "profile"
-_LEAST_READINGS = 60
+_LEAST_READINGS, _MOST_READINGS, _ALL_READINGS = 60, 240, 4000
+"""Of each GPU, of one of a few, of all: rules that want some minutes first find nothing in them."""
 _LEAD = 4
 """Signatures skip so many samples of a log: what a run starts with. A trace starts in the middle of one."""
 _STEP_S = 10
@@ -102,7 +104,7 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     findings = tuple(
         replace(
             one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
-            evidence=_idle_moments(found, one), moments=(), lost=(),
+            count=1, evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
         if one.signature in SIGNATURES and one.state != "pending"
@@ -139,22 +141,16 @@ def _ms(nanoseconds: int) -> str:
 
 
 def _signals(found: Profile) -> _Readings:
-    """The readings of all parts, each several times, in order of time."""
-    most = max((len(use.parts) for use in found.gpus), default=0)
-    if not most:
-        return []
-    times = -(-_LEAST_READINGS // most)
-    length = _STEP_S * most * times
+    """Readings of the means of each GPU at equal distances, in order of time."""
+    count = min(_MOST_READINGS, max(_LEAST_READINGS, _ALL_READINGS // max(1, len(found.gpus))))
+    length = _STEP_S * count
     made = [(-0.1, _of_whole(use)) for use in found.gpus]
     for use in found.gpus:
-        made += [(0.001 * at, _of_part(use, use.parts[0])) for at in range(_LEAD)]
-        for part in use.parts:
-            for again in range(1, times + 1):
-                end = part.start + (part.end - part.start) * again / times - use.start
-                made.append((length * end / use.span, _of_part(use, part)))
+        reading = _of_part(use, use.whole)
+        made += [(at * 0.001 if at < _LEAD else _STEP_S * (at - _LEAD + 1), reading) for at in range(_LEAD + count)]
     for at, (rank, speed) in enumerate(late := late_ranks(found.gpus), 1):
         made.append((length * at / len(late), Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
-    for number in range(1, most * times + 1):
+    for number in range(1, count + 1):
         made.append((_STEP_S * number, Reading(Area.TRACE, "parts", {"part": float(number)})))
     return made
 
@@ -196,15 +192,11 @@ def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
 
 
 def _of_whole(use: GpuUse) -> Reading:
-    """The means of the whole trace, by length of its parts."""
-    length = sum(part.end - part.start for part in use.parts) or 1
+    """What decides whether something is found."""
     names = {"launch": "launch", "comm": "communication", "exposed": "exposed", "h2d": "fed"}
     if use.loader is not None:
         names["loader"] = "data"
-    values = {
-        f"whole_{name}_pct": 100.0 * sum(getattr(part, held) * (part.end - part.start) for part in use.parts) / length
-        for name, held in names.items()
-    }
+    values = {f"whole_{name}_pct": 100.0 * getattr(use.whole, held) for name, held in names.items()}
     if use.copied_bytes:
         values["whole_pageable_pct"] = 100 * use.pageable_bytes / use.copied_bytes
     return Reading(Area.TRACE, label(use), values)

@@ -406,10 +406,10 @@ def steps_fall_back(source: int, start: float, end: float, view: RunView) -> boo
 
 
 def step_at(time: float, view: RunView) -> str:
-    """The number of the last step that was printed by then; "" where none was."""
+    """The number of the last step that was printed by then; "" where none was, or no line has a time."""
     number = ""
     newest = float("-inf")
-    for track in view.steps.values():
+    for track in view.steps.values() if view.timed else ():
         at = bisect_right(track.times, time) - 1
         if at >= 0 and track.times[at] > newest:
             newest, number = track.times[at], f"{track.values[at]:.0f}"

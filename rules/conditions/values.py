@@ -7,7 +7,7 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -54,7 +54,7 @@ _IN_WORDS = {
     "age": "{metric} above {limit:g} since {value} ({bound})",
 }
 """Statistics; the others are a kind of mean."""
-_NEWEST = 3
+_NEWEST, _TOGETHER = 3, 10
 _LONG_S = 86400.0
 """Any age above it is as good."""
 
@@ -178,15 +178,13 @@ class Aggregate(_Limited):
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
     last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
     of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
-    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose above
-    `limit`. `age` is the number of seconds since the metric was above `limit` for the first time, in any log and group.
-    `of = "mark"` counts marks instead of reading a metric. The window does not reach behind samples that the signature skips.
+    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose
+    above `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
-    the statistic is `largest`, or `smallest`.
-
-    `during` is another metric (of the same group, if it has one): samples at which it is not above `during_above`, or not below
-    `during_below` (0: no limit), count as 0. Two means do not show whether both were high at the same time.
+    the statistic is `largest`, or `smallest`. `during` is another metric (of the same group, if it has one): samples at
+    which it is not above `during_above`, or not below `during_below` (0: no limit), count as 0.
     """
 
     costly: ClassVar[bool] = True
@@ -298,19 +296,19 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the mean of the last values is below that of the usual ones.
+        """The share by which the mean of the last values is below what the mean of ten usually is.
 
-        Few items a second are counted as whole numbers, of which medians are none of their means.
+        A few items a second are counted as whole numbers, of which medians are no means.
         """
         if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
         of = replace(item, group="", floor=-inf) if self.groups else item
         column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
-        values = column.values[start:stop]
-        least = self._usual(values) * (self.limits.below or 0.0) / 100.0
-        usual = [value for value in values if value > least]
-        last = values[-_NEWEST:]
-        return max(0.0, 1.0 - sum(last) / len(last) / (sum(usual) / len(usual))) if usual else 0.0
+        sums = [0.0, *accumulate(column.values[start:stop])]
+        each = min(_TOGETHER, stop - start)
+        usual = self._usual([(high - low) / each for low, high in zip(sums, sums[each:], strict=False)])
+        last = min(_NEWEST, stop - start)
+        return max(0.0, 1.0 - (sums[-1] - sums[-1 - last]) / last / usual) if usual else 0.0
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import stat
 import time
 from collections import deque
@@ -26,6 +27,7 @@ _LOOK = 1 << 10
 HEAD_SIZE, TAIL_SIZE = 256, 64
 """Bytes by which a text is recognised."""
 _ROOM = 1 << 12
+_DATED = re.compile(rb"\d\d?:\d\d:\d\d|\d{10}")
 
 Identity = tuple[int, int]
 """Device and inode: what stays when a file is renamed."""
@@ -50,6 +52,11 @@ class Fingerprint:
             return self
         head = self.head if len(self.head) == HEAD_SIZE else (self.head + data[:HEAD_SIZE])[:HEAD_SIZE]
         return Fingerprint(head, (self.tail + data[-TAIL_SIZE:])[-TAIL_SIZE:], self.position + len(data))
+
+    @property
+    def distinct(self) -> bool:
+        """No later text of this log begins like that: it is long, or has a time. First words come with each start."""
+        return self.position >= HEAD_SIZE + TAIL_SIZE or _DATED.search(self.head) is not None
 
     def fits(self, fd: int) -> bool:
         """True if the open file begins with this text up to its position."""
@@ -109,11 +116,7 @@ class Stream:
         They leave the old file without a name; a rotation leaves it one, and a link that is pointed elsewhere, too.
         """
         known = old.print
-        if (
-            os.fstat(old.fd).st_nlink
-            or known.position < max(self.print.position, HEAD_SIZE + TAIL_SIZE)
-            or not known.fits(self.fd)
-        ):
+        if old.linked or self.print.position > known.position or not known.distinct or not known.fits(self.fd):
             return False
         self.print, self.cutter, self.ignored = known, old.cutter, old.ignored
         return True
@@ -131,9 +134,19 @@ class Stream:
         assert self._file is not None  # noqa: S101
         return self._file.fileno()
 
+    @property
+    def linked(self) -> bool:
+        """The open file has a name."""
+        return os.fstat(self.fd).st_nlink > 0
+
     def changed_at_ns(self) -> int:
         """Modification time of the file."""
         return os.fstat(self.fd).st_mtime_ns
+
+    @property
+    def read_to_ns(self) -> int:
+        """Modification time of the file when all of it was read, else its present one."""
+        return self._seen[1] if self._seen[1] >= 0 else self.changed_at_ns()
 
     def size(self) -> int:
         """Bytes that the file has now."""

@@ -14,6 +14,7 @@ from lab.faults import FAULTS
 from lab.matrix import RECORDED, TOLERANCE, Row, row, told
 from lab.page import PAGE, RESULTS, line, page
 from lab.recorded import Recorded
+from lab.variants import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -80,4 +81,7 @@ def test_what_must_be_reached_is_reached() -> None:
         assert sum(run["observed_s"] for run in runs) >= 0.98 * 1800.0
         assert len({run["seed"] for run in runs}) == len(runs) > 1
         assert [run for run in runs if run["alarms"] or run["verdict"]] == []
+    drawn = json.loads((RESULTS / "variants.json").read_text("utf-8"))["runs"]
+    assert {run["run"] for run in drawn} == {"+".join(names) for names in KINDS}
+    assert [run for run in drawn if not run["ok"]] == []
     assert cost["slowdown_pct"] + cost["error_pct"] <= 1.0

@@ -7,6 +7,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 from traces import kernel, write
 
-from perfmon.profile import read_profile
+from perfmon.core import UsageError
+from perfmon.profile import GpuUse, read_profile
 
 KERNELS = (
     "gemm",
@@ -30,7 +32,7 @@ COLLECTIVES = (
     "void (anonymous namespace)::two_shot_all_reduce_kernel<float>", "nvshmemi_transfer_kernel",
     "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half, CodecQ4<__half, 4>, true>, __half>",
     "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<__half>",
-    "void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<__half>", "mori::moe::EpCombineIntraNodeKernel<int>",
+    "void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<__half>", "mori::moe::EpCombineIntraNodeKernel",
     "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<4>",
 )  # fmt: skip
 
@@ -254,6 +256,41 @@ def test_exports_of_nsight_give_the_same_figures(tmp_path: Path, seed: int, olde
     for device, use in found.items():
         figures = expected([one for one in writer.work if one.device == device])
         assert {figure: getattr(use, figure) for figure in figures} == figures
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_values_of_an_export_cost_their_rows_alone(tmp_path: Path, seed: int) -> None:
+    """Any value of any type in any column, and any column missing, is at most one clear line."""
+    rng, writer, path = (
+        random.Random(seed),
+        Writer(Shape(), 1, graphs=False, seed=f"damaged {seed}"),
+        tmp_path / "r.sqlite",
+    )
+    writer.write()
+    exported(path, writer, older=False)
+    with sqlite3.connect(path) as database:
+        tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+        for table in tables:
+            columns = [row[1] for row in database.execute(f"pragma table_info({table})")]
+            for column in rng.sample(columns, 2):
+                value = rng.choice((None, "text", b"\xff", 1.5, 1 << 62, -1 << 62, 0))
+                database.execute(f"update {table} set {column} = ? where rowid % 5 = ?", (value, rng.randrange(5)))  # noqa: S608 - names of this test
+            if rng.random() < 0.3:
+                database.execute(f"alter table {table} drop column {rng.choice(columns)}")
+    uses: list[GpuUse] = []
+    with suppress(UsageError):  # nothing is left of it
+        uses = read_profile([path]).gpus
+    assert all(use.busy <= use.span for use in uses)
+
+
+def test_an_export_of_an_older_profiler_is_named(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "nvprof.sqlite") as database:
+        database.execute("create table StringTable (_id_ integer, value text)")
+        database.execute(
+            "create table CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, bytes)"
+        )
+    with pytest.raises(UsageError, match="nsys profile instead of nvprof"):
+        read_profile([tmp_path / "nvprof.sqlite"])
 
 
 @pytest.mark.parametrize(

@@ -170,9 +170,8 @@ def test_a_short_name_hides_no_collective(tmp_path: Path) -> None:
     path = _nsys(tmp_path / "run.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL add column demangledName")
-        database.execute(
-            "insert into StringIds values (4, 'dispatch'), (5, 'void deep_ep::intranode::dispatch<8>(int)')"
-        )
+        names = [(4, "dispatch"), (5, "void deep_ep::intranode::dispatch<8>(int)")]
+        database.executemany("insert into StringIds values (?, ?)", names)
         database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set shortName = 4, demangledName = 5 where start = 0")
     use = _use(read_profile([path]))
     assert (use.compute, use.communication) == (12_000_000, 4_000_000)
@@ -209,9 +208,10 @@ def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Pat
         ("t.json", b"", "no trace events"),
         ("t.json", b'{"a": 1}', "no trace events"),
         ("t.json", b'{"traceEvents": []}', "no trace events"),
-        ("t.json.gz", b"\x1f\x8bbroken", "no trace events"),
+        ("t.json.gz", b"\x1f\x8bbroken", "the file is damaged"),
         ("t.sqlite", b"no database", "not readable as SQLite"),
         ("t.nsys-rep", b"", "nsys export --type sqlite"),
+        ("t.qdrep", b"", "nsys export --type sqlite"),
     ],
 )
 def test_a_file_that_is_no_trace_gets_one_line(
@@ -324,6 +324,17 @@ def test_launches_of_every_backend_are_known(tmp_path: Path) -> None:
         for launch in events[::2]:
             launch["cat"] = category
         assert _use(read_profile([write(tmp_path / f"{category}.json", events)])).streams == {7: (40_000, 0, 0)}
+
+
+@pytest.mark.parametrize("key", ["deviceProperties", "computeProperties"])
+def test_the_product_of_a_gpu_is_named(tmp_path: Path, key: str) -> None:
+    around = {key: [{"id": 0, "name": "Fast GPU 32GB"}]}
+    assert _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 100), **around)])).product == "Fast GPU 32GB"
+
+
+def test_a_single_kernel_without_a_length_is_a_trace(tmp_path: Path) -> None:
+    use = _use(read_profile([write(tmp_path / "t.json", kernel(1, 0, 10, 0))]))
+    assert (use.span, use.busy) == (0, 0)
 
 
 def test_work_without_a_stream_counts_where_none_has_one(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_queue_that_runs_dry_now_and_then_is_starved_by_its_mean() -> None:
     assert diagnosis.verdict.lost_s == pytest.approx(0.7 * 480, rel=0.2)
 
 
-# --- bursts -------------------------------------------------------------------------------------------------------------
+# --- bursts ----------------------------------------------------------------------------------------------------------
 BETWEEN = [40.0, 100.0, 100.0, 100.0, 30.0, 0.0, 0.0, 0.0]
 """What consumers wait in each second of a burst's time."""
 
