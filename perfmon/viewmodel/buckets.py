@@ -1,4 +1,4 @@
-"""What the timeline draws in columns: metrics, their courses for charts, and the whole run in one row."""
+"""The columns of the timeline: metrics, their courses for charts, and the whole run in one row."""
 
 from __future__ import annotations
 
