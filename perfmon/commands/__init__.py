@@ -52,6 +52,7 @@ _SHARED = {
     "record": ("keep", "Record"),
     "demo": ("live", "Demo"),
     "replay": ("live", "Replay"),
+    "profile": ("nccl", "ProfileTraces"),
     "report": ("pages", "Report"),
     "snapshot": ("pages", "Snapshot"),
     "doctor": ("setup", "Doctor"),
