@@ -315,6 +315,10 @@ HEALTHY = {
         "sockets": connection(verdict="healthy"),
     },
     "quick batches": {"pipeline": peaknet(batches=2000, receive=0.05)},
+    "two or three batches a second": {
+        "queue": queue(count=150, every=1.0, capacity=1, depth=1, put_wait=95.0, get_wait=0.2, put=2,
+                       get=lambda n: 2 + (n % 3 == 2)),
+    },
     "one pause of a full queue's source": {
         "queue": queue(
             count=180, every=1.0, capacity=16, depth=lambda n: 0 if 90 <= n < 97 else 14,
