@@ -173,9 +173,9 @@ def _variants(result: dict[str, Any] | None) -> str:
         kinds.setdefault(run["run"], []).append(run)
     lines = [
         "## Pipelines drawn by chance\n",
-        f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and how "
-        "strong the fault is, are\ndrawn by the seed: `python -m lab.variants --seeds 1-34`. Thresholds are those of the "
-        "page above.\n",
+        f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and\n"
+        "how strong the fault is, are drawn by the seed: `python -m lab.variants --seeds 1-34`. Of healthy runs\n"
+        "*right* is that nothing is found.\n",
         "| run | runs | right, in time, at its price | detected | error |",
         "|---|---|---|---|---|",
     ]
