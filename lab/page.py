@@ -67,7 +67,8 @@ _NOTES = f"""\
   the total over all causes exceeds the truth by this amount.
 - In a pipeline the lost time is the consumer's wait for batches, beyond what it is before the fault; of `slow-consumer`
   the producer's wait for room in the queue; of a consumer that is dead or hangs the time since its last batch. A fault
-  is first felt when the queue, and the buffers on the way to it, are used up: *detected* counts from there.
+  is first felt when the queue, and the buffers on the way to it, are used up, and it has cost half a second: *detected*
+  counts from there.
 - Cache pressure and a request cap are measured by waiting requests, not by missing tokens: the lab compares them with
   the share of its throughput that the full cache, or the cap, costs.
 """
