@@ -27,8 +27,8 @@ ESCAPE = "\x1b"
 KEYS: tuple[tuple[str, Callable[[Screen], bool]], ...] = (
     ("?", lambda screen: "help" in screen.row(0)),
     (ESCAPE, lambda screen: "LOG" in screen.text() and "help" not in screen.row(0)),
-    ("4", lambda screen: "4 LOG" not in screen.text()),
-    ("4", lambda screen: "4 LOG" in screen.text()),
+    ("z", lambda screen: "4 LOG" not in screen.text()),
+    ("z", lambda screen: "4 LOG" in screen.text()),
 )
 
 

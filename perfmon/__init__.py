@@ -47,7 +47,6 @@ def analyze(
     Raises `perfmon.core.errors.PerfmonError` with one clear line where a path, a time or a data file is wrong. A log
     that is damaged or not understood is no error: `diagnosis.run.sources` states it for each log.
     """
-    import gc
     from os import fspath
     from pathlib import Path
 
@@ -61,10 +60,7 @@ def analyze(
     options = Options(
         specs, since=since, until=until, jobs=jobs, config=load_config(None if config is None else Path(config))
     )
-    try:
-        return examine(options)[0]
-    finally:
-        gc.unfreeze()  # a notebook goes on to live; what was read is garbage like anything else
+    return examine(options)[0]
 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:

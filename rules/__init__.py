@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .run_boundaries import set_forward
     from .run_facts import View, component_states
     from .run_view import bands_of, logs_of, tells_of
-    from .runs import Boundary, last_run_line
+    from .runs import READY, Boundary, last_run_line
     from .sentences import fill
     from .signatures import Example, Signature, Subject, load_signature, load_signatures
     from .silence import announced_shutdown, usual_gap

@@ -42,6 +42,8 @@ _SURVIVED = 3
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 """Lines of progress after the last words of an end that refute it: few before an exception with a traceback, as a
 shutdown prints tracebacks, too, but does no work; many before any other failure."""
+_ELSEWHERE, _ELSEWHERE_S, _FAR_BEYOND = 3, 60.0, 3.0
+"""Work of other logs that continued after a failure: so many events, over so long and so many times their pace."""
 BAR_OF_RUN_S = 60.0
 """Seconds that a bar over a run lasts at least: those of a start, or of a part, are over sooner."""
 _UNDER_WAY = 2
@@ -57,6 +59,8 @@ MISSING_COMMAND, _NOT_FOUND = "missing-command", "127"
 _NEXT_LINES = 2
 _PAUSE_S = 30.0
 _UNPARSED = ("SyntaxError", "IndentationError", "TabError")
+_SIGNALS = frozenset(("_queue.Empty", "queue.Empty", "_queue.Full", "queue.Full", "StopIteration"))
+"""Exceptions by which code learns that nothing came: those that it raises then say what was wrong."""
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -270,14 +274,32 @@ def goes_on_elsewhere(failure: Failure, view: RunView) -> bool:
     if state.clockless and any(not other.clockless for other in view.store.sources):
         return False  # its time is unknown; the ends of the other logs decide
     time = _time(failure, view)
-    others = [track for track in view.fact(activity_of).work if track.source != failure.source]
-    steps = [t for track in others if track.is_step for t in track.times]
-    events = [t for track in others for t in track.times]
-    later = sorted(t for t in (steps or events) if t > time)
-    if not later:
+    steps, events, stepping = view.fact(_work_times)
+    times = steps if len(stepping) > (failure.source in stepping) else events
+    last = next((at for at, source in reversed(times) if source != failure.source), -inf)
+    if last - time <= _ELSEWHERE_S:
         return False
-    usual = [b - a for a, b in pairwise(later) if b > a]
-    return len(later) >= 3 and later[-1] - time > max(60.0, 3 * (min(usual) if usual else 0.0))
+    before, count, paced, spread = inf, 0, False, False
+    for number in range(bisect_right(times, (time, inf)), len(times)):
+        at, source = times[number]
+        if source != failure.source:
+            spread = spread or at > before
+            paced = paced or 0.0 < at - before < (last - time) / _FAR_BEYOND
+            before, count = at, count + 1
+            if paced and count >= _ELSEWHERE:
+                break
+    return count >= _ELSEWHERE and (paced or not spread)
+
+
+def _work_times(view: RunView) -> tuple[list[tuple[float, float]], list[tuple[float, float]], frozenset[int]]:
+    """Times of the steps, and of all work, each with its log, ascending; the logs with steps."""
+    tracks = view.fact(activity_of).work
+    stepping = [track for track in tracks if track.is_step]
+    return (
+        sorted((at, track.source) for track in stepping for at in track.times),
+        sorted((at, track.source) for track in tracks for at in track.times),
+        frozenset(track.source for track in stepping if track.times),
+    )
 
 
 # --- the first cause ----------------------------------------------------------------------------------------------
@@ -320,7 +342,9 @@ def _ends_in_order(order: Failure, view: RunView) -> bool:
 
 def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
     """The first cause among failures in order of time; None where the run was stopped and ended in an orderly way."""
+    records = [one for one in failures if one.role == "record"]
     causes = [one for one in failures if one.role == "cause"]
+    causes = [one for one in causes if one.fields.get("type") not in _SIGNALS] or ([] if records else causes)
     orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
     kills = [one for one in failures if one.cause in KILLS and one.role in ("cause", "record")]
     strong = [one for one in causes if one.cause not in WEAK]
@@ -345,7 +369,6 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         return (near or strong)[0]
     if causes:
         return min(causes, key=lambda one: one.cause == "network")
-    records = [one for one in failures if one.role == "record"]
     return (records or failures)[0]
 
 

@@ -32,6 +32,7 @@ _STEP_TIME, _LATEST = "step_s", 100
 """The metric of lines that state what a step took, and so many of the latest."""
 _CLOSE = 1.1
 """An estimate that is a tenth too long is no news."""
+_MORE_THAN_AN_EPOCH = 2.0
 _BRIEF_S = 5.0
 _BEFORE_S = 600.0
 """A script or a scheduler reports the limit before the run prints its own first line."""
@@ -149,9 +150,12 @@ def _counters_of_epochs(view: RunView) -> list[WorkCounter]:
 
 
 def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
-    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch."""
-    first = epochs.amount == epochs.first_amount and not epochs.restarts
-    return first and (epochs.source, epochs.line) == (steps.source, steps.line)
+    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch. They are, where
+    they made far more of their total meanwhile than one epoch is of all."""
+    if epochs.amount != epochs.first_amount or epochs.restarts or epochs.source != steps.source:
+        return False
+    share = (steps.amount - steps.first_amount) / (steps.total or 1.0)
+    return epochs.line == steps.line or share * (epochs.total or 0.0) > _MORE_THAN_AN_EPOCH
 
 
 def _by_step_time(left: float, source: int, view: RunView) -> float | None:

@@ -17,16 +17,18 @@ from .blocks import LineSplitter, in_goes
 from .discovery import STDIN, LogFile, in_bundle, in_folder
 from .spec import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
 
+_SIZE = 1 << 22
+"""Bytes of a block."""
 TRUNCATED = "truncated while it was read"
 _Item = Block | Notice
 _Pieces = Iterator[bytes]
 
 
-def read_blocks(log: LogFile, size: int = 1 << 22, *, counted: bool = True) -> Iterator[_Item]:
+def read_blocks(log: LogFile, size: int = _SIZE) -> Iterator[_Item]:
     """All lines of one log in blocks of about `size` bytes, and notices of what is lost, capped or decoded.
 
     Never raises for what a file holds: a damaged or unreadable one ends with a "lost" notice, a binary one gives only
-    that. Offsets are those of the decompressed text. Without `counted`, `Block.line` is 0 and reading is faster.
+    that. Offsets are those of the decompressed text.
     """
     if log.compression == ARCHIVES:
         yield from _unopened(log)
@@ -37,26 +39,26 @@ def read_blocks(log: LogFile, size: int = 1 << 22, *, counted: bool = True) -> I
     if log.member is not None:
         for name, contents in _members(log):
             if name == log.member:
-                yield from _blocks(log, contents, size, counted)
+                yield from _blocks(log, contents, size)
                 yield from _bundle_damage(log)
                 return
         yield Notice(f"{log.name}: no longer in its archive", "lost")
         return
-    yield from _blocks(log, _file_pieces(log.path, size), size, counted)
+    yield from _blocks(log, _file_pieces(log.path, size), size)
 
 
-def read_logs(logs: Sequence[LogFile], size: int = 1 << 22, *, counted: bool = True) -> Iterator[tuple[LogFile, _Item]]:
+def read_logs(logs: Sequence[LogFile]) -> Iterator[tuple[LogFile, _Item]]:
     """The blocks of many logs, one log after the other; an archive is decompressed once for all of its members.
 
     Logs come in the order of `logs`, members of an archive in its own order.
     """
     for (path, recorded), group in groupby(logs, key=_container):
         if recorded:
-            yield from _recorded({str(log.member): log for log in group}, size)
+            yield from _recorded({str(log.member): log for log in group}, _SIZE)
         elif path is None:
-            yield from ((log, item) for log in group for item in read_blocks(log, size, counted=counted))
+            yield from ((log, item) for log in group for item in read_blocks(log))
         else:
-            yield from _bundle_blocks({str(log.member): log for log in group}, size, counted)
+            yield from _bundle_blocks({str(log.member): log for log in group}, _SIZE)
 
 
 def _container(log: LogFile) -> tuple[Path | None, bool]:
@@ -84,13 +86,13 @@ def _is_mark(item: _Item) -> bool:
     return isinstance(item, Notice) and item.kind in MARKS
 
 
-def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iterator[tuple[LogFile, _Item]]:
+def _bundle_blocks(wanted: dict[str, LogFile], size: int) -> Iterator[tuple[LogFile, _Item]]:
     last = max(wanted.values(), key=lambda log: str(log.member))
     left = dict(wanted)
     for name, contents in _members(last):
         if name in left:
             log = left.pop(name)
-            yield from ((log, item) for item in _blocks(log, contents, size, counted))
+            yield from ((log, item) for item in _blocks(log, contents, size))
     for log in left.values():
         yield log, Notice(f"{log.name}: no longer in its archive", "lost")
     yield from ((last, item) for item in _bundle_damage(last))
@@ -129,8 +131,8 @@ def _unopened(log: LogFile) -> Iterator[Notice]:
         yield Notice(f"{log.name}: {message}", "unopened")
 
 
-def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:
-    cutter = LineSplitter(counted=counted)
+def _blocks(log: LogFile, pieces: _Pieces, size: int) -> Iterator[_Item]:
+    cutter = LineSplitter()
     damage = ""
     try:
         for item in _texts(pieces, size):

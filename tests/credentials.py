@@ -914,6 +914,34 @@ CREDENTIALS = [
     ('Cookie: a=1; user-8888="2|1:0|hunter2"; b=2', "Cookie: ***"),
     ("ldapsearch -D cn=svc -w hunter2 -b dc=x", "ldapsearch -D cn=svc -w *** -b dc=x"),
     ("spark.hadoop.fs.s3a.secret.key=abcdefgh1234", "spark.hadoop.fs.s3a.secret.key=***"),
+    # commands of other tools, and settings that are encoded
+    ("+ aws configure set aws_secret_access_key AbC1dEfGh2iJkLmN3oPq", "+ aws configure set aws_secret_access_key ***"),
+    ("ngrok config add-authtoken 2aBcDeFgHiJkLmNoPqRs", "ngrok config add-authtoken ***"),
+    (
+        "npm config set //registry.example/:_authToken 0aBcDeFgHiJkLmNo",
+        "npm config set //registry.example/:_authToken ***",
+    ),
+    ("vastai set api-key 0123456789abcdef0123", "vastai set api-key ***"),
+    ("ssh-keygen -t ed25519 -N s3cretphrase -f key", "ssh-keygen -t ed25519 -N *** -f key"),
+    ("zip -r -P hunter22 a.zip b", "zip -r -P *** a.zip b"),
+    ("openssl enc -aes-256-cbc -pass pass:hunter22 -in x", "openssl enc -aes-256-cbc -pass pass:*** -in x"),
+    ("htpasswd -b users me hunter22", "htpasswd -b users me ***"),
+    ("smbclient //host/share -U me%hunter22", "smbclient //host/share -U me%***"),
+    ("lftp -u me,hunter22 host", "lftp -u me,*** host"),
+    ("vault login s.AbC123dEf456", "vault login ***"),
+    ("rabbitmqctl add_user me hunter22", "rabbitmqctl add_user me ***"),
+    ("sudo -S <<< 'hunter22' id", "sudo -S <<< '***' id"),
+    ("echo hunter22 | docker login -u me --password-stdin", "echo *** | docker login -u me --password-stdin"),
+    ("Enter passphrase for key: hunter22x", "Enter passphrase for key: ***"),
+    ("smtp.login('me', 'hunter22')", "smtp.login('me', '***')"),
+    ('{"username":"me","key":"0123456789abcdef0123456789abcdef"}', '{"username":"me","key":"***"}'),
+    ("fs.azure.account.key.acc.blob.example=AbCdEfGh0123456789+/==", "fs.azure.account.key.acc.blob.example=***"),
+    ("body=user%3Dme%26password%3Dhunter22%26n", "body=user%3Dme%26password%3D***%26n"),
+    ("access GOOG1EABCDEFGHIJKLMNOPQRSTUVWX id", "access GOOG1*** id"),
+    (
+        "(w pid=7) MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ",
+        "(w pid=7) ***",
+    ),
 ]
 MEASUREMENTS = [
     "token usage: 0.97, #queue-req: 12",
@@ -961,4 +989,7 @@ MEASUREMENTS = [
     "model signature: inputs of 4 tensors, keyword value: 3",
     "password: it must be at least 8 characters.",
     "author plain text login as root",
+    "set the key order and set token_type to word2vec, auth token refresh_interval",
+    "zip -r models.zip -Parallel and vault login is needed",
+    "git log 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 ]

@@ -51,11 +51,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", ("q",), "quit", "Quit; closes a recording.", "General", rank=8),
     Action("next_pane", ("tab",), "next pane", "Focus the next pane.", "Panes"),
     Action("previous_pane", ("shift+tab",), "previous pane", "Focus the previous pane.", "Panes"),
-    Action("pane_board", ("1",), "timeline", "Show or hide the timeline.", "Panes"),
-    Action("pane_alerts", ("2",), "alerts", "Show or hide the alerts.", "Panes"),
-    Action("pane_sources", ("3",), "sources", "Show or hide hosts, GPUs and logs.", "Panes"),
-    Action("pane_log", ("4",), "log", "Show or hide the log.", "Panes"),
-    Action("pane_collectives", ("5",), "collectives", "Show or hide the collectives (nccl=DIR).", "Panes"),
+    Action("pane_board", ("1",), "timeline", "Focus the timeline; again: hide it.", "Panes"),
+    Action("pane_alerts", ("2",), "alerts", "Focus the alerts; again: hide them.", "Panes"),
+    Action("pane_sources", ("3",), "sources", "Focus hosts, GPUs and logs; again: hide.", "Panes"),
+    Action("pane_log", ("4",), "log", "Focus the log; again: hide it.", "Panes"),
+    Action("pane_collectives", ("5",), "collectives", "Focus the collectives (nccl=DIR); again: hide.", "Panes"),
     Action("next_view", ("M",), "next view", "Switch pane 3: GPUs, hosts, queues, logs, or overview.", "Panes"),
     Action("zoom", ("z",), "maximise", "Maximise or restore the focused pane.", "Panes", rank=3),
     Action("preset", ("p",), "preset", "Switch the layout: overview, timeline, log, strip.", "Panes"),
@@ -89,6 +89,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("remove_chart", ("X",), "remove chart", "Take the last of several metrics away.", "Chart", _CHART),
     Action("smooth", ("t",), "smooth", "Draw the mean over more columns, or none.", "Chart", _CHART),
     Action("baseline", ("b",), "baseline", "Show or hide a recorded run behind this one.", "Chart", _CHART),
+    Action("verdict", ("d",), "explain", "Explain the verdict: proof, fix, commands.", "Alerts", rank=2),
     Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
@@ -124,6 +125,7 @@ ACTIONS: tuple[Action, ...] = (
 """In the order of the help page."""
 
 HINTS: Mapping[str, str] = {
+    "verdict": "explains the verdict",
     "open": "explains what is selected",
     "next_pane": "goes to the next pane",
     "help": "lists every key",

@@ -30,8 +30,8 @@ _KNOWN = frozenset((
     "open",
 ))  # fmt: skip
 _WORDS = {
-    "pane_alerts": ("findings", "Show or hide the findings."),
-    "pane_sources": ("gaps", "Show or hide the long gaps."),
+    "pane_alerts": ("findings", "Focus the findings; again: hide them."),
+    "pane_sources": ("gaps", "Focus the long gaps; again: hide them."),
     "previous_alert": ("previous gap", "Go to the previous long gap."),
     "next_alert": ("next gap", "Go to the next long gap."),
     "zoom_reset": ("whole", "Show the whole trace."),
@@ -156,6 +156,10 @@ class ProfileApp(PlainApp):
 
     def _toggle(self, name: str) -> None:
         pane = {"board": self.board, "alerts": self.findings, "sources": self.gaps}[name]
+        shown = name not in self.hidden and pane.display
+        if shown and not self.zoomed and self._focused_name() != name:
+            pane.focus()
+            return
         if self.zoomed or self.size.height < 14:
             self.zoomed = None if self.zoomed == name else name
         elif {*_PANES} - self.hidden == {name}:

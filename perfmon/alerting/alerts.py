@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from perfmon.core import Severity, TimeBase, Window, length, union
@@ -195,6 +195,10 @@ class AlertManager:
         made = [self._alert(record, alive, now, _moment(record.finding, now, actual)) for record in listed]
         return tuple(sorted(made, key=_order))
 
+    def begun(self, signatures: Container[str]) -> list[float]:
+        """Times at which the alerts of some signatures began that are not over."""
+        return [one.began for one in self._records.values() if one.key[0] in signatures and not one.over]
+
     def transitions(self) -> tuple[Transition, ...]:
         """The newest changes of state, oldest first."""
         return tuple(sorted(self._transitions, key=lambda transition: transition.time))
@@ -324,7 +328,7 @@ class _Record:
         self.acked = False
         self.silenced_until: float | None = None
         self.changed = self.last = 0.0
-        self._began = self._since = 0.0
+        self.began = self._since = 0.0
         self.turned = 0.0
         self._judged = float("inf")
         """Up to when it was judged last: the time between that and the next window is unknown."""
@@ -349,7 +353,7 @@ class _Record:
         if self._apart(now, window[1] - window[0]) and not _of_silence(finding):
             self._since = max(self._since, first)
         self._judged = now
-        self._began = min(self._began, first) if self.listed else first
+        self.began = min(self.began, first) if self.listed else first
         self.last = max(self.last, last) if self.listed else last
         self.finding = finding
         fresh = None if finding.state == _PENDING else self._tally.add(finding, window)
@@ -401,7 +405,7 @@ class _Record:
             key=self.key,
             finding=self.finding,
             state=state,
-            began=self._began,
+            began=self.began,
             last=self.last,
             changed=self.changed,
             count=self._tally.count,
@@ -416,7 +420,7 @@ class _Record:
 
     def shift(self, seconds: float) -> None:
         """The axis moved: what is remembered moves along."""
-        self._began, self._since, self.last = self._began + seconds, self._since + seconds, self.last + seconds
+        self.began, self._since, self.last = self.began + seconds, self._since + seconds, self.last + seconds
         self.changed, self.turned = self.changed + seconds, self.turned + seconds
         self._judged += seconds
         self._turns = deque((time + seconds for time in self._turns), maxlen=_FLAPS)

@@ -69,7 +69,7 @@ _NOT_YET = (None, AlertState.PENDING, AlertState.RESOLVED)
 class Notifications:
     """Compares each picture with the one before. Of alerts that fire from the start only the end is reported."""
 
-    def __init__(self, config: NotifyConfig, clock: Callable[[], float]) -> None:
+    def __init__(self, config: NotifyConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
         self._burning: dict[AlertKey, Severity] | None = None
@@ -164,7 +164,6 @@ class Notifier:
         config: NotifyConfig,
         writer: Callable[[str], None] | None = None,
         report: Callable[[str], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
         """Messages dropped because the queue was full."""
@@ -173,7 +172,7 @@ class Notifier:
         self._config = config
         self._writer = writer
         self._report = report
-        self._notifications = Notifications(config, clock)
+        self._notifications = Notifications(config)
         self._queue: queue.Queue[Notification | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
         self._posts: list[threading.Thread] = []

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfmon.core import ExitCode, Progress, Severity
 
@@ -26,7 +26,7 @@ from ._remote import add_login_arguments, fetched, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Config
-    from perfmon.diagnosis import Diagnosis, RuleSet
+    from perfmon.diagnosis import Diagnosis
     from perfmon.sources import LogFile
 
 DESCRIPTION = """\
@@ -37,8 +37,6 @@ A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive
 (.pmrec), or - for stdin. Logs on a remote host, ssh://user@host/path or user@host:/path, are first copied to a
 temporary folder."""
 _SHOWN_UNREAD = 3
-_HELD: list[Any] = []
-"""References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
@@ -114,9 +112,9 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     from perfmon.rules import LEARNED
 
     detail = WHOLE if args.output else FIGURES
-    _HELD[:] = examine_logs(config, specs, logs, since=args.since, until=args.until, jobs=args.jobs, detail=detail)
-    snapshot: Diagnosis = _HELD[0]
-    knowledge: RuleSet = _HELD[2]
+    snapshot, _, knowledge = examine_logs(
+        config, specs, logs, since=args.since, until=args.until, jobs=args.jobs, detail=detail
+    )
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
         from perfmon.core import format_seconds
 
@@ -132,7 +130,7 @@ def _write(args: argparse.Namespace, snapshot: Diagnosis) -> None:
     from perfmon.reports import write_analysis
 
     folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
-    # The folder is what was asked for, hence data; beside another document on stdout it is narration.
+    # The folder is the result, hence data; with another document on stdout it is a message.
     print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
 
 

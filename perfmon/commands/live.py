@@ -65,9 +65,7 @@ nccl=user@host:/DIR).
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_sources_argument(parser, "logs and other sources to watch")
         add_screen_arguments(parser)
-        parser.add_argument(
-            "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
-        )
+        parser.add_argument("--no-history", action="store_true", help="skip existing content and read only new lines")
         parser.add_argument(
             "--polling", action="store_true", help="check the files every 0.25 s instead of using inotify"
         )

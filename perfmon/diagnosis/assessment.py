@@ -46,7 +46,7 @@ from perfmon.rules import (
     overdue_s,
     waiting_lines,
 )
-from perfmon.store import COUNTED, Recent, Store
+from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
 from .summary import (
@@ -315,7 +315,18 @@ def goal_of(view: View) -> Goal | None:
         total = total + 1 if planned == total + 1 else total  # its lines show the last index
         if ended and counter.amount == total - 1:
             return Goal(total, total, counter.kind, 0.0)
-    return Goal(way.amount, total, counter.kind, way.remaining_s)
+    early = ended and _is_far_from(counter, way.amount, total, view)
+    return Goal(way.amount, total, counter.kind, way.remaining_s, early=early)
+
+
+_NEARLY, _PRINTS = 0.9, 3.0
+"""Share of the total, and printed intervals, from which on a run may have made its last steps without a line."""
+
+
+def _is_far_from(counter: WorkCounter, amount: float, total: float, view: View) -> bool:
+    track = view.store.progress.tracks.get((counter.source, counter.kind))
+    each = (counter.amount - counter.first_amount) / max(1, track.count - 1) if track is not None else 0.0
+    return amount < _NEARLY * total and total - amount > _PRINTS * each
 
 
 def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:

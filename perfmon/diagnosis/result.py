@@ -71,6 +71,8 @@ class Goal:
     """At the usual speed of the run; else as its own line estimates it."""
     passes: int = 1
     """How often the counter began in the last run: for folds, models or settings of one script."""
+    early: bool = False
+    """The run has ended in good order far before its total: by early stopping, on request, or at another limit."""
 
 
 @dataclass(frozen=True, slots=True)

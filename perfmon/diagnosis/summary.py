@@ -21,6 +21,7 @@ from perfmon.core import (
 from perfmon.rules import (
     CAUSE_WORDS,
     EMPTY,
+    READY,
     UPDATE,
     Band,
     Boundary,
@@ -371,7 +372,7 @@ def _is_polled(track: Track, view: View) -> bool:
 
 
 _STATES = {
-    Progress.STARTING: "the run is starting: no step has ended yet",
+    Progress.STARTING: "the run is starting, no step has ended yet",
     Progress.STALLED: "no progress observed",
     Progress.UNKNOWN: "its process is gone, and no line reports how it ended",
     Progress.SILENT: "no log output for a long time, and no sign of an end",
@@ -388,6 +389,8 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
             "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
         )
     seen, state = _seen(view), _STATES.get(view.state.state, "")
+    if assessment is Assessment.LEARNING and view.state.state is Progress.RUNNING and _is_ready(view):
+        return "The server is ready, and served no request yet"
     if assessment is Assessment.LEARNING:
         observed = f"; {', '.join(seen)} observed" if seen else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
@@ -407,6 +410,11 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"
     critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
+
+
+def _is_ready(view: View) -> bool:
+    """True for a server that stated that it is ready, and reports no work."""
+    return not view.activity.work and any(True for _ in view.marked(READY))
 
 
 _OF_STEPS = ("data_share", "step_s", "trainer_step_s", "train_s", "data-wait", "train-step")

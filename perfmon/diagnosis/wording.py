@@ -42,8 +42,18 @@ def evidence_lines(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
         for role, (ref, text) in _by_role(occurrence.item, view):
             order = (_SHOWN_FIRST[role] if place else _WORST_FIRST[role], place, role)
             lines.setdefault((_name(ref, view), ref.line), (order, text))
+    if finding.subject.kind == "quiet" and view.state.state is Progress.STALLED:
+        for at, (name, line, text) in enumerate(_last_words(view)):
+            lines[name, line] = ((-1, at, 0), text)
     best = sorted(lines.items(), key=lambda line: (line[1][0], line[0]))[:_LINES]
     return tuple(EvidenceLine(name, line, evidence_text(text)) for (name, line), (_, text) in best)
+
+
+def _last_words(view: View) -> list[tuple[str, int, str]]:
+    """The log, number and text of the last dated line of each log, the newest first: what each component stopped at."""
+    logs = [state for state in view.logs if state.last is not None and state.last_line[1]]
+    logs.sort(key=lambda state: -view.extent(state)[1])
+    return [(state.spec, *state.last_line) for state in logs]
 
 
 def _name(ref: Ref, view: View) -> str:
@@ -364,7 +374,8 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
     for kind in ("fault", "quality"):
         named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
         if named:
-            return verdict(min(named, key=lambda at: found[at].rank), with_cost=False)
+            first = min(named, key=lambda at: found[at].rank)
+            return verdict(first, with_cost=found[first].signature.lost is not None)
     return None
 
 

@@ -198,9 +198,12 @@ class Index:
         """Ends of pages, the last page first, as far as requested."""
         self._last_by_page: dict[int, float] = {}
         """The last time in or before a page."""
+        self._old_pages: dict[int, tuple[float, list[float]]] = {}
+        """Those of the chunk before it grew: of a page between the same times they hold on."""
         if grown is not None and grown.chunk.base == chunk.base:
             full = grown.chunk.count // _PAGE
             self._last_by_page = {page: time for page, time in grown._last_by_page.items() if page < full}
+            self._old_pages = {page: keys for page, keys in grown._pages.items() if page < full}
         self._pages: dict[int, tuple[float, list[float]]] = {}
         """Starts and ends of pages, then the places of their lines, the last one first, as far as requested."""
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
@@ -231,7 +234,9 @@ class Index:
             return chunk.base
         page = self._pages.get(number)
         if page is None:
-            page = self._pages[number] = self._end(number - 1), [self._end(number)]
+            fresh, old = (self._end(number - 1), [self._end(number)]), self._old_pages.get(number)
+            page = fresh if old is None or (old[0], old[1][:1]) != fresh else old
+            self._pages[number] = page
         low, keys = page
         stop = min((number + 1) * _PAGE, chunk.count)
         while len(keys) <= stop - at:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfmon.clocks import SET, Alignment, ClockWatch, apply_mtime, follows, polled_ahead, remove_clock_step
-from perfmon.core import DAYTIME, YEARLESS, Block
+from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
@@ -185,9 +185,14 @@ class Ingest:
         times = ((held, self._feed.changed_at(LogFile(held.shown, *key))) for key, held in self.logs.items())
         return [(held, changed) for held, changed in times if changed is not None]
 
-    def date_by_mtimes(self) -> list[tuple[WatchedLog, float]]:
-        """Date logs without timestamps by the last writes to their files, and return `mtimes`."""
+    def date_by_mtimes(self, alignment: Alignment, *, copies: bool) -> list[tuple[WatchedLog, float]]:
+        """Date logs without timestamps by the last writes to their files, and return `mtimes`.
+
+        A file may be a copy (`copies`): then its last line has the time at which it was written.
+        """
         times = self.mtimes()
+        if copies:
+            times = [(held, _written(held, changed, alignment)) for held, changed in times]
         for held, changed in times:
             if held.state.lines and needs_arrivals(self._session, held.state):
                 at = arrival_time(self._session, changed, None)
@@ -214,6 +219,16 @@ class Ingest:
         if self._feed.caught_up or self._clock() - self._started > _PATIENCE_S:
             return False
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
+
+
+_COPIED_S = 26 * 3600.0
+"""Time zones set the time of a line and that of its file no further apart."""
+
+
+def _written(held: WatchedLog, changed: float, alignment: Alignment) -> float:
+    """The time of the last write to a log, of which a copy was made at `changed`."""
+    last, dated = last_of(held, alignment), held.state.kind in (EPOCH, LOCAL) and not held.state.murmurs
+    return last if dated and last is not None and changed - last > _COPIED_S else changed
 
 
 # --- The sources of a monitor state ---

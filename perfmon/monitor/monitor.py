@@ -59,9 +59,8 @@ class Monitor:
         *,
         window_s: float = 600.0,
         memory_mb: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`memory_mb` is what the store may keep, where the configuration leaves it open; `clock` gives seconds."""
+        """`memory_mb` is what the store may keep, where the configuration leaves it open."""
         self.config = replace(config, memory_mb=config.memory_mb or memory_mb or _MEMORY_MB)
         self.window_s = window_s
         self.logbook = LogBuffer()
@@ -71,7 +70,7 @@ class Monitor:
         self.listeners: list[Listener] = []
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
-        self._feed_of, self._clock = feed, clock
+        self._feed_of = feed
         self._time_range = TimeRange()
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,7 +80,7 @@ class Monitor:
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = self._woken_at = 0.0
         self._new_lines = False
-        self._published_at = self._clock()  # listeners soon get the state of a run without output, too
+        self._published_at = time.monotonic()  # listeners soon get the state of a run without output, too
         self._way_until = 0.0
         self._watch: Watch | None = None
         self.feed: Feed | None = None
@@ -126,7 +125,7 @@ class Monitor:
 
     def give_way(self) -> None:
         """Pause reading and judging for a moment: a key was pressed, and the screen needs the same core."""
-        self._way_until = self._clock() + _WAY_S
+        self._way_until = time.monotonic() + _WAY_S
 
     def slow(self, slow: bool) -> None:
         """Make fewer pictures, while the screen is not visible."""
@@ -200,7 +199,7 @@ class Monitor:
 
         self._loop, self._wake_event = asyncio.get_running_loop(), asyncio.Event()
         feed = self.feed = self._feed_of()
-        self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices, self._clock)
+        self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices)
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self._read(feed, watch))
             try:
@@ -220,12 +219,12 @@ class Monitor:
             async for log, item in items:
                 if not watch.take(log, item):
                     continue  # the next picture is soon enough for readings
-                now = self._read_at = self._clock()
+                now = self._read_at = time.monotonic()
                 if now < self._way_until:
                     await asyncio.sleep(self._way_until - now)
                 elif self._new_lines and now - turned >= _TURN_S:
                     await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
-                    turned = self._clock()
+                    turned = time.monotonic()
                 if not isinstance(item, ResetMarker) and not self._new_lines:
                     # Once the feed rests: items that come together are notified once.
                     self._new_lines, turned = True, now
@@ -235,7 +234,7 @@ class Monitor:
     def _notify_new_lines(self) -> None:
         """Notify the screen of new lines, together with a picture if that is due soon."""
         self._new_lines = False
-        now = self._woken_at = self._clock()
+        now = self._woken_at = time.monotonic()
         if now - self._pictured_at >= _READY * self._period_s and self._wake_event is not None:
             self._wake_event.set()
         else:
@@ -247,7 +246,7 @@ class Monitor:
         while not self._stopping.is_set():
             while self._asked:
                 self._asked.popleft()(watch)
-            began = self._clock()
+            began = time.monotonic()
             if began < self._way_until:
                 await asyncio.sleep(self._way_until - began)
             judged = watch.judge_if_due(began)
@@ -276,14 +275,14 @@ class Monitor:
         """Wait until the next picture is due, a request comes, or the history was read."""
         assert self._wake_event is not None  # noqa: S101
         if feed.caught_up:
-            await wait_for_event(self._wake_event, max(0.05, until - self._clock()))
+            await wait_for_event(self._wake_event, max(0.05, until - time.monotonic()))
             return
         while not self._wake_event.is_set() and not feed.caught_up:
             try:
-                async with asyncio.timeout(min(max(0.05, until - self._clock()), _LOOK_S)):
+                async with asyncio.timeout(min(max(0.05, until - time.monotonic()), _LOOK_S)):
                     await self._wake_event.wait()
             except TimeoutError:
-                if self._clock() >= until:
+                if time.monotonic() >= until:
                     return
 
 

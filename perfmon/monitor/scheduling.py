@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from math import inf
+from collections.abc import Callable, Container
+from datetime import UTC, datetime
+from math import ceil, inf
 
-from perfmon.viewmodel import MonitorState
+from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
+from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
 
 # --- Times of evaluations: soon after new lines, but never for more than a small share of a core ---
 
@@ -69,12 +71,36 @@ class DutyCycleLimiter:
         self._due_at = clock + (cost_s / self._share if cost_s > _CHEAP_S else 0.0)
 
 
+# --- The analysis window ---
+
+STANDARD_WINDOW_S = 600.0
+"""The default analysis window."""
+LONGEST_WINDOW_S = 6 * 3600.0
+"""The longest window for the sake of slow steps, or of a fault that lasts."""
+_LEAST_STEPS = 6
+_BEFORE = 0.5
+"""Share of the window that stays in view before a silence, or time without progress, however long that lasts."""
+
+
+def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
+    """Seconds to judge: the requested ones, or more if these would hold few steps only, as findings would come and go.
+
+    A window that is shorter than the default holds what was requested, whatever a step takes (`step_s`). Each reaches
+    back to what came before the moment `back_s` seconds ago, in large steps, so that columns keep what they show.
+    """
+    least_s = min(_LEAST_STEPS * step_s, LONGEST_WINDOW_S) if requested_s >= STANDARD_WINDOW_S else 0.0
+    part_s = _BEFORE * requested_s
+    return max(requested_s, least_s, part_s * ceil(back_s / part_s + 1.0))
+
+
 # --- The present on the run's axis: which moment of event time it is now ---
 #
 # Lines are dated by a clock that may be in another zone, monotonic, or simulated. A
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
+_KNOWN_DAY = 946_684_800.0
+"""Lines with a time of day alone are of a day before the year 2000 until their files date them."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -168,6 +194,21 @@ class RunClock:
             else:
                 break
         self._lags.append((at, lag))
+
+
+def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tuple[bool, bool]:
+    """Return (dated, yearless) as in `MonitorState` for the present on the axis of clocks of these kinds."""
+    if base is not TimeBase.WALL:
+        return False, False
+    dates = EPOCH in kinds or LOCAL in kinds
+    yearless, today = YEARLESS in kinds and not dates, datetime.now().astimezone()
+    try:
+        day = datetime.fromtimestamp(time + LEAP_YEAR_S * yearless, UTC)
+    except (OverflowError, ValueError, OSError):
+        return False, False
+    if yearless:
+        return (day.month, day.day) != (today.month, today.day), True
+    return (dates or time >= _KNOWN_DAY) and day.date() != today.date(), False
 
 
 # --- Slow listeners: the monitor continues, and they get only the newest state ---

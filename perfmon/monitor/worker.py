@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from math import ceil
 from typing import TYPE_CHECKING
 
 from perfmon.alerting import AlertManager
@@ -21,7 +20,7 @@ from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
-from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
+from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
 from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
@@ -34,14 +33,6 @@ _POLLS_S = 5.0
 """Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
 _AHEAD_S = 1.0
 """The clock may be this much ahead of the present, which waits for the next line."""
-STANDARD_WINDOW_S = 600.0
-"""The default analysis window."""
-_LEAST_STEPS = 6
-_LONGEST_WINDOW_S = 6 * 3600.0
-_BEFORE = 0.5
-"""Share of the window that stays in view before a silence, or time without progress, however long that lasts."""
-_OVER = (Progress.FINISHED, Progress.FAILED)
-_STANDS = (Progress.STALLED, Progress.SILENT)
 _FAR = 2
 """Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -187,7 +178,7 @@ class Watch:
     def _date_history(self, clock: float) -> None:
         """Date the end of the history by the last writes to the files."""
         timed, player = {id(held) for held in self._timed_sources()}, self._feed.player
-        for held, changed in self._ingest.date_by_mtimes():
+        for held, changed in self._ingest.date_by_mtimes(self._alignment, copies=player is None):
             last = self._last(held)
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
@@ -300,37 +291,27 @@ class Watch:
         return True
 
     def _to_judge_s(self, now: float) -> float:
-        """The window; longer if it would hold few steps only, as findings would come and go.
-
-        A window that is shorter than the default was requested, and stays. Each reaches back to what came before the
-        logs fell silent, or progress stopped.
-        """
-        window_s, least_s = self._window_s, 0.0
-        if window_s >= STANDARD_WINDOW_S:
-            least_s = min(_LEAST_STEPS * self.session.store.progress.usual_step_s(), _LONGEST_WINDOW_S)
+        """The window; each reaches back to what came before logs fell silent, progress stopped or a loss diverged."""
         run = None if self._snapshot is None else self._snapshot.run
-        stopped = run.since if run is not None and run.state in _STANDS and run.since is not None else now
-        if self._present.newest is not None:
-            stopped = min(stopped, self._present.newest)
-        part_s = _BEFORE * window_s  # in steps of it, so that columns keep for a while what they show
-        return max(window_s, least_s, part_s * ceil((now - stopped) / part_s + 1.0))
+        times = [now, *([] if self._present.newest is None else [self._present.newest])]
+        if run is not None and run.state in (Progress.STALLED, Progress.SILENT) and run.since is not None:
+            times.append(run.since)
+        lasting = {one.id for one in self.session.knowledge.signatures if one.kind == "fault" and one.lost is not None}
+        times += [max(began, now - LONGEST_WINDOW_S) for began in self.alerts.begun(lasting)]
+        return judged_s(self._window_s, self.session.store.progress.usual_step_s(), now - min(times))
 
     @property
     def _run_over(self) -> bool:
         """The run has ended, by its own logs."""
-        return self._snapshot is not None and self._snapshot.run.state in _OVER
+        return self._snapshot is not None and self._snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
-        """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then.
-
-        So too if its logs were old already when they were opened.
-        """
+        """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
         begin, end = self._first(alignment), self._present.newest
-        old = self._history_dated and self._feed.caught_up and not self._present.watched
-        if begin is None or end is None or begin >= end or self.steered or not (self._run_over or old):
+        if begin is None or end is None or begin >= end or self.steered or not self._run_over:
             return
-        failed = self._snapshot is not None and self._snapshot.run.state is Progress.FAILED
-        awaited = self._present.awaited(self._feed.clock()) if failed else None
+        ended = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
+        awaited = None if ended else self._present.awaited(self._feed.clock())
         self._snapshot = self.session.present((begin, min(now, end)), alignment, awaited)
 
     def _actual(self, now: float) -> float | None:
@@ -397,6 +378,8 @@ class Watch:
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
+        kinds = {held.state.kind for held in self._ingest.run_sources}
+        dated, yearless = day_known(known, alignment.base, kinds)
         return MonitorState(
             number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,
             window_s=self._judged_s, snapshot=self._snapshot,
@@ -408,6 +391,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
+            dated=dated, yearless=yearless,
         )  # fmt: skip
 
     @property

@@ -5,7 +5,8 @@ Rules are imported when they are needed: by then processes that scan are at work
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +29,13 @@ from perfmon.core import (
 from perfmon.rules import Bands, load_bands
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import load_packs
-from perfmon.sources.pollers import PolledBlock, is_poll, polled_blocks
+from perfmon.sources.pollers import Area, PolledBlock, is_poll, polled_blocks
 from perfmon.sources.scan import KEEP_ALL, EvidenceLimits, Heading, ReadingScanner, Scanner, ScanResult
 from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, Store, logged_queues
 
 if TYPE_CHECKING:
     from perfmon.clocks import Alignment
-    from perfmon.diagnosis import Baseline, Diagnosis, Part, RuleSet
+    from perfmon.diagnosis import Baseline, Diagnosis, Finding, Part, RuleSet
     from perfmon.rules import View
 
 MEMORY_MB = 256
@@ -217,7 +218,7 @@ class Session:
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
         snapshot = judge(view, self.knowledge, alignment, names, detail)
-        return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price), view
+        return self._completed(snapshot, alignment), view
 
     def lay(self) -> Alignment:
         """Align the logs, after removing the steps of clocks that were set."""
@@ -240,7 +241,14 @@ class Session:
         self._learn(alignment)
         names = self.scanner.pattern_names
         snapshot = diagnose(self.store, self.knowledge, names, window, alignment, WATCHED, now, self.recent)
-        return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price)
+        return self._completed(snapshot, alignment)
+
+    def _completed(self, snapshot: Diagnosis, alignment: Alignment) -> Diagnosis:
+        """A diagnosis with what pollers and the configuration add."""
+        seen = self.seen(alignment)
+        pid = _polled_pid(seen)
+        findings = tuple(_with_pid(finding, pid) for finding in snapshot.findings)
+        return replace(snapshot, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """Statistics of every metric by log and group, within `window` (absolute seconds on the run's axis)."""
@@ -258,3 +266,28 @@ class Session:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)
             state.components |= {pack.component for pack in packs if pack.component}
+
+
+# --- Commands to copy, for the process that is meant where it is known ---
+
+_PID = re.compile(r"\bPID\b")
+_PID_OF_LINE = re.compile(r"(?i)\bpid[ =:]{1,2}(\d{2,7})\b")
+
+
+def _polled_pid(seen: Sequence[Seen]) -> str:
+    """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any."""
+    polled = [one for one in seen if one.reading.area is Area.PROCESS]
+    if len({one.host for one in polled}) != 1:
+        return ""
+    readings = [one.reading for one in polled]
+    trains = [one.name for one in readings if one.words.get("role") == "trainer"]
+    return next(iter(trains), next((one.name for one in readings if one.words.get("gpu")), ""))
+
+
+def _with_pid(finding: Finding, polled: str) -> Finding:
+    """The finding with the process of its own lines in its commands, else with the one that was polled."""
+    if not any(_PID.search(command) for command in finding.commands):
+        return finding
+    own = (found[1] for line in finding.evidence if (found := _PID_OF_LINE.search(line.text)))
+    pid = finding.identity.get("pid") or next(own, polled)
+    return replace(finding, commands=tuple(_PID.sub(pid, one) for one in finding.commands)) if pid else finding

@@ -317,7 +317,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "findings": kinds,
             "lost": [fields_of(entry, "cause", "before", "after") for entry in comparison.lost],
             "lost_change": fields_of(comparison.lost_change, "change", "ci95"),
-            "criteria": [fields_of(result, "name", "ok") | {"told": result.figures} for result in comparison.criteria],
+            "criteria": [fields_of(result, "name", "ok") | {"text": result.figures} for result in comparison.criteria],
             "notes": comparison.notes,
             "method": {
                 "intervals": "circular block bootstrap in time order, 95 %",

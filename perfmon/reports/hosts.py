@@ -160,7 +160,7 @@ def _queue(around: HostOverview, thing: Thing) -> Cells:
         "put/s": _figure(seen, "put_per_s", compact),
         "get/s": _figure(seen, "get_per_s", compact),
         "seen": _age(around, seen),
-        "lately": _trend(seen, trend),
+        "recent": _trend(seen, trend),
     }
 
 

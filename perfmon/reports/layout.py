@@ -331,10 +331,10 @@ def bullets(items: Sequence[str], most: int | None = None) -> list[str]:
 
 def table_section(
     title: str, head: Sequence[str], items: Sequence[T], row: Callable[[T], Sequence[str]], most: int,
-    right: Iterable[int], rest: str = ".",
+    right: Iterable[int],
 ) -> list[str]:  # fmt: skip
     """A heading and a table with a row for each of the first `most` items; nothing without items."""
-    more = ["", f"… and {len(items) - most} more{rest}"] if len(items) > most else []
+    more = ["", f"… and {len(items) - most} more."] if len(items) > most else []
     table = markdown_table(head, map(row, items[:most]), frozenset(right))
     return section(title, [*table, *more] if items else [])
 

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
-from operator import gt, lt
+from operator import gt
 from typing import TypeVar
 
 from perfmon.core import Ref, Span, Update
@@ -84,11 +84,11 @@ class Series:
         self._looked = size
         return self._steady
 
-    def thin(self, larger_is_kept: bool = True) -> tuple[int, int]:
+    def thin(self) -> tuple[int, int]:
         """Halves the older half; returns how many samples went, and how many bytes of their lines."""
         half = len(self) // 2 // 2 * 2
-        # Of each two neighbours the second one stays only where it is the better one.
-        second = bytes(map(gt if larger_is_kept else lt, self.values[1:half:2], self.values[0:half:2]))
+        # Of each two neighbours the second one stays only where it is the larger one.
+        second = bytes(map(gt, self.values[1:half:2], self.values[0:half:2]))
         kept = bytearray(half)
         kept[1::2], kept[0::2] = second, second.translate(_OTHER)
         gone = set(compress(zip(self.sources, self.offsets, strict=True), kept.translate(_OTHER)))

@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
-    from .buckets import BaselineRun, baseline_run, held_places, held_values, smoothed
+    from .buckets import BaselineRun, baseline_run, held, held_values, is_level, smoothed
     from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
     from .hosts import (
         Host,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         worst_of,
     )
     from .state import (
+        LEAP_YEAR_S,
         Alert,
         AlertKey,
         AlertState,

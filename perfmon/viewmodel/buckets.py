@@ -62,7 +62,7 @@ def _usual_distance(times: Sequence[float]) -> float:
     return apart[len(apart) // 2] if apart else 0.0
 
 
-def held_places(values: Sequence[float]) -> list[int]:
+def _held_places(values: Sequence[float]) -> list[int]:
     """Index of the value that each place shows, -1 for none.
 
     What only lies between two samples of the usual distance keeps the value before it.
@@ -79,9 +79,40 @@ def held_places(values: Sequence[float]) -> list[int]:
     return places
 
 
+def _lasting_places(values: Sequence[float], width: float) -> list[int]:
+    """Index of the value that each place shows, -1 for none; the values are durations, in units of which a place has
+    `width`.
+
+    A duration is known at its end: it also has the empty places before, as far back as it began.
+    """
+    places = [-1] * len(values)
+    for at, value in enumerate(values):
+        if value == value:  # noqa: PLR0124 - all but NaN
+            begin = at
+            reach = max(0, at + 1 - round(min(abs(value) / width, len(values)))) if width > 0 else at
+            while begin > reach and places[begin - 1] < 0:
+                begin -= 1
+            places[begin : at + 1] = [at] * (at + 1 - begin)
+    return places
+
+
+def is_level(unit: str) -> bool:
+    """A value that holds until the next one is measured; a duration was over with its sample."""
+    return unit not in ("ms", "s")
+
+
+def held(values: Sequence[float], levels: bytes, unit: str, column_s: float) -> tuple[Sequence[float], bytes]:
+    """The values and levels with those columns filled that only lie between two samples of the usual distance; of
+    durations with those that they lasted."""
+    width = column_s * (1000.0 if unit == "ms" else 1.0)
+    places = _held_places(values) if is_level(unit) else _lasting_places(values, width)
+    shown = bytes([0 if place < 0 else levels[place] for place in places])
+    return [nan if place < 0 else values[place] for place in places], shown
+
+
 def held_values(values: Sequence[float]) -> Sequence[float]:
-    """The values with those places filled that `held_places` fills."""
-    return [nan if place < 0 else values[place] for place in held_places(values)]
+    """The values with those places filled that `_held_places` fills."""
+    return [nan if place < 0 else values[place] for place in _held_places(values)]
 
 
 def smoothed(values: Sequence[float], window: int) -> Sequence[float]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from perfmon.store import Seen
 
 
+LEAP_YEAR_S = 63_072_000.0
+"""Seconds from 1970 to the beginning of a leap year, 1972."""
+
+
 class Level(IntEnum):
     """Level of a value relative to its thresholds; NONE without a value or thresholds."""
 
@@ -344,6 +348,10 @@ class MonitorState:
     """None without logs of NCCL Inspector."""
     overview: Overview | None = None
     """The whole run; None where no line has a time."""
+    dated: bool = False
+    """The run is not of today: a time of day alone would be taken for one of today."""
+    yearless: bool = False
+    """Its lines have no year: the axis begins with a leap year."""
 
     @property
     def is_over(self) -> bool:

@@ -41,7 +41,7 @@ _DEVIATIONS = 6.0
 _LOOKED_AT = 4096
 """Samples at the end of a stream."""
 _OFTEN = 2
-_NEARLY_EACH = 0.9
+_NEARLY_EACH, _MANY_MARKS = 0.9, 100
 SUFFIX = "_not_finite"
 """Behind the name of a metric: the mark of its samples that are NaN or infinite; they are no samples."""
 Tail = tuple[int, int, bool]
@@ -217,7 +217,8 @@ class NotFinite(Single):
 class OfEachStep(Single):
     """The item is one of the marks `metric`, which came with nearly each of the last steps of its log, to its end.
 
-    There are `least` or more of them. Without numbers of steps nothing is known: the other steps may print nothing.
+    There are `least` or more of them. Without numbers of steps, the other ones may print nothing: then it is a warning
+    where nearly all lines are such marks.
     """
 
     slots: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
@@ -238,7 +239,7 @@ class OfEachStep(Single):
             if index == source
         )
         if marks is None or not own or len(steps) < _OFTEN:
-            return 0, 0.0, 0.0, 0.0
+            return self._by_lines(source, own, view) if marks is not None else (0, 0.0, 0.0, 0.0)
         lines = [line for line, _ in steps]
         interval = max(1.0, median([abs(b - a) for (_, a), (_, b) in pairwise(steps)]))
         last, found, count = steps[-1][1], (0, 0.0, 0.0, 0.0), 0.0
@@ -253,6 +254,14 @@ class OfEachStep(Single):
                 found = (line, marks.times[at], step, count)
         return found
 
+    def _by_lines(self, source: int, own: Sequence[int], view: View) -> tuple[int, float, float, float]:
+        """The same of a log without steps, with -1 for the step."""
+        marks, lines = view.marks[self.metric], view.store.sources[source].lines
+        count = sum(marks.values[at] for at in own)
+        if count < _MANY_MARKS or count < _NEARLY_EACH * lines:
+            return 0, 0.0, 0.0, 0.0
+        return marks.ref(own[0])[0].line, marks.times[own[0]], -1.0, count
+
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """It is another mark, or none came."""
         return name != self.metric or name not in view.marks
@@ -261,15 +270,17 @@ class OfEachStep(Single):
         """Unknown where the item marks something else."""
         if self.metric not in item.values:
             return Level.UNKNOWN
-        line, _, _, count = self._since(item, view)
-        return Level.CRITICAL if count and item.refs[0][0].line >= line else Level.NO
+        line, _, step, count = self._since(item, view)
+        if not count or item.refs[0][0].line < line:
+            return Level.NO
+        return Level.WARNING if step < 0 else Level.CRITICAL
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """The first of these steps, and the last checkpoint before."""
         if self.metric not in item.values:
             return {}
         _, time, step, count = self._since(item, view)
-        return {"step": f"{step:.0f}", "checkpoint": _checkpoint_before(time, view)} if count else {}
+        return {"step": f"{step:.0f}", "checkpoint": _checkpoint_before(time, view)} if count and step >= 0 else {}
 
     def describe(self, item: Item, view: View) -> str:
         return f"{self.metric} came with each of the last {self._since(item, view)[3]:.0f} steps"
@@ -346,7 +357,7 @@ class Periodic(Trend[Rhythm]):
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
-        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+        return f"at regular intervals one {self.metric} is longer than the median by {self.more:.0%} or more"
 
 
 def _was_held(values: Sequence[float]) -> bool:

@@ -198,7 +198,7 @@ class Trickle(Single):
     def describe(self, item: Item, view: View) -> str:
         own, usual = self._own(item, view), self._usual(item, view)
         if own is None or usual is None:
-            return f"what {self.metric} for each of {self.per} usually is is not known"
+            return f"the usual {self.metric} for each of {self.per} is not known"
         return f"{self.metric} / {self.per} {own:.3g}, {format_share(own / usual) if usual > 0 else '-'} of the usual"
 
     def explain(self) -> str:

@@ -322,7 +322,7 @@ class DiedOf(Single):
         if self.what == "ended":
             return "the run makes no progress after it"
         if not item.values.get("known"):
-            return "only its echo stands in these logs"
+            return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))
         if echoes:
             return f"{echoes} later failure lines echo it"

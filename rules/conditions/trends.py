@@ -345,15 +345,15 @@ class Grows(Trend[Growth]):
 
 # --- Changes of the level of a series: one split in two, found with sums and checked with medians ---
 
-BLOCKS = 200
+_BLOCKS = 200
 """A longer series is looked at in so many blocks of neighbours."""
 _MAD = 1.4826
 """Times the median deviation is the standard deviation of normal noise."""
 
 
-def in_blocks(values: Sequence[float], most: int = BLOCKS) -> tuple[list[float], int]:
+def in_blocks(values: Sequence[float]) -> tuple[list[float], int]:
     """(medians of blocks of neighbours, samples in a block): the values themselves where there are few."""
-    size = -(-len(values) // most) or 1
+    size = -(-len(values) // _BLOCKS) or 1
     if size == 1:
         return list(values), 1
     return [median(values[at : at + size]) for at in range(0, len(values), size)], size
@@ -406,10 +406,10 @@ def steps_fall_back(source: int, start: float, end: float, view: RunView) -> boo
 
 
 def step_at(time: float, view: RunView) -> str:
-    """The number of the last step that was printed by then; "" where none was."""
+    """The number of the last step that was printed by then; "" where none was, or no line has a time."""
     number = ""
     newest = float("-inf")
-    for track in view.steps.values():
+    for track in view.steps.values() if view.timed else ():
         at = bisect_right(track.times, time) - 1
         if at >= 0 and track.times[at] > newest:
             newest, number = track.times[at], f"{track.values[at]:.0f}"

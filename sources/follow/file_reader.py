@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import stat
 import time
 from collections import deque
@@ -26,6 +27,7 @@ _LOOK = 1 << 10
 HEAD_SIZE, TAIL_SIZE = 256, 64
 """Bytes by which a text is recognised."""
 _ROOM = 1 << 12
+_DATED = re.compile(rb"\d\d?:\d\d:\d\d|\d{10}")
 
 Identity = tuple[int, int]
 """Device and inode: what stays when a file is renamed."""
@@ -50,6 +52,11 @@ class Fingerprint:
             return self
         head = self.head if len(self.head) == HEAD_SIZE else (self.head + data[:HEAD_SIZE])[:HEAD_SIZE]
         return Fingerprint(head, (self.tail + data[-TAIL_SIZE:])[-TAIL_SIZE:], self.position + len(data))
+
+    @property
+    def distinct(self) -> bool:
+        """No later text of this log begins like that: it is long, or has a time. First words come with each start."""
+        return self.position >= HEAD_SIZE + TAIL_SIZE or _DATED.search(self.head) is not None
 
     def fits(self, fd: int) -> bool:
         """True if the open file begins with this text up to its position."""
@@ -109,11 +116,7 @@ class Stream:
         They leave the old file without a name; a rotation leaves it one, and a link that is pointed elsewhere, too.
         """
         known = old.print
-        if (
-            os.fstat(old.fd).st_nlink
-            or known.position < max(self.print.position, HEAD_SIZE + TAIL_SIZE)
-            or not known.fits(self.fd)
-        ):
+        if old.linked or self.print.position > known.position or not known.distinct or not known.fits(self.fd):
             return False
         self.print, self.cutter, self.ignored = known, old.cutter, old.ignored
         return True
@@ -131,9 +134,19 @@ class Stream:
         assert self._file is not None  # noqa: S101
         return self._file.fileno()
 
+    @property
+    def linked(self) -> bool:
+        """The open file has a name."""
+        return os.fstat(self.fd).st_nlink > 0
+
     def changed_at_ns(self) -> int:
         """Modification time of the file."""
         return os.fstat(self.fd).st_mtime_ns
+
+    @property
+    def read_to_ns(self) -> int:
+        """Modification time of the file when all of it was read, else its present one."""
+        return self._seen[1] if self._seen[1] >= 0 else self.changed_at_ns()
 
     def size(self) -> int:
         """Bytes that the file has now."""
@@ -222,11 +235,11 @@ class PipeTail:
     stdin_fd = 0
     """Descriptor of standard input: another one when a terminal took its place."""
 
-    def __init__(self, log: LogFile, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: LogFile, wake: Callable[[], None]) -> None:
         self.log = log
         self.ended = False
         self.more = False
-        self._wake, self._clock = wake, clock
+        self._wake = wake
         self._grown_at = math.inf
         self.cutter = LineSplitter(frames=True)
         self._waiting: deque[bytes] = deque()
@@ -240,7 +253,7 @@ class PipeTail:
         return not self.ended and (fresh or self._unfinished())
 
     def _unfinished(self) -> bool:
-        return self.cutter.unfinished and self._clock() - self._grown_at >= UNFINISHED_S
+        return self.cutter.unfinished and time.monotonic() - self._grown_at >= UNFINISHED_S
 
     async def advance(self) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
         """Yield what has arrived."""
@@ -255,7 +268,7 @@ class PipeTail:
         self.more = self._plain
         while self._waiting and not self.ended:
             data = self._waiting.popleft()
-            self.ended, self._grown_at = not data, self._clock()
+            self.ended, self._grown_at = not data, time.monotonic()
             for item in self.cutter.feed(data) if data else self.cutter.finish():
                 named = replace(item, text=f"{self.log.name}: {item.text}") if isinstance(item, Notice) else item
                 yield self.log, named

@@ -12,7 +12,7 @@ from errno import EMFILE
 from pathlib import Path
 
 from ..spec import compression_of
-from .file_reader import Fingerprint, Identity, Stream, identity_of
+from .file_reader import HEAD_SIZE, TAIL_SIZE, Fingerprint, Identity, Stream, identity_of
 
 # --- Where the text of a rotated log went: the copies and older parts next to it ---
 
@@ -77,6 +77,15 @@ def holds(path: Path, known: Fingerprint) -> bool:
         return False
 
 
+def begins_with(fd: int, part: Path) -> bool:
+    """True if an open file begins with all that another one holds: that is a copy of it."""
+    with suppress(OSError), part.open("rb") as file:
+        size, other = os.fstat(file.fileno()).st_size, file.fileno()
+        head, start = os.pread(other, HEAD_SIZE, 0), max(0, size - TAIL_SIZE)
+        return size > 0 and Fingerprint(head, os.pread(other, size - start, start), size).fits(fd)
+    return False
+
+
 def may_hold(path: Path, known: Fingerprint) -> bool | None:
     """`holds`, of a file that is still being written; None while it is too short to know."""
     with path.open("rb") as file:
@@ -139,7 +148,7 @@ class InodeRegistry:
             return None
         if self._count >= self._most:
             raise OSError(EMFILE, os.strerror(EMFILE))
-        if known is None or not known.print.position or not known.reopen(path):
+        if known is None or not self._goes_on(known, path):
             if self._is_copy(path, identity):
                 return None
             known = Stream(path)
@@ -148,6 +157,22 @@ class InodeRegistry:
         known.owner = owner
         self._streams[known.identity] = known
         return known
+
+    def heir(self, old: Stream, owner: object) -> Stream | None:
+        """A copy that replaced `old`, which is gone, and has been renamed since: it goes on where `old` ended."""
+        for path, state in parts_of(old.path):
+            known = self._streams.get(identity_of(state))
+            if (known is not None and known.owner is not None) or self._count >= self._most:
+                continue
+            with suppress(OSError):
+                stream = Stream(path)
+                if stream.size() > old.print.position and stream.goes_on(old):
+                    self._count += 1
+                    stream.owner = owner
+                    self._streams[stream.identity] = stream
+                    return stream
+                stream.close()
+        return None
 
     def is_known(self, path: Path, identity: Identity) -> bool:
         """True if the file at `path` was read before, under any name; its number alone may be that of another one."""
@@ -166,6 +191,14 @@ class InodeRegistry:
     def replaced(self, path: Path, text: Fingerprint) -> None:
         """Remember the text that the log at `path` held before it was truncated."""
         self._texts.append((path, text))
+
+    def _goes_on(self, known: Stream, path: Path) -> bool:
+        """Open a file again that was read; False where it is another one with its number, even a copy of its text."""
+        if not known.print.position:
+            return False
+        copied, sure = self._copied(path)
+        more = copied is not None and copied.position > known.print.position
+        return sure and not more and known.reopen(path)
 
     def _is_copy(self, path: Path, identity: Identity) -> bool:
         """True if a file is a copy, or may become one: for a while a copy is shorter than its original."""

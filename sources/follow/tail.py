@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from errno import EMFILE
 from pathlib import Path
@@ -16,7 +17,7 @@ from perfmon.core import Block, Notice, NoticeKind, plain
 from ..discovery import LogFile
 from ..spec import HEAD, compression_in, is_binary
 from .file_reader import Stream, identity_of
-from .rotation import CERTAIN_S, InodeRegistry, parts_since, rest_in_copy
+from .rotation import CERTAIN_S, InodeRegistry, begins_with, parts_since, rest_in_copy
 
 LINGER_S = 5.0
 """Seconds for which a renamed or deleted file is still read after it last grew: some writers are slow to let go."""
@@ -43,11 +44,15 @@ class Tail:
         self._new = new
         self._looked: tuple[os.stat_result | None] | tuple[()] = ()
         """State of the file that bears the name, in a tuple, where it was looked at just before; else ()."""
+        self._next: Stream | None = None
+        """The empty file that bears the name by now: its writer may still end a line in the old one."""
         self._gone_at: float | None = None
         self._doubted_until: float | None = None
         """Until then a text that was replaced may turn out to be a copy."""
         self._left_ns: int | None = None
         """Time of the last write to the file that last bore the name, in nanoseconds."""
+        self._emptied_ns: int | None = None
+        """Time since which texts may have been copied that were never looked at: the file was emptied."""
         self._last_notice = ""
         self._failure = ""
         """Why it could not be read when that was last tried."""
@@ -64,7 +69,7 @@ class Tail:
         self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
             return True
-        if self._doubted_until is not None or not self.stream.quiet():
+        if self._doubted_until is not None or self._next is not None or not self.stream.quiet():
             return True
         return self.stream.unfinished(self._clock())
 
@@ -82,10 +87,12 @@ class Tail:
         yield from self._read(self.stream)
         if self.more:
             return
-        if state is None:
+        if self._next is not None or (state is not None and identity_of(state) != self.stream.identity):
+            yield from self._follow_name(self.stream, state)
+            if self.more and self.stream is not None:  # at once: its copies are known by what was read of it
+                yield from self._read(self.stream)
+        elif state is None:
             yield from self._gone()
-        elif identity_of(state) != self.stream.identity and (state.st_size or self.stream.ignored):
-            yield from self._switch(self.stream)
         else:
             self._gone_at = None
             if self.stream.unfinished(self._clock()):
@@ -94,9 +101,10 @@ class Tail:
     def fail(self, error: OSError) -> Iterator[Item]:
         """The open file cannot be read: a disk fails, or a server of files has forgotten it. It is opened again."""
         self.more, self._looked = False, ()
-        if self.stream is not None:
-            self._known.release(self.stream)
-            self.stream = self._gone_at = None
+        for stream in (self.stream, self._next):
+            if stream is not None:
+                self._known.release(stream)
+        self.stream = self._next = self._gone_at = None
         failure = f"cannot be read ({error.strerror}): retrying"
         if failure != self._failure:
             self._failure = failure
@@ -139,6 +147,9 @@ class Tail:
             data, replaced = stream.read_at(self._clock())
             self._failure = "" if data else self._failure
             if begins and data:
+                if stream is self.stream and self._emptied_ns is not None:
+                    since_ns, self._emptied_ns = self._emptied_ns, None
+                    yield from self._read_all_missed(stream, since_ns)
                 yield from self._judge(stream, data[:HEAD])
             if not stream.ignored:
                 for block in stream.cutter.feed(data):
@@ -181,6 +192,8 @@ class Tail:
         """Read the new text from its start; before it, what a copy holds of the old one."""
         items = [self._item(block) for block in stream.cutter.feed(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
+        if stream is self.stream and self._emptied_ns is None:
+            self._emptied_ns = stream.read_to_ns
         stream.restart()
         doubt = "" if rest is not None else "; the last lines before that may be lost"
         return items + self._notices("truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
@@ -196,46 +209,83 @@ class Tail:
             return
         for block in self.stream.cutter.finish():
             yield self._item(block)
-        self._left_ns = self.stream.changed_at_ns()
+        since_ns = self._left_ns = self._left_ns or self.stream.changed_at_ns()
         self._known.release(self.stream)
         self.stream, self._new = None, True
         # The file that bore the name last may never have been looked at.
-        for part in self._missed():
+        yield from self._read_all_missed(None, since_ns)
+
+    def _read_all_missed(self, next_: Stream | None, since_ns: int) -> Iterator[Item]:
+        """Read parts that came and went since then, before the text that is read next."""
+        for part in self._missed(next_, since_ns):
             yield from self._read_missed(part)
 
-    def _missed(self) -> list[Path]:
-        """Parts that came and went since the file that was read last."""
-        return [] if self._left_ns is None else list(parts_since(self.log.path, self._left_ns, self._known.is_known))
+    def _missed(self, next_: Stream | None, since_ns: int) -> list[Path]:
+        return [
+            part
+            for part in parts_since(self.log.path, since_ns, self._known.is_known)
+            if not (next_ and begins_with(next_.fd, part)) and not self._begins_with(part)
+        ]
 
-    def _switch(self, old: Stream) -> Iterator[Item]:
-        """Another file bears the name: the end of the old one first."""
-        changed_ns = old.changed_at_ns()
+    def _begins_with(self, part: Path) -> bool:
+        """The file that bears the name now will be read, and a part is a copy of it."""
+        with suppress(OSError), self.log.path.open("rb") as file:
+            identity = identity_of(os.fstat(file.fileno()))
+            return (self.stream is None or identity != self.stream.identity) and begins_with(file.fileno(), part)
+        return False
+
+    def _follow_name(self, old: Stream, state: os.stat_result | None) -> Iterator[Item]:
+        """Another file bears the name, or did: the end of the old one first."""
+        new, self._next = self._next, None
         try:
+            if new is not None and not new.size() and (state is None or identity_of(state) != new.identity):
+                self._late.append((new, self._clock() + LINGER_S))
+                new = None
             # Held open before older parts are looked for: whatever is renamed from now on is one or the other.
-            new = self._known.claim(self.log.path, self)
+            fresh = new is None
+            new = new or self._known.claim(self.log.path, self)
         except FileNotFoundError:
             return
         except OSError as error:
             yield from self._unreadable(error)
             return
+        if (
+            new is not None
+            and not new.size()
+            and not old.ignored
+            and not (fresh and self._missed(new, old.changed_at_ns()))
+        ):
+            self._next = new
+            return
         if new is not None and new.goes_on(old):
             self._known.release(old)
             self.stream, self._gone_at, self.more = new, None, True
             return
+        yield from self._switch(old, new)
+
+    def _switch(self, old: Stream, new: Stream | None) -> Iterator[Item]:
+        heir = None if old.linked else self._known.heir(old, self)
+        if heir is not None:
+            self._known.release(old)
+            old, self.more = heir, True
+            while self.more:
+                yield from self._read(old)
         for block in old.cutter.finish():
             yield self._item(block)
         self._late.append((old, self._clock() + LINGER_S))
-        self.stream, self._gone_at, self._left_ns = None, None, changed_ns
+        self.stream, self._gone_at = None, None
+        self._left_ns = self._left_ns or old.changed_at_ns()
         if new is not None:
             yield from self._begin(new)
 
     def _begin(self, new: Stream) -> Iterator[Item]:
         """Read `new` from now on; before it, what came and went since the last file."""
         if self._left_ns is not None:
-            for part in self._missed():
-                yield from self._read_missed(part)
+            if new.linked:  # else it was replaced by what may be a part by now: its own text first
+                yield from self._read_all_missed(new, self._left_ns)
+                self._left_ns = None
             yield from self._notices("rotated", "rotated: reading the new file", again=True)
-        self.stream, self._gone_at, self._left_ns, self.more = new, None, None, True
+        self.stream, self._gone_at, self._emptied_ns, self.more = new, None, None, True
 
     def _read_missed(self, part: Path) -> Iterator[Item]:
         """A log that was rotated away before it was ever looked at."""
@@ -256,7 +306,8 @@ class Tail:
     def _read_late(self, stream: Stream, until: float) -> Iterator[Item]:
         """Yield what a slow writer still adds to a file after it was rotated."""
         try:
-            data, _ = stream.read()
+            copied = self._may_be_copy(stream)
+            data = b"" if copied else stream.read()[0]
         except OSError:
             data, until = b"", 0.0
         late = replace(self.log, name=f"{self.log.name} (rotated)")
@@ -271,6 +322,13 @@ class Tail:
             for block in stream.cutter.finish():
                 yield late, block
             self._known.release(stream)
+
+    def _may_be_copy(self, late: Stream) -> bool:
+        """True for an old file that was empty and holds a copy of the new one by now, or may become one."""
+        known = None if self.stream is None else self.stream.print
+        return (
+            not late.print.position and known is not None and known.position > 0 and known.may_fit(late.fd) is not False
+        )
 
     def _unreadable(self, error: OSError) -> Iterator[Item]:
         """Too many open files are one fault, not one of each log."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import isfinite
 from typing import Any, NamedTuple
 
 from .step_lines import figure_of
@@ -119,7 +120,10 @@ def _bar_figures(postfix: str) -> dict[str, Any]:
     if "=" in postfix or ":" in postfix:
         for found in _FIGURE.finditer(postfix):
             name = _figure(found["name"])
-            if name is not None:
+            if name == "loss" and "train" in found["name"] and isfinite(float(found["value"])):
+                # Lightning prints its own mean of what a model returns, nan where that is nothing.
+                figures[name] = figures[name] if isfinite(float(figures.get(name, "nan"))) else found["value"]
+            elif name is not None:
                 figures.setdefault(name, found["value"])
     return figures
 

@@ -48,7 +48,7 @@ _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s
 _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 """Behind a fraction of a data set: such loops count samples."""
 _EPOCH = re.compile(
-    r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
+    r"(?i)\bepochs?(?:\b[\s:=\[(#\"']{1,4}|(?=\d{1,6}/\d))(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
 
 _TOOK = re.compile(

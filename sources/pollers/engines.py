@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -321,10 +320,8 @@ _WORD = 60
 class EnginePoller(PagePoller):
     """Polls one server: one reading for each engine."""
 
-    def __init__(
-        self, machine: Machine, endpoint: Endpoint, metrics: MetricMapping, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(machine, endpoint, clock)
+    def __init__(self, machine: Machine, endpoint: Endpoint, metrics: MetricMapping) -> None:
+        super().__init__(machine, endpoint)
         self._metrics, self._values = metrics, EngineValues(metrics)
 
     async def poll(self) -> Sequence[Reading]:
@@ -368,9 +365,9 @@ _AGAIN = 12
 class TrlPoller(PagePoller):
     """Polls the metrics; if there are none, the response time of the health page."""
 
-    def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(machine, endpoint, clock)
-        self._engines = EnginePoller(machine, endpoint, replace(load_mapping("vllm"), kind="trl"), clock)
+    def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
+        super().__init__(machine, endpoint)
+        self._engines = EnginePoller(machine, endpoint, replace(load_mapping("vllm"), kind="trl"))
         self._without = 0
 
     async def poll(self) -> Sequence[Reading]:

@@ -109,20 +109,21 @@ def polled_blocks(block: Block) -> list[PolledBlock]:
     """The readings of a block of a poller's log: of one that was recorded they are parsed here, and nowhere else."""
     if isinstance(block, PolledBlock):
         return [block]
-    blocks: list[PolledBlock] = []
-    offset, number = block.offset, block.line
+    moments: list[tuple[str, float | None, list[bytes], list[Reading | None]]] = []
     for line in _LINES.findall(block.data):
         text = line.decode("utf-8", "replace")
         found, at = parse_reading(text), _timestamp(text[:23])
         host, reading = found or ("", None)
-        last = blocks[-1] if blocks else None
-        if last is not None and at == last.at and host in ("", last.host):
-            blocks[-1] = PolledBlock(
-                last.data + line, last.offset, last.line, host=last.host, at=at, readings=(*last.readings, reading)
-            )
-        else:
-            blocks.append(PolledBlock(line, offset, number, host=host, at=at, readings=(reading,)))
-        offset, number = offset + len(line), number + 1
+        if not moments or at != moments[-1][1] or host not in ("", moments[-1][0]):
+            moments.append((host, at, [], []))
+        moments[-1][2].append(line)
+        moments[-1][3].append(reading)
+    blocks: list[PolledBlock] = []
+    offset, number = block.offset, block.line
+    for host, at, lines, readings in moments:
+        data = b"".join(lines)
+        blocks.append(PolledBlock(data, offset, number, host=host, at=at, readings=tuple(readings)))
+        offset, number = offset + len(data), number + len(lines)
     return blocks
 
 

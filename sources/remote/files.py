@@ -133,6 +133,14 @@ class Files:
         parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log))]
         return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
 
+    async def deleted(self, log: str) -> list[tuple[str, State]]:
+        """Deleted files of this name, or of its parts, that some process still holds open: their writer perhaps."""
+        name = re.sub(r"([\\*?\[])", r"\\\1", log)
+        found = await self._run(
+            f"$t find /proc/[0-9]*/fd -maxdepth 1 -lname {quoted(f'{name}* (deleted)')} | head -n 100"
+        )
+        return list((await self.states(found.text.split())).items())
+
     async def digest(self, handle: Handle, size: int) -> str | None:
         """SHA-256 of the first bytes of a file, as its machine works it out; None where it cannot."""
         script = f"head -c {size} <{quoted(self._at(handle))} | sha256sum"
@@ -277,6 +285,8 @@ class Text:
     cutter: LineSplitter = field(default_factory=lambda: LineSplitter(frames=True))
     handle: Handle | None = None
     """The open file; None while there is no connection, or once it was let go."""
+    path: str = ""
+    """The name under which it was opened first."""
     ignored: bool = False
     """Its contents are no log: read over."""
     owner: object | None = None
@@ -316,6 +326,10 @@ class InodeOwners:
     def text(self, identity: Identity) -> Text | None:
         """The text that was read last of the file with this number."""
         return self._texts.get(identity)
+
+    def prints_of_parts(self, log: str) -> list[Fingerprint]:
+        """How far the older parts of a log were read that are, or were, followed as logs of their own."""
+        return [text.print for text in self._texts.values() if is_part_of(Path(text.path), Path(log))]
 
     def owner(self, identity: Identity) -> object | None:
         """The reader of a file, if any."""
@@ -364,6 +378,12 @@ async def find_renamed(files: Files, log: str, text: Text, state: State | None) 
         await files.release(handle)
         path = None
     return None
+
+
+async def find_deleted(files: Files, log: str, text: Text) -> Handle | None:
+    """Open the file of a text that has no name any more, through a process that holds it open."""
+    path = next((path for path, found in await files.deleted(log) if found.identity == text.identity), None)
+    return None if path is None else await held(files, path)
 
 
 # --- The logs that a path or pattern names on a machine ---

@@ -21,10 +21,11 @@ from perfmon.core import ConnectError, plain
 from ..http_client import Opener, Url
 from ..pollers.request import PollRequest
 from ..shell import RunnerError
+from ..thread_queue import ThreadQueue
 from .connection import HostError, Login
 from .copies import Fetcher, HostCopy, Progress
 from .discovery import Discovery, discover, with_metrics, with_names
-from .follow import Emit, Finder, HostLogs, ThreadQueue
+from .follow import Emit, Finder, HostLogs
 from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec
 from .reader import Item

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from perfmon.core import Block, Notice, format_bytes, plain
+from perfmon.core import Notice, format_bytes, plain
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of, names_of_logs
 from ..spec import INSPECTOR
 from .files import Files, InodeOwners, State, Text, UnreadableError, Wanted, held, list_logs
+from .parts import parts_since
 from .reader import Item, LogReader, skip_history, state_of, unread
 
 # --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
@@ -36,18 +35,11 @@ class ReadRequest:
 class RemoteTail(LogReader):
     """The text that appears under one name. Its state outlives connections."""
 
-    def __init__(
-        self,
-        log: LogFile,
-        path: str,
-        claims: InodeOwners,
-        request: ReadRequest,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, log: LogFile, path: str, claims: InodeOwners, request: ReadRequest) -> None:
         super().__init__(log, path, claims)
         self.changed_s: float | None = None
         """Time of the last write, by the clock of its host."""
-        self._request, self._clock = request, clock
+        self._request = request
         self._files: Files | None = None
         self._new = request.new
         self._gone_at: float | None = None
@@ -59,8 +51,10 @@ class RemoteTail(LogReader):
         text = self.text
         if files is not self._files or text is None or state is None or self._late or self.more:
             return False
+        if self._next is not None:
+            return state.identity == self._next.identity and not state.size
         same = state.identity == text.identity and state.size == text.print.position
-        return same and state.stamp == text.stamp and not text.unfinished(self._clock())
+        return same and state.stamp == text.stamp and not text.unfinished(time.monotonic())
 
     async def advance(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Add what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
@@ -78,7 +72,8 @@ class RemoteTail(LogReader):
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
         if text.handle is None or (not same and text.handle.slot is None):
-            found = await self._find(files, text, state)  # known by its name alone, which may be another one
+            # It is known by its name alone, which may be another one.
+            found = await self._find(files, text, state, deleted=self._gone_at is None and text.handle is not None)
             if same and not found:  # its number was given to another file
                 text.handle = await held(files, self.path)
                 if text.handle is not None:
@@ -88,7 +83,7 @@ class RemoteTail(LogReader):
         before = text.print.position
         moved = now is not None and not await self._read(files, text, now, items)
         if text.print.position > before:
-            text.grown_at = self._clock()
+            text.grown_at = time.monotonic()
         if same and (moved or now is None):
             await self._explain(files, text, items)
         elif same:
@@ -97,13 +92,13 @@ class RemoteTail(LogReader):
             return
         if now is None:
             await self._forget(files, text)
-        if state is None:
+        if self._next is not None or (state is not None and not same):
+            await self._follow_name(files, text, state, items)
+        elif state is None:
             await self._gone(files, text, items)
-        elif not same and (state.size or text.ignored):
-            await self._switch(files, text, items)
         else:
             self._gone_at = None
-            if text.unfinished(self._clock()):
+            if text.unfinished(time.monotonic()):
                 self._put(items, text.cutter.release())
 
     async def _explain(self, files: Files, text: Text, items: list[Item]) -> None:
@@ -130,16 +125,19 @@ class RemoteTail(LogReader):
     async def _attach(self, files: Files, state: State | None, items: list[Item]) -> None:
         """There is a new connection: finds the files again that were being read."""
         self._files = files
+        if self._next is not None:
+            self._claims.release(self._next)
+            self._next = None
         late, self._late = self._late, []
         for old, _ in late:
-            if await self._find(files, old, state):
-                self._late.append((old, self._clock() + LINGER_S))
+            if await self._find(files, old, state, deleted=True):
+                self._late.append((old, time.monotonic() + LINGER_S))
             else:
                 await self._recover(files, old, items, late=True)
                 self._put(items, old.cutter.finish(), late=True)
                 self._let_go(old)
         text = self.text
-        if text is None or await self._find(files, text, state):
+        if text is None or await self._find(files, text, state, deleted=True):
             return
         if state is not None and state.identity == text.identity:
             text.handle = await held(files, self.path)
@@ -187,17 +185,17 @@ class RemoteTail(LogReader):
                 return
             self._notice(items, "rotated", "rotated: reading the new file", again=True)
         text.changed_s = max(text.changed_s, self.changed_s or 0.0)
-        if text.handle is not None and text.handle.slot is None:
-            text.since_s = text.changed_s  # until it is read another file may take its number
+        if not text.print.position:
+            text.since_s = text.changed_s  # until it is read it may be copied and emptied, or its number be given away
         self.text, self._gone_at, self._left_s, self.more = text, None, None, True
 
     async def _gone(self, files: Files, text: Text, items: list[Item]) -> None:
         """The name is gone, the file may still be written to."""
         if self._gone_at is None:
-            self._gone_at = self._clock()
+            self._gone_at = time.monotonic()
             self._notice(items, "gone", "deleted or renamed: waiting for a new file", again=True)
             return
-        if self._clock() - self._gone_at < LINGER_S:
+        if time.monotonic() - self._gone_at < LINGER_S:
             return
         if text.handle is None:
             await self._recover(files, text, items)
@@ -207,22 +205,59 @@ class RemoteTail(LogReader):
         self._let_go(text)
         self.text, self._new = None, True
 
-    async def _switch(self, files: Files, old: Text, items: list[Item]) -> None:
-        """Another file bears the name: the old one was read to its end."""
-        new = await self._claimed(files, self.path, items)
+    async def _follow_name(self, files: Files, old: Text, state: State | None, items: list[Item]) -> None:
+        """Another file bears the name, or did: the old one was read to its end."""
+        new, self._next = self._next, None
+        if new is not None and (state is None or state.identity != new.identity):
+            now = await state_of(files, new)
+            if now is None or not now.size:
+                self._late.append((new, time.monotonic() + LINGER_S))
+                new = None
+        fresh = new is None
+        if new is None:
+            new = None if state is None else await self._claimed(files, self.path, items)
+        if state is None and new is None:
+            await self._gone(files, old, items)
+            return
         if new is old:
             return
+        empty = new is not None and state is not None and not (state.size or old.ignored)
+        if new is not None and empty and not (fresh and await self._came_between(files, old, new)):
+            self._next = new
+            return
+        await self._switch(files, old, new, items)
+        if self.text is not None and self.more:  # at once: its copies are known by what was read of it
+            now = await state_of(files, self.text)
+            if now is not None:
+                await self._read(files, self.text, now, items)
+
+    async def _came_between(self, files: Files, old: Text, new: Text) -> bool:
+        """A file was renamed since the old one was: it may be compressed before a line is in the new one."""
+        known = {old.identity, new.identity, *(text.identity for text, _ in self._late)}
+        parts = await parts_since(files, self.path, old.changed_s)
+        return any(not part.packed and part.head and part.state.identity not in known for part in parts)
+
+    async def _switch(self, files: Files, old: Text, new: Text | None, items: list[Item]) -> None:
         if new is not None and await self._goes_on(files, new, old):
             await files.release(old.handle)
             self._let_go(old)
             self.text, self._gone_at, self.more = new, None, True
             return
+        heir = await self._heir(files, old)
+        if heir is not None:
+            await files.release(old.handle)
+            self._let_go(old)
+            old, self.more = heir, True
+            while self.more:
+                now = await state_of(files, old)
+                if now is None or not await self._read(files, old, now, items):
+                    break
         if old.handle is None:
             if not await self._recover(files, old, items):
                 self._miss(old, f"replaced: {unread(old)} may be lost", items)
             self._let_go(old)
         else:
-            self._late.append((old, self._clock() + LINGER_S))
+            self._late.append((old, time.monotonic() + LINGER_S))
         self._put(items, old.cutter.finish())
         self.text, self._gone_at, self._left_s = None, None, old.changed_s
         if new is None:
@@ -250,8 +285,8 @@ class RemoteTail(LogReader):
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         items += [(late, item) for _, item in fresh]
         if text.print.position > before:
-            self._late.append((text, self._clock() + LINGER_S))
-        elif self._clock() < until and now is not None:
+            self._late.append((text, time.monotonic() + LINGER_S))
+        elif time.monotonic() < until and now is not None:
             self._late.append((text, until))
         else:
             self._put(items, text.cutter.finish(), late=True)
@@ -308,10 +343,12 @@ class HostLogs:
             await self._scan(files, emit)
         states = await files.look(list(self.tails))
         turns = [tail for path, tail in self.tails.items() if not tail.quiet(files, states.get(path))]
-        for at in range(0, len(turns), _TOGETHER):
-            async with asyncio.TaskGroup() as tasks:
-                for tail in turns[at : at + _TOGETHER]:
-                    tasks.create_task(self._turn(tail, files, states.get(tail.path), emit))
+        parts = [tail for tail in turns if any(True for _ in tail.logs_of())]  # known by what is read of their logs
+        for group in ([tail for tail in turns if tail not in parts], parts):
+            for at in range(0, len(group), _TOGETHER):
+                async with asyncio.TaskGroup() as tasks:
+                    for tail in group[at : at + _TOGETHER]:
+                        tasks.create_task(self._turn(tail, files, states.get(tail.path), emit))
         more = any(tail.more for tail in self.tails.values())
         self.caught_up = self.caught_up or not more
         return more
@@ -373,78 +410,3 @@ class HostLogs:
 def _short(path: str, home: str) -> str:
     inside = home != "/" and PurePosixPath(path).is_relative_to(home)
     return plain(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path)
-
-
-# --- Hands items from one thread's event loop to another's, no more of them at a time than a limit ---
-
-
-class ThreadQueue:
-    """Between one loop that puts and one that takes."""
-
-    def __init__(self, limit: int = 32 << 20) -> None:
-        self._limit, self._lock = limit, threading.Lock()
-        self._items: list[Item] = []
-        self._size, self._ended, self._waiting = 0, False, False
-        self._error: BaseException | None = None
-        self._wake_taker: Callable[[], None] = lambda: None
-        self._wake_putter: Callable[[], None] = lambda: None
-        self._room: asyncio.Event | None = None
-
-    async def put(self, items: list[Item]) -> None:
-        """Hand over items; waits while the other side has more than the limit."""
-        if self._room is None:
-            self._room = asyncio.Event()
-            self._wake_putter = _waker(self._room)
-        with self._lock:
-            self._items += items
-            self._size += sum(len(item.data) for _, item in items if isinstance(item, Block))
-            full = self._size > self._limit
-            if full:
-                self._room.clear()
-        self._wake_taker()
-        if full:
-            await self._room.wait()
-
-    @property
-    def idle(self) -> bool:
-        """All that was put has been taken, and the other side waits for more."""
-        with self._lock:
-            return self._waiting and not self._items
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Nothing more will come; `error` is raised on the other side."""
-        self._error = self._error or error
-        self._ended = True
-        self._wake_taker()
-
-    async def take(self) -> AsyncIterator[Item]:
-        """All items, as they come, until the end."""
-        ready = asyncio.Event()
-        self._wake_taker = _waker(ready)
-        while True:
-            ready.clear()
-            ended = self._ended
-            with self._lock:
-                items, self._items, self._size = self._items, [], 0
-            self._wake_putter()
-            for item in items:
-                yield item
-            if ended and not items:
-                if self._error is not None:
-                    raise self._error
-                return
-            if not items:
-                self._waiting = True
-                await ready.wait()
-                self._waiting = False
-
-
-def _waker(event: asyncio.Event) -> Callable[[], None]:
-    """Set an event of the loop that runs here, from any thread."""
-    loop = asyncio.get_running_loop()
-
-    def wake() -> None:
-        with suppress(RuntimeError):  # the loop has closed meanwhile
-            loop.call_soon_threadsafe(event.set)
-
-    return wake

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
@@ -15,88 +15,8 @@ from ..discovery import LogFile
 from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..follow.rotation import CERTAIN_S
 from ..spec import HEAD, compression_in, compression_of, is_binary
-from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, find_renamed
-
-# --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
-# ---
-
-_PIECE = 16 << 20
-_LARGEST = 256 << 20
-"""A compressed part that is larger is not unpacked: the machine has better things to do."""
-_MOST = 1 << 30
-"""Of what it holds no more than that is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a log."""
-
-    path: str
-    state: State
-    packed: bool
-    head: bytes = b""
-    """First bytes of its text; empty where it cannot be read."""
-
-
-async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
-    """Those that were written then or later, the oldest first."""
-    found = [
-        Part(path, state, compression_of(path) is not None)
-        for path, state in await files.parts(log)
-        if state.changed_s >= since_s
-    ]
-    return [await with_head(files, part) for part in found]
-
-
-async def with_head(files: Files, part: Part) -> Part:
-    """The same after another look: it may have been half written before."""
-    return replace(part, head=await _read(files, part, 0, HEAD_SIZE))
-
-
-async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
-    if not part.packed:
-        return await files.read(Handle(part.state.identity, part.path), offset, size) or b""
-    return await files.unpacked(part.path, offset, size) if part.state.size <= _LARGEST else b""
-
-
-async def rest_in_packed(files: Files, log: str, known: Fingerprint, since_s: float) -> Part | None:
-    """The compressed part that holds a text of which so much was read."""
-    for part in reversed(await parts_since(files, log, since_s)) if known.position else ():
-        if part.packed and await holds(files, part, known) and not await trouble(files, part):
-            return part
-    return None
-
-
-async def trouble(files: Files, part: Part) -> str:
-    """The reason why a compressed part cannot be read to its end; "" if it can."""
-    if part.state.size > _LARGEST:
-        return f"larger than {format_bytes(_LARGEST)}"
-    return await files.damage(part.path)
-
-
-async def holds(files: Files, part: Part, known: Fingerprint) -> bool:
-    """True if a part begins with a known text."""
-    if not part.head or not part.head.startswith(known.head):
-        return False
-    again = len(known.tail)
-    return await _read(files, part, known.position - again, again) == known.tail
-
-
-async def was_consumed(files: Files, part: Part, past: Iterable[Fingerprint]) -> bool:
-    """True if its text was read already, under another name or before it was compressed or copied."""
-    for known in past:
-        if known.position and await holds(files, part, known):
-            return True
-    return False
-
-
-async def pieces(files: Files, part: Part, offset: int) -> AsyncIterator[bytes]:
-    """Yield the contents of a compressed part from `offset` on."""
-    end = offset + _MOST
-    while offset < end and (data := await files.unpacked(part.path, offset, min(_PIECE, end - offset))):
-        yield data
-        offset += len(data)
-
+from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, find_deleted, find_renamed, held
+from .parts import Part, holds, parts_since, pieces, rest_in_packed, trouble, was_consumed, whole, with_head
 
 # --- Looks at the text of a file on a machine apart from following it: its state, where to begin, where it went on ---
 
@@ -196,16 +116,25 @@ class LogReader:
         self._claims = claims
         self._last_notice = ""
         self._late: list[tuple[Text, float]] = []
+        self._next: Text | None = None
+        """The empty file that bears the name by now: its writer may still end a line in the old one."""
         self._past: deque[Fingerprint] = deque(maxlen=_REMEMBERED)
         """The texts that it has read."""
+        self._damaged: deque[State] = deque(maxlen=_REMEMBERED)
+        """Compressed parts that cannot be read."""
         self.logs_of: Callable[[], Iterable[LogReader]] = tuple
         """The followed logs of which this one is named like an older part: what they held may be copied to it."""
         self._doubted_s: float | None = None
 
     # --- one text -------------------------------------------------------------------------------------------------
-    async def _find(self, files: Files, text: Text, state: State | None) -> bool:
-        """Open a text again, under the log's name or that of an older part; False when it is not there any more."""
+    async def _find(self, files: Files, text: Text, state: State | None, *, deleted: bool = False) -> bool:
+        """Open a text again, under the log's name or that of an older part; False when it is not there any more.
+
+        `deleted`: or where it has no name, as long as its writer holds it open.
+        """
         text.handle = await find_renamed(files, self.path, text, state)
+        if text.handle is None and deleted:
+            text.handle = await find_deleted(files, self.path, text)
         if text.handle is None:
             return False
         head = text.print.head
@@ -277,7 +206,7 @@ class LogReader:
     async def _goes_on(self, files: Files, new: Text, old: Text) -> bool:
         """Take over what was read of an old text that a new file begins with: a copy of it, with more lines."""
         known = old.print
-        if new.print.position > known.position or not known.position or new.handle is None:
+        if new.print.position > known.position or not known.position or not known.distinct or new.handle is None:
             return False
         if await _may_hold(files, new.handle, known.position, known) is not True:
             return False
@@ -321,7 +250,7 @@ class LogReader:
         if text is None or handle is None:
             await files.release(handle)
             return None
-        text.handle = handle
+        text.handle, text.path = handle, text.path or path
         head = text.print.head
         if head and await files.read(handle, 0, len(head)) != head:
             self._restart(text)  # its number was given to another file
@@ -368,20 +297,61 @@ class LogReader:
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
                 last = known if known.position else await full_fingerprint(files, next_)
-                if not await was_consumed(files, part, [*self._known(), last]):
+                if not await was_consumed(files, part, [*self._known_of_parts(), last]):
                     found += await self._read_packed(files, part, items, last)
-            elif part.head and part.state.identity not in late and await self._is_new(files, part):
+            elif (
+                part.head
+                and part.state.identity not in late
+                and await self._is_new(files, part)
+                and not await self._is_copy(files, part, next_)
+            ):
                 read = await self._read_part(files, part, items)
                 found, gone = found + read, gone + (not read)
         if gone and not again:
             found += await self._read_missed(files, since_s, items, next_, known, again=True)
         return found
 
+    async def _is_copy(self, files: Files, part: Part, next_: Text) -> bool:
+        """True if a text that is read next begins with all that a part holds; also one that has the name by now."""
+        known = await whole(files, part)
+        for handle in (next_.handle, await held(files, self.path)):
+            if handle is None:
+                continue
+            copied = handle.identity != part.state.identity and await _may_hold(files, handle, known.position, known)
+            if handle is not next_.handle:
+                await files.release(handle)
+            if copied:
+                return True
+        return False
+
+    async def _heir(self, files: Files, old: Text) -> Text | None:
+        """A copy that replaced a text, which is gone, and has been renamed since: it goes on where that ended."""
+        known, found = old.print, await files.parts(self.path)
+        if not (known.position and known.distinct) or any(state.identity == old.identity for _, state in found):
+            return None
+        for path, state in found:
+            if state.size <= known.position or self._claims.known(state.identity) or compression_of(path):
+                continue
+            if await _may_hold(files, Handle(state.identity, path), known.position, known):
+                heir = await self._claimed(files, path, [])
+                if heir is not None:
+                    heir.print, heir.cutter, heir.ignored, heir.changed_s = (
+                        known,
+                        old.cutter,
+                        old.ignored,
+                        old.changed_s,
+                    )
+                return heir
+        return None
+
     async def _is_new(self, files: Files, part: Part) -> bool:
         text = self._claims.text(part.state.identity)
         if text is not None and text.print.position and await holds(files, part, text.print):
             return text.owner is self and text is not self.text
-        return not await was_consumed(files, part, self._known())
+        return not await was_consumed(files, part, self._known_of_parts())
+
+    def _known_of_parts(self) -> list[Fingerprint]:
+        return [*self._known(), *self._claims.prints_of_parts(self.path)]
 
     def _known(self) -> list[Fingerprint]:
         """The texts that are read, or were."""
@@ -409,6 +379,9 @@ class LogReader:
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
         """Read a compressed part; False if it was read before."""
         if why := await trouble(files, part):
+            if part.state in self._damaged:
+                return True
+            self._damaged.append(part.state)
             what = f"{_name(part)} ({format_bytes(part.state.size)})"
             self._notice(
                 items, "lost", f"rotated more than once: {what} cannot be decompressed: {plain(why)}", again=True

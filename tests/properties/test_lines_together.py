@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfmon.core.credentials import WORD_RULES, mask, may_contain_secret, without_secrets
+from perfmon.core.credential_rules import WORD_RULES
+from perfmon.core.credentials import mask, may_contain_secret, without_secrets
 from perfmon.logbuffer import lines
 from perfmon.logbuffer.lines import cleaned, shown
 

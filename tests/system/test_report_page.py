@@ -136,7 +136,7 @@ def test_metrics_can_be_filtered_and_sorted(page: Page) -> None:
 
 def test_a_baseline_run_is_compared_and_drawn(page: Page) -> None:
     assert "KV cache pressure is new" in texts(page, "#change")[0]
-    changed = {row.split("\t")[0]: row.split("\t")[-1] for row in texts(page, "#changes tbody tr")}
+    changed = {row.split("\t")[0]: row.split("\t")[1] for row in texts(page, "#changes tbody tr")}
     assert changed["kv_usage"] == "worse"
     names = page.value("[...plots].map(p => p.series.map(s => s.label))")
     assert ["time", "this run", "baseline"] in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
 
@@ -76,7 +77,9 @@ def test_a_tall_strip_has_more_panes_than_the_timeline() -> None:
 
 
 async def test_a_tall_narrow_terminal_shows_the_log_too(tmp_path: Path) -> None:
-    lines = [f"2026-03-02 10:00:{at:02d} INFO [gen] batch.done completions=64 dur_ms=3000" for at in range(60)]
+    now = datetime.now(UTC)
+    times = [f"{now - timedelta(seconds=60 - at):%Y-%m-%d %H:%M:%S}" for at in range(60)]
+    lines = [f"{time} INFO [gen] batch.done completions=64 dur_ms=3000" for time in times]
     (tmp_path / "a.log").write_text("".join(f"{line}\n" for line in lines))
     async with running(lambda: FollowFeed([str(tmp_path / "a.log")]), size=(70, 40)) as (app, pilot):
         await until(pilot, lambda: sum(not row.strip() for row in screen_text(app)) <= 1)

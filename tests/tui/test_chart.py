@@ -173,21 +173,21 @@ def test_any_values_fill_the_chart(
 )
 def test_the_scale_has_round_values(values: tuple[float, ...], unit: str, named: list[float]) -> None:
     made = lane(values=values, unit=unit, good=None, critical=None)
-    assert scale_of(made, resampled(made, 100), 9).values == pytest.approx(named)
+    assert scale_of(made, resampled(made, 100, 600.0), 9).values == pytest.approx(named)
 
 
 def test_limits_nearby_are_within_the_scale() -> None:
     made = lane(values=(400.0,))
-    assert scale_of(made, resampled(made, 10), 9).high >= 1000.0
+    assert scale_of(made, resampled(made, 10, 600.0), 9).high >= 1000.0
     far = lane(values=(20.0,))
-    assert scale_of(far, resampled(far, 10), 9).high < 100.0
+    assert scale_of(far, resampled(far, 10, 600.0), 9).high < 100.0
 
 
 def test_of_several_columns_the_worst_is_shown() -> None:
     values = (1.0, nan, 3.0, 2.0)
-    assert resampled(lane(values=values), 50).values[:4] == (1.0, 3.0, 1.0, 3.0)
-    assert resampled(lane(values=values, lower_is_worse=True), 50).values[1] == 2.0
-    assert resampled(lane(values=values), 200).levels[:2] == (Level.GOOD, Level.GOOD)
+    assert resampled(lane(values=values), 50, 600.0).values[:4] == (1.0, 3.0, 1.0, 3.0)
+    assert resampled(lane(values=values, lower_is_worse=True), 50, 600.0).values[1] == 2.0
+    assert resampled(lane(values=values), 200, 600.0).levels[:2] == (Level.GOOD, Level.GOOD)
 
 
 LOSS = lane("loss", tuple(2.5 - 0.005 * at for at in range(100)), unit="", good=None, critical=None, levels=bytes(100))

@@ -217,28 +217,34 @@ async def previous_pane(hands: Hands, key: str) -> None:
     assert hands.app.pane_name == "log"
 
 
-async def _toggles(hands: Hands, key: str, title: str) -> None:
-    assert title in hands.text
+async def _goes_and_toggles(hands: Hands, key: str, title: str, pane: str) -> None:
+    other = "log" if pane == "board" else "board"
+    await hands.to(other)
+    await hands.press(key)
+    assert title in hands.text, "it is focused first"
+    assert hands.app.pane_name == pane
     await hands.press(key)
     assert title not in hands.text
     assert screen_text(hands.app)[5].startswith("── ")
+    assert hands.app.pane_name != pane
     await hands.press(key)
     assert title in hands.text
+    assert hands.app.pane_name == pane
 
 
 @check
 async def pane_board(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "1 TIMELINE")
+    await _goes_and_toggles(hands, key, "1 TIMELINE", "board")
 
 
 @check
 async def pane_alerts(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "2 ALERTS")
+    await _goes_and_toggles(hands, key, "2 ALERTS", "alerts")
 
 
 @check
 async def pane_sources(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "3 HOSTS/GPUS")
+    await _goes_and_toggles(hands, key, "3 HOSTS/GPUS", "sources")
 
 
 @check
@@ -249,7 +255,7 @@ async def pane_collectives(hands: Hands, key: str) -> None:
 
 @check
 async def pane_log(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "4 LOG")
+    await _goes_and_toggles(hands, key, "4 LOG", "log")
 
 
 @check
@@ -660,6 +666,13 @@ async def filter_lanes(hands: Hands, key: str) -> None:
 # --- alerts -----------------------------------------------------------------------------------------------------------
 def _state(hands: Hands) -> AlertState:
     return hands.app.picture.alerts[0].state
+
+
+@check
+async def verdict(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(page_of(hands.app), AlertPage)
+    await hands.shows("WHAT TO DO")
 
 
 @check

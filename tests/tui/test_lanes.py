@@ -16,9 +16,10 @@ from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import line, trace
 from perfmon.themes.loader import load_themes
-from perfmon.tui.render.lanes import Geometry, held, metric_lane
+from perfmon.tui.render.lanes import Geometry, metric_lane
 from perfmon.tui.render.timeline import TimelineView, draw_board
 from perfmon.tui.theme import ColorDepth, ThemeStyles
+from perfmon.viewmodel import held
 from perfmon.viewmodel.state import (
     AlertState,
     Bar,
@@ -162,18 +163,36 @@ def test_weight_updates_share_a_row_of_heat_until_they_are_expanded() -> None:
 
 def test_a_level_holds_its_value_between_samples_and_a_duration_does_not() -> None:
     values = (50.0, nan, nan, 60.0, nan, nan)
-    levels, _ = held(values * 3, bytes(18))
+    levels, _ = held(values * 3, bytes(18), "%", 1.0)
     assert list(levels) == [50.0, 50.0, 50.0, 60.0, 60.0, 60.0] * 3
-    gap, _ = held((*values, *(nan,) * 12, *values), bytes(24))
+    gap, _ = held((*values, *(nan,) * 12, *values), bytes(24), "%", 1.0)
     assert [at for at, value in enumerate(gap) if isnan(value)] == list(range(8, 18)), "for 1.5 times their distance"
-    assert list(held((nan, 5.0, nan), bytes(3))[0][1:2]) == [5.0]
+    assert list(held((nan, 5.0, nan), bytes(3), "%", 1.0)[0][1:2]) == [5.0]
     drawn = {one: chart(lane(one, values, unit=unit, good=None)) for one, unit in (("kv", "%"), ("queue_ms", "ms"))}
     assert " " not in drawn["kv"].rstrip()
     assert drawn["queue_ms"].count(" ") > 60
 
 
+def test_a_duration_has_the_columns_that_it_lasted_up_to_its_sample() -> None:
+    values = (nan, nan, nan, 20.0, nan, nan, 200.0, 10.0, nan)
+    seen, levels = held(values, bytes(range(9)), "s", 10.0)
+    shown = [None if isnan(value) else value for value in seen]
+    assert shown == [None, None, 20.0, 20.0, 200.0, 200.0, 200.0, 10.0, None], "never over another one, nor after it"
+    assert list(levels) == [0, 0, 3, 3, 6, 6, 6, 7, 0]
+    assert [at for at, value in enumerate(held(values, bytes(9), "ms", 0.01)[0]) if not isnan(value)] == [
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+    ]
+    assert [at for at, value in enumerate(held(values, bytes(9), "ms", 10.0)[0]) if not isnan(value)] == [3, 6, 7]
+    assert list(held((nan, float("inf")), bytes(2), "s", 1.0)[0]) == [float("inf")] * 2
+
+
 def chart(shown_lane: MetricLane) -> str:
-    return "".join(text for text, _ in metric_lane(shown_lane, Geometry.of(120), PLAIN).runs)
+    return "".join(text for text, _ in metric_lane(shown_lane, 1.0, Geometry.of(120), PLAIN).runs)
 
 
 def test_a_level_without_limits_is_a_line_that_fits_and_ascii_has_one_too() -> None:
@@ -183,7 +202,7 @@ def test_a_level_without_limits_is_a_line_that_fits_and_ascii_has_one_too() -> N
     assert chart(loss)[0] == "⠉"
     assert chart(loss)[-1] == "⣀"
     plain = ThemeStyles(SKIN.theme, glyphs=ASCII)
-    drawn = "".join(text for text, _ in metric_lane(loss, Geometry.of(120), plain).runs)
+    drawn = "".join(text for text, _ in metric_lane(loss, 1.0, Geometry.of(120), plain).runs)
     assert drawn.isascii()
     assert drawn[0] == "#" or drawn[0] == "*"
     assert drawn[-1] == "_"
@@ -204,7 +223,7 @@ def test_a_line_joins_its_neighbours_and_leaves_out_what_is_unknown() -> None:
 
 def test_without_colours_no_bar_is_reversed() -> None:
     for skin in (ThemeStyles(THEMES["mono"]), ThemeStyles(THEMES["midnight"], ColorDepth.NONE)):
-        runs = metric_lane(lane(), Geometry.of(120), skin).runs
+        runs = metric_lane(lane(), 1.0, Geometry.of(120), skin).runs
         assert not any(style.reverse for text, style in runs if text.strip())
         assert len({style for text, style in runs if text.strip()}) == 3, "each level has a style"
 
@@ -213,7 +232,7 @@ def test_under_the_cursor_the_last_value_keeps_its_age() -> None:
     made = shown()
     assert row(made, "ckpt write", START + 380.0).split()[2:] == ["4.0s-82s"]
     count = made.board.viewport.columns
-    made = with_metrics(made, lane(values=(13_000.0, *(math.nan,) * (count - 1)), levels=bytes(count)))
+    made = with_metrics(made, lane(values=(13_000.0, *(math.nan,) * (count - 1)), levels=bytes(100)))
     port = made.board.viewport
     values = [row(made, "queue_ms", port.start + column * port.column_s) for column in (0.5, 5.5, 30.5)]
     assert [value[9:25].strip() for value in values] == ["13.0 s", "13.0 s", "13.0s-4m"]  # no room for `-41s`

@@ -87,10 +87,10 @@ def test_a_pane_may_have_all_the_room_and_panes_can_be_hidden(found: Profile) ->
     text = played(opened(found), (120, 30), "tab", "z")
     assert "1 timeline" not in text
     assert "2 findings" in text
-    text = played(opened(found), (120, 30), "2", "3")
+    text = played(opened(found), (120, 30), "2", "2", "3")
     assert "2 findings" not in text
     assert "3 gaps" not in text
-    text = played(opened(found), (120, 30), "2", "3", "1")
+    text = played(opened(found), (120, 30), "2", "2", "3", "1")
     assert "the last pane cannot be closed" in text
     text = played(opened(found), (60, 10), "tab")
     assert "2 findings" in text

@@ -66,6 +66,22 @@ def _logs(count: int) -> dict[str, list[str]]:
     }
 
 
+def _failed(count: int) -> dict[str, list[str]]:
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    return {
+        f"worker-{at}.log": [f"{_clock(at % 50)} step 1 loss 2.5", f"{_clock(at % 50 + 9)} {error}"]
+        for at in range(count)
+    }
+
+
+def _disks(count: int) -> dict[str, list[str]]:
+    return {
+        "poll:/disk": [
+            f"{_clock(0)}.118 [poll] disk host=h name=/d{at} used_pct={at % 90} free_gb=1" for at in range(4 * count)
+        ]
+    }
+
+
 def _session(logs: dict[str, list[str]]) -> Session:
     session = Session(Config())
     for name, lines in logs.items():
@@ -84,7 +100,7 @@ def _processor_s(logs: dict[str, list[str]]) -> float:
     return spent
 
 
-@pytest.mark.parametrize("kind", [_engines, _hosts, _sent, _called, _logs])
+@pytest.mark.parametrize("kind", [_engines, _hosts, _sent, _called, _logs, _failed, _disks])
 def test_four_times_as_many_cost_in_proportion(kind: object) -> None:
     assert callable(kind)
     many = kind(_FEW * _TIMES)

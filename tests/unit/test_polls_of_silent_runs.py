@@ -83,8 +83,8 @@ def test_it_is_told_however_long_they_are_silent_and_when_it_is_over() -> None:
     assert alert.lost_s == 0.0
     agos = [row[1][0].partition(" ago")[0].strip() for row in waterfall(alert, picture, SKIN, 100)]
     assert agos[:4] == ["0 ms", "10.0 s", "20.0 s", "30.0 s"]
-    assert picture.now < UTC_S + 400  # what the run ended with stays in sight
     assert picture.snapshot is not None
+    assert picture.snapshot.run.start < UTC_S + 10  # what the run ended with stays in view
     assert picture.snapshot.verdict is not None
     assert picture.snapshot.verdict.signature == "stall"
     again = full(run.go_on(200, used_pct=50.0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attacks import SIZE, attacks
 
-from perfmon.core import credentials
+from perfmon.core import credential_rules, credentials
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
@@ -114,7 +114,10 @@ def test_credentials_are_found_quickly() -> None:
     def cost_s(line: str) -> float:
         return _processor_s(lambda: credentials.credential_spans(line))
 
-    for words, regex in (*credentials.WORD_RULES, *(((sign,), regex) for sign, regex in credentials.SHAPE_RULES)):
+    for words, regex in (
+        *credential_rules.WORD_RULES,
+        *(((sign,), regex) for sign, regex in credential_rules.SHAPE_RULES),
+    ):
         suspects = []
         sizes = (attacks(regex, words[:2], size) for size in (SIZE // 16, SIZE // 4, SIZE))
         for sixteenth, quarter, line in zip(*sizes, strict=True):

@@ -91,7 +91,11 @@ class FileActions(TimeActions):
 
             packs, name = load_packs(load_config().format_dirs), format_name(chosen)
             target = installed(name, packs)
-            proposal = learn(chosen, name, packs)
+            try:
+                proposal = learn(chosen, name, packs)
+            except InputError as error:
+                instead = "log steps with the emit helper (docs/instrument.md), or write a format (CONTRIBUTING.md)"
+                raise InputError(f"{error}; {instead}") from None
             return f"written: {keep(proposal, target)} ({', '.join(proposal.found)}); used from the next start"
 
         self._write(write)
@@ -102,6 +106,10 @@ class FileActions(TimeActions):
 
     def do_thresholds(self) -> None:
         """Learn thresholds from this run, or use those given again."""
+        snapshot = self.picture.snapshot
+        if snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
+            self.show_message("no thresholds to learn: these logs cannot be read; :learn proposes a format")
+            return
         self.monitor.toggle_baseline()
 
     def do_theme(self) -> None:
@@ -306,6 +314,10 @@ class OpenActions(FileActions):
 
     def do_open(self) -> None:
         """Open the verdict if a pane has nothing of its own to open."""
+        self.request_verdict()
+
+    def do_verdict(self) -> None:
+        """Open the alert of the verdict."""
         self.request_verdict()
 
     def request_verdict(self, about: object = None) -> None:

@@ -40,9 +40,6 @@ class PaneActions(BaseApp):
     def _toggle(self, pane: str) -> None:
         """Of an arrangement with fewer panes this makes one's own; in a strip, panes are shown one at a time."""
         shown = self.shown_panes()
-        if pane == "collectives" and self.picture.collectives is None:
-            self.show_message("no logs of NCCL Inspector (perfmon watch nccl=DIR)")
-            return
         if self.zoomed or self.strip:
             self.zoomed = None if self.zoomed == pane else pane
         elif shown == {pane}:
@@ -53,11 +50,20 @@ class PaneActions(BaseApp):
         if self.zoomed:
             self.focus_first()
 
-    do_pane_board = partialmethod(_toggle, "board")
-    do_pane_alerts = partialmethod(_toggle, "alerts")
-    do_pane_sources = partialmethod(_toggle, "sources")
-    do_pane_collectives = partialmethod(_toggle, "collectives")
-    do_pane_log = partialmethod(_toggle, "log")
+    def _go_to(self, pane: str) -> None:
+        """Focus a pane, shown for it if it was hidden; hide the one that is focused already."""
+        if pane == "collectives" and self.picture.collectives is None:
+            self.show_message("no logs of NCCL Inspector (perfmon watch nccl=DIR)")
+        elif pane not in self.shown_panes() or self.pane_name == pane or self.zoomed:
+            self._toggle(pane)
+        if pane in self.shown_panes():
+            self.query_one(f"#{pane}").focus()
+
+    do_pane_board = partialmethod(_go_to, "board")
+    do_pane_alerts = partialmethod(_go_to, "alerts")
+    do_pane_sources = partialmethod(_go_to, "sources")
+    do_pane_collectives = partialmethod(_go_to, "collectives")
+    do_pane_log = partialmethod(_go_to, "log")
 
     def _absent_panes(self) -> set[str]:
         return {"collectives"} if self.picture.collectives is None else set()

@@ -227,7 +227,8 @@ class LogLines(Pane, can_focus=True):
             self._counts = self.book.histogram(begin, (end - begin) / columns, columns)
             self._levels_row = histogram_row(self._counts, right, self.skin)
             self._counted = wanted
-            self._next_count = now + max(_COUNT_S, (time.thread_time() - began) / _LEVELS_SHARE)
+            rest_s = max(_COUNT_S, (time.thread_time() - began) / _LEVELS_SHARE)
+            self._next_count = now if moved else now + rest_s  # another size may come with another axis, right after
         elif wanted != counted:
             self._recount_later()
         return self._levels_row

@@ -42,14 +42,14 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     sections: list[tuple[str, str, list[Words]]] = [
         ("POSSIBLE CAUSES", "the likeliest first", _hypotheses(finding, skin, room)),
         ("WHY", _confidence(finding), _conditions(finding, skin, room)),
-        ("THRESHOLDS", "B learns them from this run, or takes these back", _limits(finding, picture, room)),
-        ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
-        ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
         (
             "WHAT TO DO",
             "y copies the command under the cursor" if width >= 60 else "",
             _marked(map(str, count(1)), finding.advice, room, "text", "accent"),
         ),
+        ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
+        ("THRESHOLDS", "B learns them from this run, or takes these back", _limits(finding, picture, room)),
+        ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         (
             "NOT OBSERVED",
             "would raise the confidence",

@@ -8,10 +8,9 @@ from math import ceil, floor, inf, isfinite, isnan, log10, nan
 
 from perfmon.core import TimeBase
 from perfmon.textgraphics import ASCII, axis, compact_value, cut, fit, ticks, trace
-from perfmon.viewmodel import Course, Level, MetricLane, Viewport, held_values, smoothed
+from perfmon.viewmodel import Course, Level, MetricLane, Viewport, held, held_values, is_level, smoothed
 
 from ..theme import ThemeStyles
-from .lanes import held, is_level
 from .rows import Row, Run
 
 LABEL = 9
@@ -48,9 +47,10 @@ class Scale:
         return [self.low + at * self.step for at in range(round((self.high - self.low) / self.step) + 1)]
 
 
-def resampled(lane: MetricLane, width: int) -> Columns:
-    """The lane in `width` columns: of several the worst one, and each as often as it has to be; levels hold."""
-    of_lane, of_levels = held(lane.values, lane.levels) if is_level(lane.unit) else (lane.values, lane.levels)
+def resampled(lane: MetricLane, width: int, span_s: float) -> Columns:
+    """The lane, which is of so many seconds, in `width` columns: of several the worst one, and each as often as it has
+    to be; levels hold, and durations have the time that they lasted."""
+    of_lane, of_levels = held(lane.values, lane.levels, lane.unit, span_s / max(1, len(lane.values)))
     count = len(of_lane)
     if not count or width <= 0:
         return Columns((nan,) * max(0, width), (Level.NONE,) * max(0, width))
@@ -139,7 +139,7 @@ def chart_rows(
 ) -> list[Row]:
     """The chart in exactly `size` (cells, rows), at least 3 rows; `cursor` is a column of it."""
     width, height = max(1, size[0] - LABEL - 1), size[1]
-    columns = resampled(lane, width)
+    columns = resampled(lane, width, port.end - port.start)
     marked = height >= 10 and any(columns.levels)
     below = marked + (1 + (height >= 7)) * axis_below
     drawn = _plot(lane, columns, max(1, height - below), cursor, skin, layers or Layers())

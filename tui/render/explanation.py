@@ -31,7 +31,9 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
-    lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
+    # The values are those of one occurrence; the sentence is about all of them.
+    one_of = "e.g. " if finding is not None and finding.count > 1 and any(c.limit for c in finding.conditions) else ""
+    lead: Part = [(f"  {one_of}" if width < _WIDE else f"  why  {one_of}", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
     taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
@@ -179,7 +181,7 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
         return (("  also ", muted), (named, skin.style("text")))
     if snapshot.assessment is Assessment.UNREADABLE:
-        what = "D shows what is read of each log; :learn proposes a format"
+        what = ":learn proposes a format; D shows what is read of each log"
         return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)

@@ -11,7 +11,7 @@ from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, moment_text, row_cells, short_duration
+from .rows import Row, Run, between, cells, day_text, moment_text, row_cells, short_duration
 from .sources import levels_text
 
 # --- The first and the last row: what is watched, and which keys matter ---
@@ -92,8 +92,11 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
-    """The time by the logs' own clock."""
-    return [] if picture.snapshot is None else [(f" {plain_moment(picture.now, picture)} ", skin.style("muted"))]
+    """The time by the logs' own clock, with the day where that is not this one."""
+    if picture.snapshot is None:
+        return []
+    day = f"{day_text(picture.now, picture)} " if picture.dated else ""
+    return [(f" {day}{plain_moment(picture.now, picture)} ", skin.style("warning" if day else "muted"))]
 
 
 def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
@@ -139,12 +142,9 @@ def _state(
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
-        since = picture.snapshot.run.since if picture.snapshot is not None else None
-        if run is Progress.STALLED and since is not None and picture.asked > since:
-            return [shown, (f" for {short_duration(float(int(picture.asked - since)))}", skin.style("muted"))]
         return [shown, span]
     if picture.stale_s is not None:
-        return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]
+        return [(f"SILENT {skin.glyph('stale')}", skin.style("stale")), span]
     names = {
         RunState.LOADING: ("LOADING", "loading", "info"),
         RunState.LIVE: ("LIVE", "live", "good"),

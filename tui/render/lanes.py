@@ -7,14 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from math import ceil, floor, isfinite, nan
+from math import ceil, floor, isfinite
 from operator import itemgetter
 
 from rich.style import Style
 
-from perfmon.core import plain
+from perfmon.core import percentile, plain
 from perfmon.textgraphics import ASCII, compact_value, gantt, limits, line, spark
-from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport, held_places
+from perfmon.viewmodel import (
+    Bar,
+    Board,
+    Leg,
+    Level,
+    MetricLane,
+    SpanLane,
+    Transition,
+    Viewport,
+    held,
+    is_level,
+)
 
 from ..theme import ThemeStyles
 from .rows import Run
@@ -162,7 +173,12 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: T
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
     runs = gantt_runs(bars, port, geometry.chart, skin, heat=True)
-    return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last, bars)
+    walls = sorted(bar.values["wall_ms"] for bar in bars if "wall_ms" in bar.values and not bar.open)
+    share = sum(bar.level is Level.CRITICAL for bar in bars) / len(bars) if any(bar.level for bar in bars) else None
+    stats = _figures(
+        [percentile(walls, part) if walls else None for part in (0.5, 0.95, 1)], share, "ms", geometry, skin
+    )
+    return Lane("updates", last.key, label, "text", wall, last.level, runs, stats, last, bars)
 
 
 def _shares(bar: Bar, geometry: Geometry) -> str:
@@ -200,18 +216,8 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
     label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
-    return Lane(
-        lane.kind,
-        lane.metric,
-        label,
-        "text",
-        now,
-        now_level,
-        runs,
-        _stats(stats, geometry, skin) if stats else "",
-        lane,
-        lane.bars,
-    )
+    figures = _stats(stats, geometry, skin) if stats else ""
+    return Lane(lane.kind, lane.metric, label, "text", now, now_level, runs, figures, lane, lane.bars)
 
 
 def length_of(bar: Bar, metric: str, cells: int) -> str:
@@ -233,7 +239,7 @@ def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
     return skin.level(level) if level > Level.GOOD else usual
 
 
-def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane:
+def metric_lane(lane: MetricLane, column_s: float, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """A metric over time, coloured by its thresholds; where nothing was measured for long there is nothing.
 
     What has thresholds, and durations, are bars from zero; other levels (loss, reward, rates) are a line that fits.
@@ -241,33 +247,20 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane
     limit = None if lane.lower_is_worse else lane.critical
     # A new value changes the figures next to the chart, but only the worst one of a column shows in that.
     fits = lane.good is None and is_level(lane.unit) and lane.unit != "%"
-    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, fits, skin))
+    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, column_s, fits, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
 
 
-def is_level(unit: str) -> bool:
-    """A value that holds until the next one is measured; a duration is over with its sample."""
-    return unit not in ("ms", "s")
-
-
-def held(values: Sequence[float], levels: bytes) -> tuple[Sequence[float], bytes]:
-    """The values and levels with those columns filled that only lie between two samples of the usual distance."""
-    places = held_places(values)
-    shown = bytes([0 if place < 0 else levels[place] for place in places])
-    return [nan if place < 0 else values[place] for place in places], shown
-
-
 @lru_cache(128)
 def _chart(
-    packed: bytes, levels: bytes, limit: float | None, unit: str, fits: bool, skin: ThemeStyles
+    packed: bytes, levels: bytes, limit: float | None, unit: str, column_s: float, fits: bool, skin: ThemeStyles
 ) -> tuple[Run, ...]:
     """The values, packed as doubles, as bars or as a line that fits; `limit` where more of it is worse."""
     values: Sequence[float] = array("d", packed)
-    if is_level(unit):
-        values, levels = held(values, levels)
+    values, levels = held(values, levels, unit, column_s)
     if fits and skin.glyphs is not ASCII:
         drawn = line(values, *_fitting(values))
     else:
@@ -309,16 +302,25 @@ def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[flo
 
 
 def _stats(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> str:
-    def figure(value: float | None, cells: int) -> str:
-        return " " * cells if value is None else compact_value(value, shown_unit(lane.unit), cells).rjust(cells)
+    return _figures((lane.p50, lane.p95, lane.max), lane.critical_share, lane.unit, geometry, skin)
 
-    share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
+
+def _figures(
+    values: Sequence[float | None], critical: float | None, unit: str, geometry: Geometry, skin: ThemeStyles
+) -> str:
+    """p50, p95 and maximum, and the share that is critical, below the heads of the axis."""
+    p50, p95, most = values
+
+    def figure(value: float | None, cells: int) -> str:
+        return " " * cells if value is None else compact_value(value, shown_unit(unit), cells).rjust(cells)
+
+    share = "" if critical is None else f"{100 * critical:.0f}%"
     if geometry.stats >= 36:
-        return f" {figure(lane.p50, 8)} {figure(lane.p95, 8)} {figure(lane.max, 8)} {share:>7}"
-    if geometry.stats >= 19:  # in line with what weight updates waited, and its share
-        return f"{figure(lane.p95, 8):>14} {share:>4}"
+        return f" {figure(p50, 8)} {figure(p95, 8)} {figure(most, 8)} {share:>7}"
+    if geometry.stats >= 19:  # in line with what single weight updates waited, and its share
+        return f"{figure(p95, 8):>14} {share:>4}"
     if geometry.stats >= 12:
-        return f" {figure(lane.p95, 6)} {share:>4}"
+        return f" {figure(p95, 6)} {share:>4}"
     # No heading says there what it is: the sign does, and what never was critical needs no figure.
     return f" {skin.mark(Level.CRITICAL)}{share:>4}" if share not in ("", "0%") and geometry.stats else ""
 
@@ -408,7 +410,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
                 () if other else (metric.metric,),
                 bad,
                 ("metric", metric.name),
-                partial(metric_lane, metric, geometry, skin),
+                partial(metric_lane, metric, port.column_s, geometry, skin),
             )
     if choice.order == "verdict":
         ranked.sort(key=lambda entry: entry[0])

@@ -12,14 +12,14 @@ from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, row_cells, short_duration
+from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
 
-_WIDE = 100
+_WIDE, _LABELLED = 100, 150
 _STATES = {
-    Progress.STARTING: ("starting", "info"),
+    Progress.STARTING: ("starting for {age}", "info"),
     Progress.RUNNING: ("running", "good"),
     Progress.STALLED: ("stalled for {age}", "critical"),
     Progress.FAILED: ("failed {age} ago", "critical"),
@@ -51,10 +51,10 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
-    rates = [*_pace(snapshot, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
+    rates = [*_pace(snapshot, width, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
-        (0, _state(picture, snapshot, skin)),
+        (0, _state(picture, snapshot, width, skin)),
         *_goal(snapshot.run.goal, width, skin),
         *(_faded(rates, skin) if _is_past(picture, snapshot) else rates),
         *_end(picture, snapshot, skin),
@@ -82,7 +82,7 @@ def _faded(parts: Sequence[Part], skin: ThemeStyles) -> list[Part]:
     return [(rank, [(text, style if style == critical else faint) for text, style in runs]) for rank, runs in parts]
 
 
-def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Run]:
+def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Run]:
     """By the run's own logs; where these have no output, for how long."""
     run = snapshot.run
     words, style = _STATES[run.state]
@@ -93,11 +93,35 @@ def _state(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> lis
         words, style, since = "no output for {age}", "stale", picture.asked - picture.stale_s
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
+    elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:
+        words, style, since = "idle for {age}", "muted", idle
+    elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
+        words, style = "ended early, {age} ago", "warning"
+    elif run.state is Progress.UNKNOWN and picture.sources:
+        newest = min((one.age_s for one in picture.sources if one.age_s is not None), default=None)
+        since = None if newest is None else picture.asked - newest
+        words = f"{words}, last line {{age}} ago"
     if "{age}" in words:
         if since is None or picture.asked <= since:
-            words = words.partition(" {")[0].removesuffix(" for")
+            words = words.partition(" {")[0].removesuffix(" for").removesuffix(",").removesuffix(", last line")
+        elif picture.dated and width >= _WIDE:
+            words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
+        elif picture.dated:
+            words = f"{words} ({day_text(since, picture)})"
         words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
     return [(words, skin.style(style))]
+
+
+def _idle_since(snapshot: Diagnosis) -> float | None:
+    """Since when an engine has had no request, where that is all that runs; None where it has, or it is unknown."""
+    held = [snapshot.metrics[name] for name in ("running", "waiting") if name in snapshot.metrics]
+    if not held or held[0].name != "running" or snapshot.run.goal or any(one in snapshot.metrics for one in _PACES):
+        return None
+    if any(one.last > 0 or one.of_several for one in held):
+        return None
+    busy = [at for one in held for at, value in one.series if value > 0]
+    after = [at for at, _ in held[0].series if at > max(busy, default=-1.0)]
+    return snapshot.run.start + min(after) if after else None
 
 
 def _age(seconds: float) -> str:
@@ -121,7 +145,7 @@ def _goal(goal: Goal | None, width: int, skin: ThemeStyles) -> list[Part]:
     return [(1, runs)]
 
 
-def _pace(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Seconds a step, and by how much that differs from what is usual in the window."""
     stats = next((snapshot.metrics[name] for name in _PACES if name in snapshot.metrics), None)
     text, muted = skin.style("text"), skin.style("muted")
@@ -133,7 +157,7 @@ def _pace(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
         return [(4, [(compact_value(each, "s", 7), text), (f"/{plain(goal.unit, 20).removesuffix('s')}", muted)])]
     latest = [value for _, value in stats.series[-_LATEST:]] or [stats.last]
     now, usual = median(latest), stats.summary.p50
-    runs = [(compact_value(now, stats.unit, 7), text), ("/step", muted)]
+    runs = [(compact_value(now, stats.unit, 7), text), ("/step (last 5)" if width >= _LABELLED else "/step", muted)]
     if stats.summary.count >= _FEWEST and usual > 0 and abs(now / usual - 1.0) >= _CHANGED and not stats.of_several:
         glyph = skin.glyph("up" if now > usual else "down")
         runs.append(

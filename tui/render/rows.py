@@ -13,6 +13,7 @@ from rich.style import Style
 from perfmon.core import TimeBase, format_seconds, plain
 from perfmon.diagnosis import EvidenceLine
 from perfmon.textgraphics import fit
+from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
 
 from ..theme import ThemeStyles
 
@@ -229,6 +230,16 @@ def moment_text(time: float, base: TimeBase) -> str:
         except (OverflowError, ValueError, OSError):
             return "-"
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
+
+
+def day_text(time: float, picture: MonitorState) -> str:
+    """`2026-03-02` by the clock of the logs, `03-02` where they have no year; "" for no time of ours."""
+    try:
+        if picture.yearless:
+            return f"{datetime.fromtimestamp(time + LEAP_YEAR_S, UTC):%m-%d}"
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def short_duration(seconds: float) -> str:

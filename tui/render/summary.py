@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import PRODUCTIVE, REST, Progress, format_seconds, format_share, plain
+from perfmon.core import PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
 from perfmon.diagnosis import Assessment, Diagnosis, LedgerEntry, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
@@ -31,6 +31,9 @@ _BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
+_FATES = "it may hang, or be killed or over"
+_OF_STEPS = "work at full pace"
+"""Productive time of a run that makes what is of little use."""
 _STEP_S = 5.0
 _LEAST_BAR = 8
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
@@ -54,17 +57,22 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     level, muted = LEVELS[verdict.severity.value], _muted(_alerts_of(picture, verdict.signature))
-    sign, word = (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level])
+    sign, word = (
+        (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level] or "NOTE")
+    )
     head = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.style("muted") if muted else skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
-        sentence = plain(verdict.sentence, 2000).partition(": ")[2]
+        finding = picture.verdict_finding
+        sentence = (
+            plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
+        )
         return crop((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
-        runs += _loudest(verdict, width - row_cells(runs), skin)
+        runs += _loudest(picture, verdict, width - row_cells(runs), skin)
     return tuple(runs)
 
 
@@ -115,6 +123,8 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
+    if _costs_no_time(verdict):
+        parts.append([("  no time lost", muted)])
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
         lost: list[Run] = [("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)]
@@ -124,7 +134,11 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
     if alerts:
         count = sum(alert.count for alert in alerts)
         lasting = _lasting(alerts, picture)
-        parts += [[(f"  {lasting}", muted)], [(f", {count}x", muted)]] if lasting else [[(f"  {count}x", muted)]]
+        parts += (
+            [[(f"  {lasting}", muted)], *([[(f", {count}x", muted)]] if count > 1 else [])]
+            if lasting
+            else [[(f"  {count}x", muted)]]
+        )
     return parts
 
 
@@ -136,6 +150,11 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     until = max(alert.held_until(picture.now) for alert in alerts)
     known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
     return f"{known} {short_duration(until - began)}" if until - began >= 1.0 else ""
+
+
+def _costs_no_time(verdict: Verdict | None) -> bool:
+    """It is about what the run makes, not how fast: that the time was used is no good news."""
+    return verdict is not None and verdict.lost_s == 0 and verdict.severity is Severity.CRITICAL
 
 
 def _wall(snapshot: Diagnosis) -> str:
@@ -154,15 +173,15 @@ def _muted(alerts: Sequence[Alert]) -> AlertState | None:
     return None if not answered else AlertState.ACKED if AlertState.ACKED in states else AlertState.SILENCED
 
 
-def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
+def _loudest(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one.
 
     Of a hang that is the rank which is behind: the reason is long, and in the alert.
     """
-    sentence = plain(verdict.sentence, 2000)
+    finding = picture.verdict_finding
+    sentence = plain(verdict.sentence if finding is None else finding.sentence, 2000)
     behind = _BEHIND.search(sentence)
-    figures = sentence.partition(": ")[2] or sentence
-    figures = behind[0] if behind else figures.rsplit(" lost. ", 1)[0].rpartition(";")[0] or figures
+    figures = behind[0] if behind else sentence
     return [(f"  {figures}", skin.style("text"))] if cells(figures) + 2 <= room else []
 
 
@@ -180,11 +199,12 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
     summary = plain(snapshot.summary, 1000)
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
-        age = format_seconds(picture.stale_s)
         names = ", ".join(_called(source, picture) for source in picture.sources[:3])
+        open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"no log output for {age}", skin.style("stale")),
+            (f"no log output for {format_seconds(picture.stale_s)}", skin.style("stale")),
+            (open_end, skin.style("text")),
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
@@ -247,11 +267,27 @@ def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return ()
     blamed = snapshot.verdict.signature if snapshot.verdict is not None else ""
     order = sorted(entries, key=lambda entry: (_ENDS.get(entry.cause, 0), entry.cause != blamed, -entry.share))
-    head = f" {short_duration(snapshot.run.wall_s)} "
-    legend = _legend(order, width - cells(head) - 1 - max(_LEAST_BAR, width // 4), skin)
+    head = f" {_span_text(picture, snapshot, width)} "
+    quality = _costs_no_time(snapshot.verdict) and snapshot.run.state is not Progress.FAILED
+    names = {PRODUCTIVE: _OF_STEPS} if quality else {}
+    legend = _legend(order, names, width - cells(head) - 1 - max(_LEAST_BAR, width // 4), skin)
     room = width - cells(head) - sum(cells(text) for text, _ in legend) - 1
     bar = _bar(order, max(4, room), skin)
     return ((head, skin.style("muted")), *bar, (" ", skin.style("text")), *legend)
+
+
+def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
+    """`last 10m`, `1h 20m until it failed`: the time that the bar is about."""
+    wall, state = short_duration(snapshot.run.wall_s), snapshot.run.state
+    if width < _NARROW:
+        return wall
+    if state is Progress.FAILED:
+        return f"{wall} until it failed"
+    if state is Progress.FINISHED:
+        return f"{wall} in all"
+    if picture.actual is not None:  # nobody knows what came then
+        return f"{wall} until the last line"
+    return f"last {wall}"
 
 
 def _look(at: int, entry: LedgerEntry, skin: ThemeStyles) -> tuple[str, Style]:
@@ -271,12 +307,12 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: ThemeStyles) -> list[
     return runs
 
 
-def _legend(entries: Sequence[LedgerEntry], room: int, skin: ThemeStyles) -> list[Run]:
+def _legend(entries: Sequence[LedgerEntry], names: Mapping[str, str], room: int, skin: ThemeStyles) -> list[Run]:
     """Entries with lost time first, beginning with the verdict's cause; productive time is dropped if room is short."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
     runs: list[Run] = []
     for entry, glyph, style in sorted(looks, key=lambda look: look[0].cause in _ENDS):
-        label = f" {entry.cause} {format_share(entry.share)} "
+        label = f" {names.get(entry.cause, entry.cause)} {format_share(entry.share)} "
         if cells(label) + 1 > room:
             break
         room -= cells(label) + 1

@@ -196,7 +196,7 @@ def _drawn_lanes(
 
 def _same(one: object, other: object) -> bool:
     """The same object, or an equal one of a kind that is made for each picture."""
-    return one is other or (isinstance(one, Viewport | str) and one == other)
+    return one is other or (isinstance(one, Viewport | str | float) and one == other)
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:

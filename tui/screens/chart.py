@@ -211,7 +211,7 @@ class ChartPage(Overlay):
         skin, column = self.skin, self._column(width)
         if lane is None or column is None:
             return key_row(_KEYS, (), width, skin)
-        columns = resampled(lane, self._plot_width(width))
+        columns = resampled(lane, self._plot_width(width), self._span_s)
         value, level = columns.values[column], columns.levels[column]
         if is_line(lane) and isnan(value):
             value = self._mean_at(lane, column, width)
@@ -247,6 +247,11 @@ class ChartPage(Overlay):
             return None
         return min(count - 1, int((self.cursor - port.start) / (port.end - port.start) * count))
 
+    @property
+    def _span_s(self) -> float:
+        port = self._picture.board.viewport
+        return port.end - port.start
+
     def _step(self, by: int) -> None:
         """Move the cursor by columns; the first time, to the newest value."""
         lane, width = self.lane, self.size.width
@@ -254,7 +259,7 @@ class ChartPage(Overlay):
             return
         count, at = self._plot_width(width), self._column(width)
         if at is None:
-            known = [i for i, value in enumerate(resampled(lane, count).values) if not isnan(value)]
+            known = [i for i, value in enumerate(resampled(lane, count, self._span_s).values) if not isnan(value)]
             at = (known[-1] if known else count - 1) - by // abs(by)
         self._point(min(count - 1, max(0, at + by)))
 

@@ -36,6 +36,8 @@ class Pane(Timely, Widget):
         self._drawn: list[Row] = []
         self._strips: list[Strip] = []
         """Those rows as Textual draws them: it asks for lines around those that change, too."""
+        self._fits: dict[int, tuple[Row, Row]] = {}
+        """Rows by their identity, and as they were fitted: a pane may return some of those of before."""
         self._drawn_for = (0, 0)
         self._note = self._badge = ""
 
@@ -46,7 +48,7 @@ class Pane(Timely, Widget):
     def apply_theme(self, skin: ThemeStyles) -> None:
         """Draw everything in another theme."""
         self.skin = skin
-        self._drawn, self._strips = [], []
+        self._drawn, self._strips, self._fits = [], [], {}
         self.redraw()
 
     def set_note(self, text: str) -> None:
@@ -76,11 +78,15 @@ class Pane(Timely, Widget):
             self._draw_all()
             self.refresh()
             return
-        known = dict(zip(self._drawn, self._strips, strict=True))
-        old, self._drawn = self._drawn, self._fitted(width, height)
-        self._strips = [known.get(row) or _strip(row, width) for row in self._drawn]
-        spans = [changed(before, after, width) for before, after in zip(old, self._drawn, strict=True)]
-        parts = [Region(span[0], y, span[1] - span[0], 1) for y, span in enumerate(spans) if span is not None]
+        old, strips = self._drawn, self._strips
+        self._drawn = self._fitted(width, height)
+        known = {id(row): strip for row, strip in zip(old, strips, strict=True)}  # lines of a log scroll
+        parts: list[Region] = []
+        for y, (before, after) in enumerate(zip(old, self._drawn, strict=True)):
+            span = None if before is after else changed(before, after, width)
+            if span is not None:
+                parts.append(Region(span[0], y, span[1] - span[0], 1))
+                strips[y] = known.get(id(after)) or _strip(after, width)
         if parts:
             self.refresh(*parts)
 
@@ -90,8 +96,18 @@ class Pane(Timely, Widget):
         rows = list(self.rows(width, height))[:height]
         if self._note and rows:
             rows[0] = ((f" {plain(self._note, 300)}".ljust(width), self.skin.style("accent")),)
-        fitted = [row if isinstance(row, Fitted) else crop(merged(sanitize_row(row)), width, fill) for row in rows]
+        known, self._fits = self._fits, {}
         blank: Row = ((" " * width, fill),)
+        fitted: list[Row] = []
+        for row in rows:
+            made = known.get(id(row))
+            if isinstance(row, Fitted):
+                fitted.append(row)
+            elif made is not None and made[0] is row:
+                fitted.append(made[1])
+            else:
+                fitted.append(crop(merged(sanitize_row(row)), width, fill))
+            self._fits[id(row)] = row, fitted[-1]
         return fitted + [blank] * (height - len(rows))
 
     def render_line(self, y: int) -> Strip:
@@ -116,6 +132,7 @@ class Pane(Timely, Widget):
 
     def _draw_all(self) -> None:
         self._drawn_for = (self.size.width, self.size.height)
+        self._fits = {}
         self._drawn = self._fitted(*self._drawn_for)
         self._strips = [_strip(row, self._drawn_for[0]) for row in self._drawn]
 

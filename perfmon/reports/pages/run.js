@@ -5,7 +5,7 @@ const CAUSES = ["#c0392b", "#d9920a", "#8e44ad", "#2471a3", "#b9770e", "#7b241c"
 const LANES = ["#33507a", "#2e8b57", "#7d4fb3", "#2aa3b0", "#8a6d3b", "#5f6b76"];
 const SIGNS = { "●": "met", "○": "not met", "?": "not observed" };
 const list = (items, tag = "ul") => { const l = make(tag); for (const i of items) l.append(make("li", i)); return l; };
-const reasons = why => list(why.map(([sign, text]) => `${sign} ${SIGNS[sign] ?? ""}: ${text}`));
+const reasons = why => { const l = list(why.map(([sign, text]) => `${sign} ${SIGNS[sign] ?? ""}: ${text}`)); l.className = "signs"; return l; };
 
 // --- Head, verdict, breakdown ---
 el("place").textContent = data.place; el("head").textContent = data.head; el("made").textContent = data.made;
@@ -69,7 +69,7 @@ const KEYS = { "+": () => zoom(.5), "=": () => zoom(.5), "-": () => zoom(2), "0"
 el("zoom-in").onclick = KEYS["+"]; el("zoom-out").onclick = KEYS["-"]; el("zoom-all").onclick = KEYS["0"]; el("earlier").onclick = KEYS.ArrowLeft; el("later").onclick = KEYS.ArrowRight;
 document.onkeydown = e => { if (!e.ctrlKey && !e.metaKey && !e.altKey && !(e.target instanceof HTMLInputElement) && KEYS[e.key]) { KEYS[e.key](); e.preventDefault(); } };
 
-const GUTTER = 160;
+const NARROW = window.innerWidth < 600, GUTTER = NARROW ? 92 : 176;
 const axes = (size, more) => [
   { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 }, space: 90, incrs: STEPS, size, values: (u, at, _, __, step) => at.map(x => x < 0 || x > END ? "" : clock(x, step)) },
   { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false }, size: GUTTER, ...more }];
@@ -113,7 +113,7 @@ function pointAt(u) {
 if (lanes.length) {
   plot(el("lanes"), lanes.length * ROW + 44, {
     legend: { show: false }, series: [{}, { show: false }], scales: { y: { range: [0, lanes.length] } }, cursor: { y: false, points: { show: false } },
-    axes: axes(34, { grid: { show: false }, splits: () => lanes.map((_, i) => lanes.length - i - .5), values: () => lanes.map(l => short(l.name, 24)) }),
+    axes: axes(34, { grid: { show: false }, splits: () => lanes.map((_, i) => lanes.length - i - .5), values: () => lanes.map(l => short(l.name, NARROW ? 12 : 24)) }),
     hooks: { draw: [drawLanes], setCursor: [pointAt] },
   }, [[0, END], [null, null]]);
 } else el("lanes").append(make("p", data.axis.samples ? "No line has a timestamp: metrics are drawn by the number of their sample." : "No line gives a span or a finding a time.", "soft"));
@@ -137,7 +137,7 @@ function chart(m) {
     for (const [v, level] of m.lines) { const y = u.valToPos(v, "y", true); if (y < top || y > top + height) continue; g.strokeStyle = COLOURS[level]; g.beginPath(); g.moveTo(left, y); g.lineTo(left + width, y); g.stroke(); }
     g.restore();
   };
-  plot(into, 130, { series, axes: axes(26, { values: (u, at) => at.map(v => amount(v, "")) }), scales: { y: { range: (u, low, high) => low === null ? [0, 1] : uPlot.rangeNum(low, high, .08, false) } }, hooks: { draw: [limits] } }, values);
+  plot(into, 130, { series, axes: axes(26, { space: 22, values: (u, at) => at.map(v => amount(v, "")) }), scales: { y: { range: (u, low, high) => low === null ? [0, 1] : uPlot.rangeNum(low, high, .08, false) } }, hooks: { draw: [limits] } }, values);
 }
 function fill() {
   for (const p of [...plots]) if (charts.contains(p.root)) { plots.delete(p); p.destroy(); }
@@ -175,7 +175,7 @@ if (data.comparison) {
   const c = data.comparison; el("compared").hidden = false;
   el("change").classList.add({ fixed: "good", improved: "good", regressed: "critical", mixed: "warning" }[c.verdict] ?? "unknown");
   el("change").append(make("strong", c.verdict.toUpperCase()), make("p", c.sentence), make("p", `baseline: ${c.baseline}`, "soft"), make("p", c.found, "soft"));
-  table("changes", ["metric", "of", "before", "after", "change", "95 % interval", "samples (effective)", "verdict"].map((name, i) => ({ name, value: r => r[i], left: i < 2 || i === 7 })), c.metrics);
+  table("changes", [["metric", 0], ["verdict", 7], ["before", 2], ["after", 3], ["change", 4], ["of", 1], ["95 % interval", 5], ["samples (effective)", 6]].map(([name, i]) => ({ name, value: r => r[i], left: [0, 1, 7].includes(i) })), c.metrics);
   for (const text of [...c.findings, ...c.criteria, ...c.notes]) el("changed").append(make("li", text));
   el("method").textContent = c.method;
 }

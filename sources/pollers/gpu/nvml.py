@@ -223,6 +223,7 @@ def _scaled(value: Any, factor: float) -> float | None:
 # --- A thread for calls that may hang ---
 
 T = TypeVar("T")
+_END_S = 1.0
 
 
 class Worker(Generic[T]):
@@ -249,12 +250,12 @@ class Worker(Generic[T]):
             if pending.done() and self._pending is pending:
                 self._pending = None
 
-    async def stop(self, last: Callable[[], T], timeout_s: float = 1.0) -> None:
+    async def stop(self, last: Callable[[], T]) -> None:
         """Run a last job, unless a call hangs; its errors are ignored."""
         if self._pending is None or self._pending.done():
             self._pending = None
             with suppress(Exception):
-                await asyncio.wait_for(self.run(last), timeout_s)
+                await asyncio.wait_for(self.run(last), _END_S)
 
 
 def _work(job: Callable[[], T], pending: Future[T]) -> None:
@@ -282,9 +283,9 @@ class NvmlBackend:
     name = "nvml"
     every_s = 1.0
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self) -> None:
         self._worker: Worker[Sequence[Reading]] = Worker("gpu")
-        self._gpus = Gpus(environment)
+        self._gpus = Gpus(os.environ)
 
     async def poll(self) -> Sequence[Reading]:
         """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -285,9 +285,9 @@ class RayPoller(ScriptPoller):
 
     every_s = EVERY_S
 
-    def __init__(self, machine: Machine, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, machine: Machine, place: Place) -> None:
         super().__init__(machine, Script(machine, "ray: ", LOOK_S))
-        self._place, self._clock = place, clock
+        self._place = place
         self._waits = RayWaits()
         self._targets: list[str] = []
         self._polls = 0
@@ -312,7 +312,7 @@ class RayPoller(ScriptPoller):
         if not samples:
             where, self._targets = self._targets[0], []
             raise PollError(f"{self.name}: no Ray metrics on {where} yet")
-        return self._waits.take(samples, self._clock())
+        return self._waits.take(samples, time.monotonic())
 
     async def _look(self) -> list[str]:
         if self._place.url is not None:
