@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +175,8 @@ def _variants(result: dict[str, Any] | None) -> str:
     lines = [
         "## Pipelines drawn by chance\n",
         f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and\n"
-        "how strong the fault is, are drawn by the seed: `python -m lab.variants --seeds 1-34`. Of healthy runs\n"
-        "*right* is that nothing is found.\n",
+        f"how strong the fault is, are drawn by the seed (here {_ranges(run['seed'] for run in result['runs'])}):\n"
+        "`python -m lab.variants`. Of healthy runs *right* is that nothing is found.\n",
         "| run | runs | right, in time, at its price | detected | error |",
         "|---|---|---|---|---|",
     ]
@@ -187,6 +187,17 @@ def _variants(result: dict[str, Any] | None) -> str:
         error = f"{100 * min(off):+.0f} to {100 * max(off):+.0f} %" if off else _NONE
         lines.append(f"| {kind} | {len(runs)} | {sum(run['ok'] for run in runs)} | {detected} | {error} |")
     return "\n".join([*lines, ""])
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """As in `1-4, 7`."""
+    held: list[list[int]] = []
+    for number in sorted(numbers):
+        if held and number == held[-1][-1] + 1:
+            held[-1].append(number)
+        else:
+            held.append([number])
+    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in held)
 
 
 def _emit(result: dict[str, Any] | None) -> str:
