@@ -346,8 +346,8 @@ class Aggregate(_Limited):
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
         if self.during:
-            bound = f"> {self.during_above:g}" if self.during_above else f"< {self.during_below:g}"
-            over += f" while {self.during} {bound}"
+            bound = f"above {self.during_above:g}" if self.during_above else f"below {self.during_below:g}"
+            over += f" (while {self.during} is {bound})"
         if self.stat == "time_share":
             return f"share of the time in {self.metric} over {over}"
         if self.stat == "age":

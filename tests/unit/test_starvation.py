@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
 
+from perfmon.cli import main
 from perfmon.clocks import align
 from perfmon.core import Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
@@ -217,6 +218,11 @@ def bursts(lasts: int, small: bool) -> list[str]:
         put_wait=lambda n: 20.0 if n < 60 else 90.0 if small and not BETWEEN[n % 8] else 0.0,
         get_wait=lambda n: 0.0 if n < 60 else BETWEEN[n % 8],
     )  # fmt: skip
+
+
+def test_what_is_counted_only_at_some_times_is_explained_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "explain", "queue-overhead"]) == 0
+    assert "(while queue_empty_share is above 50) > 30 %" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("small", [False, True])
