@@ -22,6 +22,7 @@ from .unpickle import BrokenPickleError, RefusedPickleError
 _RANK = re.compile(
     r"(?:^|[^0-9])(\d{1,7})(?:[-_.]?of[-_.]?\d{1,7})?(?:\.(?:json|txt|pkl|pickle|pt|bin|dat|dump|trace))?$"
 )
+_FOLDER = re.compile(r"(?:.*rank[-_.]?)?(\d{1,7})", re.IGNORECASE)
 _OLD_PICKLE = re.compile(rb"\((?:dp|lp)\d|[}\]]q|\(?[ci][A-Za-z_][\w.]*\n[\w.]+\n")
 """Beginnings of the protocols 0 and 1, in which no dump is written, but which can call as well."""
 _USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
@@ -40,7 +41,8 @@ def find_dumps(
 ) -> dict[Path, int]:
     """The files in a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
 
-    The rank is the number at the end of the name; what stands before it depends on version and launcher. `since`: only
+    The rank is the number at the end of the name, what stands before it depends on version and launcher; in a folder of
+    one rank (`rank_3`, `3`) it is that of the folder, where the name has none. `since`: only
     files that were written to later (seconds since 1970). `below`: also those in the folders below it. `prefix`: only
     names that begin with it. The search ends at `until` (seconds of the monotonic clock).
     """
@@ -49,8 +51,11 @@ def find_dumps(
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".git")) if below else []
         seen += len(names) + len(folders)
+        of_folder = _FOLDER.fullmatch(os.path.basename(root))
         for name in sorted(names):
             match = _RANK.search(name) if name.startswith(prefix) else None
+            if match is None and of_folder is not None and name.startswith(prefix) and _USUAL.search(name):
+                match = of_folder
             if match is not None and len(found) < _MOST_FILES:
                 path = Path(root, name)
                 if _looks_like_dump(path, since):

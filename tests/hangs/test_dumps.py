@@ -131,6 +131,18 @@ def test_dumps_of_two_jobs_that_were_copied_together_are_not_mixed(tmp_path: Pat
         assert "another job, ignored" in read_dumps(folder).notes[0]
 
 
+@pytest.mark.parametrize("name", ["rank_{}", "{}"])
+def test_dumps_in_a_folder_per_rank(name: str, tmp_path: Path) -> None:
+    hang = make(1, "host")
+    for rank, table in hang.dumps.items():
+        folder = tmp_path / "attempt" / name.format(rank)
+        folder.mkdir(parents=True)
+        (folder / "nccl_trace.pkl").write_bytes(pickle.dumps(table, 2))
+        (folder / "stdout.log").write_text("step 1\n")
+    dumps = read_dumps(tmp_path)
+    assert (judge(dumps.evidence())[0].ranks, dumps.notes) == (tuple(hang.culprits), [])
+
+
 def test_dumps_that_all_end_early_do_not_show_that_nothing_hangs(tmp_path: Path) -> None:
     hang = make(1, "host")
     for rank, table in hang.dumps.items():
