@@ -210,12 +210,24 @@ class InodeRegistry:
         if sure:
             self._doubted.pop(identity, None)  # the next rotation may write another copy into the same file
             return copied is not None
+        if self.is_copied_now(path):
+            self._doubted.pop(identity, None)
+            return True
         return self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
 
     def may_be_copy(self, path: Path) -> bool | None:
         """True for a copy that a rotation made of a log that is or was followed; None while it is too short to say."""
         copied, sure = self._copied(path)
         return copied is not None if sure else None
+
+    def is_copied_now(self, path: Path) -> bool:
+        """True while a file holds the begin of a followed log, of which it is an older part by name: a large copy."""
+        names = names_of_logs(path.name)
+        for stream in self._streams.values() if names else ():
+            related = stream.path.name in names and stream.path.parent == path.parent
+            if stream.owner is not None and related and begins_with(stream.fd, path):
+                return True
+        return False
 
     def _copied(self, path: Path) -> tuple[Fingerprint | None, bool]:
         """The text that a file is a copy of, and False while it is too short to be sure."""

@@ -197,10 +197,20 @@ class LogReader:
             text.ignored, text.stamp, self.more, self._doubted_s = True, now.stamp, False, None
             return True
         since = self._doubted_s = self._doubted_s or time.monotonic()
-        if None in found and time.monotonic() - since < CERTAIN_S:
+        if None in found and (time.monotonic() - since < CERTAIN_S or await self._is_copied_now(files, text, now)):
             self.more = False
             return True
         self._doubted_s = None
+        return False
+
+    async def _is_copied_now(self, files: Files, text: Text, now: State) -> bool:
+        """True while a file holds the begin of a followed log, of which it is an older part by name: a large copy."""
+        assert text.handle is not None  # noqa: S101 - it is read
+        known = await _fingerprint(files, text.handle, now.size)
+        originals = [log.text.handle for log in self.logs_of() if log.text is not None and log.text.handle is not None]
+        for handle in originals if known.position else ():
+            if await _may_hold(files, handle, known.position, known):
+                return True
         return False
 
     async def _goes_on(self, files: Files, new: Text, old: Text) -> bool:

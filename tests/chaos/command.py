@@ -22,6 +22,7 @@ def main() -> int:
         print(f"{figure.value!s:>10}  {figure.name}")
     for took_s, name in outcome.slowest:
         print(f"{took_s:9.1f}s  {name}")
+    print("missed by the exporter:", dict(outcome.missed))
     print(*wrong(outcome), sep="\n")
     if args.page:
         write_page(outcome)

@@ -174,13 +174,12 @@ class Chaos:
             self._do(deck.pop())
             self._commands.step()
             if self._away_until and time.monotonic() > self._away_until:
-                self._ssh.start()
-                self._away_until = 0.0
+                self._return_of_the_server()
             time.sleep(self._chance.expovariate(1.0 / _PAUSE_S))
         for action in once:
             self._do(action)
         if self._away_until:
-            self._ssh.start()
+            self._return_of_the_server()
 
     def _do(self, action: Callable[[], None]) -> None:
         self.outcome.done[action.__name__.strip("_")] += 1
@@ -238,6 +237,11 @@ class Chaos:
             self._ssh.stop()
             self._away_until = time.monotonic() + self._chance.uniform(0.5, 4.0)
             self._outages.append((time.monotonic(), self._away_until))
+
+    def _return_of_the_server(self) -> None:
+        self._ssh.start()
+        self._away_until = 0.0
+        self._outages[-1] = (self._outages[-1][0], time.monotonic())
 
     def _set_a_clock(self) -> None:
         step_s = self._chance.choice((-86_400, -3600, -5, 5, 3600, 86_400 * 400))

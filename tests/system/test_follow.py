@@ -19,8 +19,10 @@ from following import follow
 
 from perfmon.core.errors import UsageError
 from perfmon.core.model import Block, Notice
+from perfmon.sources.discovery import LogFile
 from perfmon.sources.follow.follower import Follower
 from perfmon.sources.follow.rotation import InodeRegistry
+from perfmon.sources.follow.tail import Tail
 
 pytestmark = pytest.mark.slow
 
@@ -608,6 +610,41 @@ async def test_what_comes_and_goes_between_two_looks_is_read_once(tmp_path: Path
             await hand.look()
         hand.follower.close()
         assert sorted(hand.lines) == sorted(log.lines), number
+
+
+@pytest.mark.parametrize("part_is_there", [False, True])
+def test_a_copy_that_takes_long_is_left_alone(tmp_path: Path, part_is_there: bool) -> None:
+    """A large log on a slow disk: the copy is half written for longer than any doubt lasts."""
+    log = Writer(tmp_path / "a.log")
+    part = Writer(log.path.with_name("a.log.1"))
+    if part_is_there:
+        part.write()
+    log.write(2000)
+    now, known = [0.0], InodeRegistry(lambda: now[0])
+    tails = [
+        Tail(LogFile(one.name, one), known, lambda: now[0], history=True, new=False) for one in (log.path, part.path)
+    ]
+    lines: list[str] = []
+
+    def look() -> None:
+        now[0] += 1.0
+        for tail in tails:
+            for _ in range(3):
+                for _, item in tail.advance():
+                    lines.extend(item.data.decode().splitlines() if isinstance(item, Block) else [])
+
+    look()
+    data = log.path.read_bytes()
+    with part.path.open("wb", buffering=0) as copy:
+        for begin in range(0, len(data), len(data) // 8):
+            copy.write(data[begin : begin + len(data) // 8])
+            look()
+    os.truncate(log.path, 0)
+    log.write(5)
+    for _ in range(4):
+        look()
+    known.close()
+    assert sorted(lines) == sorted(log.lines + part.lines)
 
 
 def test_a_copy_is_known_by_its_text_whatever_number_its_file_has(log: Writer, tmp_path: Path) -> None:

@@ -577,3 +577,27 @@ async def test_a_text_that_waits_to_be_read_is_no_missed_part_of_its_log(tmp_pat
         await runner.close()
     data = b"".join(item.data for _, item in items if isinstance(item, Block))
     assert data.decode().splitlines() == part.lines
+
+
+async def test_a_copy_that_takes_long_is_left_alone(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large log on a slow disk: the copy is half written for longer than any doubt lasts."""
+    monkeypatch.setattr("perfmon.sources.remote.reader.CERTAIN_S", 0.0)
+    (tmp_path / "logs").mkdir()
+    part, log = Writer(tmp_path / "logs" / "run.log.1"), Writer(tmp_path / "logs" / "run.log")
+    part.path.write_text("an older part\n")
+    log.write(500)
+    async with following(sshd, tmp_path / "logs") as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 501)
+        data = log.path.read_bytes()
+        with part.path.open("wb", buffering=0) as copy:
+            for begin in range(0, len(data), len(data) // 4):
+                copy.write(data[begin : begin + len(data) // 4])
+                log.write(1)  # it is read: so the copy was looked at
+                await until(lambda: log.lines[-1] in seen.lines)
+            copy.write(log.path.read_bytes()[len(data) :])
+        os.truncate(log.path, 0)
+        log.write(5)
+        await until(lambda: log.lines[-1] in seen.lines)
+        assert sorted(seen.lines) == sorted(["an older part", *log.lines])
