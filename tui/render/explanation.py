@@ -17,6 +17,7 @@ _WIDE = 150
 _EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
+_LIMIT = re.compile(r" ?\((?:limit: )?[^()]*\)(?=\s*$)")
 _NAME = re.compile(r" (?=-?\d)")
 
 Part = list[Run]
@@ -37,7 +38,8 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
     advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
     room = width - row_cells(lead) - cells(advice)
-    shown = full if _size(full) <= room else _fit(brief, room)
+    words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
+    shown = next((parts for parts in (full, words) if _size(parts) <= room), None) or _fit(brief, room)
     if width >= _WIDE and finding is not None:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)

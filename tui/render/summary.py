@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
 from perfmon.diagnosis import Assessment, Diagnosis, LedgerEntry, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
@@ -277,9 +277,11 @@ def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
     wall, state = short_duration(snapshot.run.wall_s), snapshot.run.state
     if width < _NARROW:
         return wall
-    if state is Progress.FAILED:
+    if state is Progress.FAILED and not any(
+        entry.cause == DOWNTIME and entry.share >= 0.1 for entry in snapshot.ledger
+    ):
         return f"{wall} until it failed"
-    if state is Progress.FINISHED:
+    if state in (Progress.FAILED, Progress.FINISHED):
         return f"{wall} in all"
     if picture.actual is not None:  # nobody knows what came then
         return f"{wall} until the last line"
