@@ -142,10 +142,7 @@ def _span_items(kind: str, signature: Signature, view: View) -> Judged:
 
 def _is_above(item: Item, floors: Sequence[tuple[str, float, float]]) -> bool:
     values = item.values
-    for name, floor, missing in floors:  # noqa: SIM110 - for every item: a generator takes three times as long
-        if values.get(name, missing) > floor:
-            return True
-    return False
+    return any(values.get(name, missing) > floor for name, floor, missing in floors)
 
 
 def _floors(signature: Signature, view: View) -> dict[str, tuple[float, float]]:

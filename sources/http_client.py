@@ -20,8 +20,6 @@ _URL = re.compile(r"(https?|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1
 LIMIT = 64 << 20
 """Bytes of a body. No page of metrics comes near it; what is larger is no such page."""
 _CHUNK = 1 << 16
-_PROHIBITED = 1
-"""SSH_OPEN_ADMINISTRATIVELY_PROHIBITED of RFC 4254."""
 
 
 class Reader(Protocol):
@@ -114,7 +112,7 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
         known = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ReplyError((known or "cannot be reached").lower()) from None
     except Exception as error:  # what an SSH connection raises is known where that is imported
-        if getattr(error, "code", None) == _PROHIBITED:
+        if getattr(error, "code", None) == 1:  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED of RFC 4254
             raise ForbiddenError("sshd forwards no connections (AllowTcpForwarding, PermitOpen)") from None
         raise ReplyError(plain(str(error), 100).lower() or "cannot be reached") from None
     return Reply(status, body, time.monotonic() - began)
@@ -164,7 +162,6 @@ async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tup
 #
 # It is checked by the machine that perfmon runs on, wherever the stream begins: with its certificates, or those of
 # SSL_CERT_FILE and SSL_CERT_DIR.
-_OLD = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE")
 
 
 class TlsStream:
@@ -184,7 +181,9 @@ class TlsStream:
                 except ssl.SSLWantReadError:
                     await self._more()
         except ssl.SSLCertVerificationError as error:
-            raise ReplyError(_distrust(error)) from None
+            why = plain(error.verify_message or "unknown", 120)
+            fix = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
+            raise ReplyError(f"its certificate is not trusted: {why}{fix}") from None
         except ssl.SSLError as error:
             raise ReplyError(_unfit(error)) from None
         finally:
@@ -241,16 +240,10 @@ def _context(file: str, folder: str) -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _distrust(error: ssl.SSLCertVerificationError) -> str:
-    why = plain(error.verify_message or "unknown", 120)
-    fix = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
-    return f"its certificate is not trusted: {why}{fix}"
-
-
 def _unfit(error: ssl.SSLError) -> str:
     if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"):
         return "no TLS on this port: is it http://?"
-    if error.reason in _OLD:
+    if error.reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE"):
         return "supports insecure TLS versions only"
     if isinstance(error, ssl.SSLEOFError):
         return "closed during the TLS handshake"

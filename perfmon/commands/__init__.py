@@ -46,16 +46,17 @@ COMMANDS = {
 _SHARED = {
     "watch": ("live", "Watch"),
     "ssh": ("live", "Ssh"),
-    "calibrate": ("learning", "Calibrate"),
-    "formats": ("learning", "Formats"),
+    "calibrate": ("setup", "Calibrate"),
+    "formats": ("setup", "Formats"),
     "collect": ("keep", "Collect"),
     "record": ("keep", "Record"),
     "demo": ("live", "Demo"),
     "replay": ("live", "Replay"),
+    "profile": ("nccl", "ProfileTraces"),
     "report": ("pages", "Report"),
     "snapshot": ("pages", "Snapshot"),
-    "doctor": ("installation", "Doctor"),
-    "completion": ("installation", "Completion"),
+    "doctor": ("setup", "Doctor"),
+    "completion": ("setup", "Completion"),
 }
 """Module and class of the commands that share a module; every other command is the module of its name."""
 

@@ -184,8 +184,7 @@ def _freedom(before: Resampled, after: Resampled) -> float:
 
 def student(freedom: float) -> float:
     """The 97.5 % quantile of Student's t, within 1 % from four degrees of freedom on (Cornish-Fisher)."""
-    z = _Z
-    first = (z**3 + z) / 4
+    z, first = _Z, (_Z**3 + _Z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3

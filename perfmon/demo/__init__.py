@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from .output import demo_timeline
-from .scenarios import SCENARIOS
+from .simulation import SCENARIOS

@@ -16,8 +16,7 @@ from perfmon.core import Block, InputError, UsageError, plain
 from perfmon.sources import TimedItem, Timeline
 from perfmon.sources.pollers import Area, Reading, format_reading, poll_log
 
-from .scenarios import FIXED, SCENARIOS
-from .simulation import BEGIN, Line, Simulation
+from .simulation import BEGIN, FIXED, SCENARIOS, Line, Simulation
 
 # --- Writes the logs of a simulated run to files ---
 

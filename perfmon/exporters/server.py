@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     from perfmon.monitor import Watch
 
 
-# --- The HTTP server of exporters: prometheus_client's own, with a bound, and one line for a port that cannot be had
-# ---
+# --- The HTTP server: prometheus_client's own, with a bound, and one line for a port that cannot be had ---
 
 TIMEOUT_S = 10.0
 """Timeout for a client to send its request, or to read a part of the response."""
 TOGETHER = 16
 """Requests that are answered at the same time."""
-_LOOPBACK = ("127.", "::1")
 _HEADERS = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")]
 
 
@@ -56,13 +54,8 @@ class Server:
         family, address = _address(host, port)
         self._names = frozenset(name.lower() for name in ("localhost", socket.gethostname(), host, *names))
 
-        class Listener(_Listener):
-            """Of this kind of address."""
-
-            address_family = family
-
         try:
-            self._listener = Listener(address, _Handler)
+            self._listener: _Listener = type("Listener", (_Listener,), {"address_family": family})(address, _Handler)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise InputError(f"{shown(host, port)}: cannot listen: {why} ({_fix(error)})") from None
@@ -77,7 +70,7 @@ class Server:
     @property
     def loopback(self) -> bool:
         """Only this machine can connect."""
-        return str(self._listener.server_address[0]).startswith(_LOOPBACK)
+        return str(self._listener.server_address[0]).startswith(("127.", "::1"))
 
     def start(self, app: WSGIApplication) -> None:
         """Answers with the pages of `app`, each request in a thread of its own."""
@@ -161,8 +154,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise UsageError(f"--listen {plain(host, 100)}: no such address (127.0.0.1, ::1, 0.0.0.0, or a name)") from None
-    family, *_, address = found[0]
-    return family, address
+    return found[0][0], found[0][4]
 
 
 def _fix(error: OSError) -> str:
@@ -195,7 +187,6 @@ FRESH_S = 0.9
 """Maximum age of a page that is served again, for several Prometheus servers."""
 PATIENCE_S = 2.0
 """Time to wait for the monitor, which may be reading a long history; after that its last values are served."""
-_PAGES = "/, /-/healthy, /metrics"
 
 
 class Exporter(Collector):
@@ -220,29 +211,21 @@ class Exporter(Collector):
         if path == "/":
             return text(start, "200 OK", f"perfmon: {status_text(self._monitor.picture)}; metrics are at /metrics")
         if path != "/-/healthy":
-            return text(start, "404 Not Found", f"not found; available: {_PAGES}")
+            return text(start, "404 Not Found", "not found; available: /, /-/healthy, /metrics")
         if self._monitor.running:
             return text(start, "200 OK", "perfmon is healthy")
         return text(start, "503 Service Unavailable", "the monitor has stopped")
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: the metrics are known only when they are collected."""
-        return iter(())
 
     def collect(self) -> Iterator[Metric]:
         """All metrics of now."""
         with self._lock:
             if time.monotonic() - self._made_at > FRESH_S:
-                self._made = self._measured()
-                self._made_at = time.monotonic()
+                began = time.perf_counter()
+                current = self._measure()
+                took_s = time.perf_counter() - began
+                known = Known(self._monitor.picture, self._parts, self._signatures, took_s, current)
+                self._made, self._made_at = list(metrics_of(known, self._places)), time.monotonic()
             return iter(self._made)
-
-    def _measured(self) -> list[Metric]:
-        began = time.perf_counter()
-        current = self._measure()
-        took_s = time.perf_counter() - began
-        known = Known(self._monitor.picture, self._parts, self._signatures, took_s, current)
-        return list(metrics_of(known, self._places))
 
     def _measure(self) -> bool:
         """Take the measurements of the monitor, in its own thread; return true if it answered in time."""

@@ -8,7 +8,6 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .hang_notes import TIMEOUT, hang_begin, note_of, timeouts_of, written_since
-    from .learned_formats import format_name, installed, keep, learn
     from .offline import Options, Progress, examine, read
     from .session import MEMORY_MB, Session
     from .signature_tests import run_examples, vocabulary

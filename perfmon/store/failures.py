@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from perfmon.core import LOCAL, Fields
 
@@ -67,9 +68,11 @@ class FailureLog:
         self._counts: Counter[int] = Counter()
         self._frames: dict[tuple[int, str], tuple[int, Fields]] = {}
         self._handled: dict[tuple[int, str], int] = {}
+        """The lines of tracebacks whose errors their processes handled, and continued."""
         self._quotes: dict[tuple[int, str], int] = {}
         """The lines at which the text of a prompt or a sample begins that has not ended, by log and place."""
         self._chained: dict[tuple[int, str], int] = {}
+        """The lines after which the next traceback is of the same process."""
         self._recent: dict[int, deque[Failure]] = {}
         self._worked_at: dict[tuple[int, str, str], int] = {}
 
@@ -79,27 +82,30 @@ class FailureLog:
         `cause` is what the line is: frame, backtrace, chained, handled, raised, quoted, unquoted; or the cause of the
         failure just before to which its fields belong.
         """
-        place = place_of(fields)
+        slot = (source, place_of(fields))
         if cause == "frame":
-            self._frame(source, place, line, fields)
-        elif cause in ("handled", "raised"):
-            self._handled_by(source, place, line, cause == "handled")
+            self._frame(slot, line, fields)
         elif cause == "chained":
-            self._chain(source, place, line)
-        elif cause in ("quoted", "unquoted"):
-            self._quote(source, place, line, cause == "quoted")
+            _keep(self._chained, slot, line)
+        elif cause == "handled":
+            _keep(self._handled, slot, line)
+        elif cause == "raised":
+            self._handled.pop(slot, None)
+        elif cause == "quoted":
+            _keep(self._quotes, slot, line)
+        elif cause == "unquoted":
+            self._quotes.pop(slot, None)
         elif cause == "backtrace":
             self._backtrace(source, line, fields)
         else:
             self._add_fields(source, cause, line, fields)
 
-    def _frame(self, source: int, place: str, line: int, fields: Fields) -> None:
+    def _frame(self, slot: tuple[int, str], line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.
 
         The innermost one outside of installed packages is kept with it, as `own_file`, `own_line` and `own_function`;
         and as `entry` the script that the process was started with, where the traceback begins there.
         """
-        slot = (source, place)
         known = self._frames.get(slot)
         own: Fields = {}
         if not _INSTALLED.search(str(fields.get("file", ""))):
@@ -107,12 +113,10 @@ class FailureLog:
         elif known is not None and 0 <= line - known[0] <= _FRAMES_APART:
             own = {name: value for name, value in known[1].items() if name.startswith("own_")}
         entry = self._entry(slot, line, fields)
-        self._frames[slot] = (line, {**fields, **own, **({"entry": entry} if entry is not None else {})})
+        _keep(self._frames, slot, (line, {**fields, **own, **({"entry": entry} if entry is not None else {})}))
         handled = self._handled.get(slot)
         if handled is not None and 0 <= line - handled <= _FRAMES_APART:
             self._handled[slot] = line
-        if len(self._frames) > _MOST_PLACES:
-            self._frames = {slot: self._frames[slot]}
 
     def _backtrace(self, source: int, line: int, fields: Fields) -> None:
         """The first frame of a backtrace of native code: it is that of an error just before that has none."""
@@ -135,34 +139,10 @@ class FailureLog:
         begins = fields.get("function") == "<module>" and not file.startswith("<") and not _INSTALLED.search(file)
         return file if begins and not _PROGRAM.search(file) else ""
 
-    def _chain(self, source: int, place: str, line: int) -> None:
-        """The next traceback is of the same process as the last one."""
-        self._chained[source, place] = line
-        if len(self._chained) > _MOST_PLACES:
-            self._chained = {(source, place): line}
-
-    def _handled_by(self, source: int, place: str, line: int, is_handled: bool) -> None:
-        """Note that the error of the next traceback was handled by its process, which continues; or that it was not."""
-        if is_handled:
-            self._handled[source, place] = line
-        else:
-            self._handled.pop((source, place), None)
-        if len(self._handled) > _MOST_PLACES:
-            self._handled = {(source, place): line}
-
     @property
     def is_quoting(self) -> bool:
         """The text of a prompt or a sample may go on in some log."""
         return bool(self._quotes)
-
-    def _quote(self, source: int, place: str, line: int, begins: bool) -> None:
-        """The text of a prompt or a sample begins, or ends: what it says of failures is none of the run's."""
-        if begins:
-            self._quotes[source, place] = line
-        else:
-            self._quotes.pop((source, place), None)
-        if len(self._quotes) > _MOST_PLACES:
-            self._quotes = {(source, place): line}
 
     def end_quotes(self, source: int) -> None:
         """A log reports something else: no text goes on in it."""
@@ -170,11 +150,11 @@ class FailureLog:
 
     def add(self, failure: Failure, advanced: int) -> None:
         """Add a failure, at the `advanced`-th progress; more of the same in one log are counted."""
-        place = place_of(failure.fields)
-        quoted = self._quotes.get((failure.source, place))
+        slot = (failure.source, place_of(failure.fields))
+        quoted = self._quotes.get(slot)
         if quoted is not None and failure.role != "order" and failure.line - quoted <= _QUOTED_LINES:
             failure.role = "context"
-        known = self._frames.get((failure.source, place))
+        known = self._frames.get(slot)
         if (
             known is not None
             and "type" in failure.fields
@@ -182,15 +162,11 @@ class FailureLog:
             and 0 <= failure.line - known[0] <= _DETAIL_LINES
         ):
             failure.frame = known[1]  # of ranks whose lines are mixed each has it
-        handled = self._handled.get((failure.source, place))
+        handled = self._handled.get(slot)
         if handled is not None and 0 <= failure.line - handled <= _FRAMES_APART and failure.role == "cause":
-            failure.role, self._handled[failure.source, place] = "context", failure.line
+            failure.role, self._handled[slot] = "context", failure.line
         failure.last_line = failure.line
-        key = (
-            failure.source,
-            failure.cause,
-            _alike(str(failure.fields.get("message", "")) or failure.text),
-        )
+        key = (failure.source, failure.cause, _alike(str(failure.fields.get("message", "")) or failure.text))
         alike = self._alike.setdefault(key, [])
         recent = self._recent.setdefault(failure.source, deque(maxlen=64))
         room = _MOST_FAILURES if failure.role in _TELLING else _MOST_FAILURES // 2
@@ -215,8 +191,8 @@ class FailureLog:
                 recent.append(failure)
                 return
         last, failure.count = alike[-1], alike[-1].count + 1
-        for slot in Failure.__slots__:
-            setattr(last, slot, getattr(failure, slot))
+        for name in Failure.__slots__:
+            setattr(last, name, getattr(failure, name))
         recent.append(last)
 
     def _add_fields(self, source: int, cause: str, line: int, fields: Fields) -> None:
@@ -238,6 +214,14 @@ class FailureLog:
         for failure in self.kept:
             if failure.source == source and after(failure.time, failure.line):
                 failure.time += seconds
+
+
+def _keep(held: dict[tuple[int, str], Any], slot: tuple[int, str], value: Any) -> None:
+    """Keep a value of a place; of too many places only the newest."""
+    held[slot] = value
+    if len(held) > _MOST_PLACES:
+        held.clear()
+        held[slot] = value
 
 
 def _alike(text: str) -> str:
@@ -263,5 +247,4 @@ def own_time(kind: int | None, time: float, fields: Fields) -> float:
         return time
     own = moment.replace(tzinfo=UTC).timestamp()
     later = own - time
-    beyond = later % _HALF_HOUR_S
-    return own if 0 < later < _DAY_S and _ZONE_S < beyond < _HALF_HOUR_S - _ZONE_S else time
+    return own if 0 < later < _DAY_S and _ZONE_S < later % _HALF_HOUR_S < _HALF_HOUR_S - _ZONE_S else time

@@ -79,7 +79,7 @@ def _straight(values: Iterable[float], low: float, high: float, levels: str) -> 
     first, last, count = levels[0], levels[-1], len(levels)
     rising = levels + last  # what is nearly `high` may be rounded up to it
     return "".join([
-        " " if value != value  # noqa: PLR0124 - NaN alone is not itself, and a call for every value costs more
+        " " if isnan(value)
         else first if value <= low
         else last if value >= high
         else rising[int(count * ((value - low) / span))]
@@ -136,7 +136,7 @@ def line(values: Iterable[float], low: float, high: float) -> str:
     drawn: list[str] = []
     before = -1
     for value in values:
-        if value != value:  # noqa: PLR0124 - NaN alone is not itself, and a call for every value costs more
+        if isnan(value):
             drawn.append(" ")
             before = -1
             continue

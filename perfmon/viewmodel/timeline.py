@@ -16,8 +16,7 @@ from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, band
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
-from .buckets import Buckets, CourseBuilder, DenseBars, course_of
-from .overview import OverviewBuilder
+from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
 from .state import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---

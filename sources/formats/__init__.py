@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .learning import NothingLearnedError, Proposal, propose, sample_problems
+    from .learning import NothingLearnedError, Proposal, format_name, installed, keep, learn, propose, sample_problems
     from .loader import glossary, load_pack, load_packs, meaning_of
     from .schema import Pack
     from .timestamps import HeaderReader

@@ -84,10 +84,7 @@ class CompiledPattern:
 
     def may_fit(self, text: str) -> bool:
         """True for a record that holds one of the needles: a pattern is a candidate of needles like its own, too."""
-        for needle in self._needles:  # for each pattern of each record: a generator takes three times as long
-            if needle in text:
-                return True
-        return not self._needles
+        return not self._needles or any(needle in text for needle in self._needles)
 
     @cached_property
     def _fits(self) -> Callable[[Values], bool]:

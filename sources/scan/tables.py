@@ -175,20 +175,17 @@ def row_of(columns: Columns, line: str, message: Callable[[str], str]) -> Row | 
 def columns_of(line: str) -> Columns | None:
     """The columns that a line names; None where it names none, or none that counts next to a figure."""
     line = line.strip("\r\n")
-    split = next((mark for mark in ("\t", ",", ";") if mark in line), " ")
-    split = "|" if _BARS.search(line) is not None else split
+    split = "|" if _BARS.search(line) else next((mark for mark in ("\t", ",", ";") if mark in line), " ")
     cells = _cells(line, split)
     if not 1 < len(cells) <= _MOST_COLUMNS or not all(map(_NAME.match, cells)):
         return None
     names = [re.sub(r"[\s-]+", "_", cell.strip("#\"' ").lower()) for cell in cells]
-    if len(set(names)) != len(names):
-        return None
     counters = [
         (kind, at) for kind, regex in _COUNTERS for at, name in enumerate(names) if re.fullmatch(regex, _bare(name))
     ]
     results = tuple((at, _EVALUATED.search(name) is not None) for at, name in enumerate(names) if _FIGURE.search(name))
     results = tuple(result for result in results if result[0] not in {at for _, at in counters})
-    if not counters or not results:
+    if len(set(names)) != len(names) or not counters or not results:
         return None
     figures = [(found, at) for at, name in enumerate(names) if (found := _figure(name)) is not None]
     return Columns(

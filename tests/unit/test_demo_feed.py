@@ -14,8 +14,7 @@ from perfmon.core.errors import UsageError
 from perfmon.core.model import Block
 from perfmon.core.text import ESCAPES
 from perfmon.demo.output import demo_timeline, write_demo
-from perfmon.demo.scenarios import SCENARIOS
-from perfmon.demo.simulation import Simulation
+from perfmon.demo.simulation import SCENARIOS, Simulation
 from perfmon.rules.signatures import load_signatures
 from perfmon.sources.pollers.reading import is_poll
 
@@ -87,7 +86,8 @@ UNPLAYED = {
         "blocking-eval", "engine-stuck", "event-loop-lag", "long-tail-generation", "under-admission",
     ),
     "the built-in run does not die, and starts within seconds: tests/cases has real deaths, hangs and starts": (
-        "collective-timeout", "out-of-memory", "run-failed", "slow-start", "time-limit-ahead", "weight-sync-hung",
+        "collective-timeout", "out-of-memory", "retry-loop", "run-failed", "slow-start", "time-limit-ahead",
+        "weight-sync-hung",
     ),
     "its trainer has one rank and one engine, a steady speed, a loss that converges and data at hand": (
         "data-starved", "engine-imbalance", "loss-diverged", "ranks-missing", "straggler-rank", "throughput-drift",

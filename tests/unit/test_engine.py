@@ -6,8 +6,7 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.demo.scenarios import SCENARIOS
-from perfmon.demo.simulation import Simulation
+from perfmon.demo.simulation import SCENARIOS, Simulation
 from perfmon.diagnosis.result import Diagnosis, Finding
 from perfmon.pipeline.session import Session
 from perfmon.pipeline.signature_tests import diagnose_texts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.commands.learning import Formats
+from perfmon.commands.setup import Formats
 from perfmon.core.errors import ExitCode
 from perfmon.core.model import PROGRESS, SAMPLE, STEP
 from perfmon.sources.formats.learning import NothingLearnedError, propose, sample_problems

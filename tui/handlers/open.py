@@ -86,8 +86,7 @@ class FileActions(TimeActions):
 
         def write() -> str:
             from perfmon.core import load_config
-            from perfmon.pipeline import format_name, installed, keep, learn
-            from perfmon.sources.formats import load_packs
+            from perfmon.sources.formats import format_name, installed, keep, learn, load_packs
 
             packs, name = load_packs(load_config().format_dirs), format_name(chosen)
             target = installed(name, packs)
