@@ -90,4 +90,4 @@ async def test_a_hint_goes_away_once_its_key_was_used() -> None:
         await pilot.press("enter", "escape")
         await pilot.pause()
         assert screen_text(app)[-1].endswith("new here? ? lists every key ")
-    assert load_state("learned") == "open,next_pane"
+    assert load_state("learned") == "verdict,open,next_pane", "what is no longer a hint counts as used"
