@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ _NOTES = f"""\
   the total over all causes exceeds the truth by this amount.
 - In a pipeline the lost time is the consumer's wait for batches, beyond what it is before the fault; of `slow-consumer`
   the producer's wait for room in the queue; of a consumer that is dead or hangs the time since its last batch. A fault
-  is first felt when the queue, and the buffers on the way to it, are used up: *detected* counts from there.
+  is first felt when the queue, and the buffers on the way to it, are used up, and it has cost half a second: *detected*
+  counts from there.
 - Cache pressure and a request cap are measured by waiting requests, not by missing tokens: the lab compares them with
   the share of its throughput that the full cache, or the cap, costs.
 """
@@ -173,9 +174,9 @@ def _variants(result: dict[str, Any] | None) -> str:
         kinds.setdefault(run["run"], []).append(run)
     lines = [
         "## Pipelines drawn by chance\n",
-        f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and how "
-        "strong the fault is, are\ndrawn by the seed: `python -m lab.variants --seeds 1-34`. Thresholds are those of the "
-        "page above.\n",
+        f"{len(result['runs'])} runs in which speeds (0.1 to 0.8 s a batch), sizes of items and queues (1 to 64), and\n"
+        f"how strong the fault is, are drawn by the seed (here {_ranges(run['seed'] for run in result['runs'])}):\n"
+        "`python -m lab.variants`. Of healthy runs *right* is that nothing is found.\n",
         "| run | runs | right, in time, at its price | detected | error |",
         "|---|---|---|---|---|",
     ]
@@ -186,6 +187,17 @@ def _variants(result: dict[str, Any] | None) -> str:
         error = f"{100 * min(off):+.0f} to {100 * max(off):+.0f} %" if off else _NONE
         lines.append(f"| {kind} | {len(runs)} | {sum(run['ok'] for run in runs)} | {detected} | {error} |")
     return "\n".join([*lines, ""])
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """As in `1-4, 7`."""
+    held: list[list[int]] = []
+    for number in sorted(numbers):
+        if held and number == held[-1][-1] + 1:
+            held[-1].append(number)
+        else:
+            held.append([number])
+    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in held)
 
 
 def _emit(result: dict[str, Any] | None) -> str:

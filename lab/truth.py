@@ -25,7 +25,8 @@ beyond what is good for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 
@@ -37,6 +38,7 @@ Stretch = tuple[float, float]
 Journal = Mapping[str, list[Stretch]]
 _NOTHING_S = 0.02
 """A wait that is longer than usual by this is as usual."""
+_FELT_S = 0.5
 _BEYOND = {"queue": 0.1, "load": 2.0, "write": 1.0, "wait": 0.5}
 
 
@@ -93,8 +95,14 @@ def _cost(name: str, plan: Plan, journal: Journal, ended_s: float) -> dict[str, 
     lost = _lost(name, plan, journal, ended_s)
     return {
         "lost_s": round(_length(lost), 3),
-        "bites_s": round(lost[0][0], 3) if lost else _first(("missed", "overdue", "died"), journal, plan.begins_s),
+        "bites_s": round(_felt(lost), 3) if lost else _first(("missed", "overdue", "died"), journal, plan.begins_s),
     }
+
+
+def _felt(lost: Sequence[Stretch]) -> float:
+    """When it had cost more than now and then a moment, as a busy machine costs as well."""
+    sums = accumulate(end - start for start, end in lost)
+    return next((start for (start, _), cost in zip(lost, sums, strict=True) if cost > _FELT_S), lost[0][0])
 
 
 def _lost(name: str, plan: Plan, journal: Journal, ended_s: float) -> list[Stretch]:

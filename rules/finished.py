@@ -203,7 +203,7 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
     if full:
         biggest = max(full, key=lambda counter: counter.total or 0.0)
         done = (
-            is_full(biggest, begun)
+            (is_full(biggest, begun) or _has_last_index(biggest, begun, last))
             and id(biggest) not in view.fact(inner_of)
             and state.lines - biggest.line <= _LAST_LINES
         )
@@ -245,7 +245,7 @@ def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> f
         return None
     longest = max(bars, key=lambda one: one.elapsed_s or 0.0)
     is_brief = (longest.elapsed_s or 0.0) < BAR_OF_RUN_S
-    if is_brief or not is_full(longest, begun) or id(longest) in view.fact(inner_of):
+    if is_brief or not is_full(longest, begun) or (id(longest) in view.fact(inner_of) and not _is_of_last(longest)):
         return None
     epochs = [one for one in counters if one.kind == "epochs" and one.total and one.amount < one.total - 1]
     if epochs or ((view.store.progress.planned.get((state.index, "epochs")) or 1) > 1 and longest.kind != "epochs"):
@@ -297,15 +297,27 @@ def _only_full_bars(state: SourceState, end: int, view: RunView) -> bool:
     )  # what is loaded is for more work
 
 
+def _has_last_index(counter: WorkCounter, begun: int, last: int) -> bool:
+    """True for steps that count from 0, each with a line of its own, where the line of the last one is the last."""
+    each = counter.rise == 1.0 and not counter.began_at and counter.first_amount == 0 and counter.restarts <= begun
+    bar = _PART.search(counter.text) is not None or "%|" in counter.text
+    return each and not bar and counter.line == last and counter.amount == (counter.total or 0.0) - 1
+
+
+def _is_of_last(counter: WorkCounter) -> bool:
+    """True for the bar of the last epoch of several."""
+    epoch = _EPOCH.search(counter.text)
+    return epoch is not None and epoch[2] is not None and float(epoch[1]) >= float(epoch[2])
+
+
 def is_full(counter: WorkCounter, begun: int = 0) -> bool:
     """True for a counter that reached its total, if that is the run's: one that counts within an epoch restarts.
 
     `begun` later runs in its log restart it, too.
     """
-    if counter.total is None or counter.amount < counter.total or counter.restarts > begun:
+    if counter.total is None or counter.amount < counter.total:
         return False
-    epoch = _EPOCH.search(counter.text)
-    return epoch is None or (epoch[2] is not None and float(epoch[1]) >= float(epoch[2]))
+    return _is_of_last(counter) or (counter.restarts <= begun and _EPOCH.search(counter.text) is None)
 
 
 def over_at(view: RunView) -> float | None:

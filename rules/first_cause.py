@@ -369,6 +369,9 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         return (near or strong)[0]
     if causes:
         return min(causes, key=lambda one: one.cause == "network")
+    raised = [one for one in failures if one.frame]
+    if records and raised and records[0].fields.keys() <= _BARE and _before(raised[0], records[0], view):
+        return raised[0]  # it lost a peer, and was cleared away
     return (records or failures)[0]
 
 

@@ -936,6 +936,9 @@ CREDENTIALS = [
     ("smtp.login('me', 'hunter22')", "smtp.login('me', '***')"),
     ('{"username":"me","key":"0123456789abcdef0123456789abcdef"}', '{"username":"me","key":"***"}'),
     ("fs.azure.account.key.acc.blob.example=AbCdEfGh0123456789+/==", "fs.azure.account.key.acc.blob.example=***"),
+    ("WANDB_API_KEY 0123456789abcdef0123456789abcdef01234567", "WANDB_API_KEY ***"),
+    ("postgresql://me:hunter22@/runs?host=/tmp", "postgresql://me:***@/runs?host=/tmp"),
+    ('{"user": "me", "pass": "Hunter22x"}', '{"user": "me", "pass": "***"}'),
     ("body=user%3Dme%26password%3Dhunter22%26n", "body=user%3Dme%26password%3D***%26n"),
     ("access GOOG1EABCDEFGHIJKLMNOPQRSTUVWX id", "access GOOG1*** id"),
     (

@@ -150,7 +150,8 @@ def run(args: argparse.Namespace) -> int:
     paths = [Path(path) for path in args.paths] if args.jobid is None else [job_folder(args.jobid, args.config)]
     log = WorkLog()
     with Job(paths) as job, ProgressBar("reading logs") as bar:
-        found = job.analyze(bar, metadata=job_metadata(args.jobid) if args.jobid else None, engine=engine)
+        known = job_metadata(args.jobid) if args.jobid else None
+        found = job.analyze(bar, metadata=known, engine=engine, slurm_job=args.jobid)
         if output is not None:
             # Only now: the folder of an earlier report is emptied when there is a new one.
             _keep_logs(output, job)

@@ -67,6 +67,10 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
         (*_PASSWORD_WORDS, *(f"{name}{sign}" for name in ("key", "keys", "token", "tokens") for sign in ":=")),
         rf"((?:{_KEY}|{_ACCESS}|{_LOGIN})s?(?:\\{{0,4}}['\"])?\s*[:=]\s*[\[(](?=\s*\\{{0,4}}['\"]))[^\])\n]{{6,8000}}",
     ),
+    (
+        ("pass:", "pass="),
+        r"(\bpass['\"]?\s*[:=]\s*['\"]?)(?=[^\s'\"]{0,80}\d)(?-i:(?=[^\s'\"]{0,80}[a-z])(?=[^\s'\"]{0,80}[A-Z]))[^\s'\",;&]{8,}",
+    ),
     (("pwd:", "pwd="), rf"((?<![a-z])(?:\w{{0,40}}_)?pwd{_SIGN}){_NO_VALUE}{_NO_PATH}{_value(3)}"),
     (
         ("authorization:", "authorization="),
@@ -193,7 +197,7 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
         (sign, rf"(?i)(\b(?:token|password|api[ _-]?key)\s+is:?\s+['\"]?){_DIGIT}[^\s'\",;&]{{6,}}")
         for sign in ("oken is", "assword is", "ey is")
     ),
-    ("://", r"(?<!\w)(\w[\w+.-]{0,31}://[^\s/:@'\"]{0,200}:)[^\s/'\"]+(?=@[\w\[.-])"),
+    ("://", r"(?<!\w)(\w[\w+.-]{0,31}://[^\s/:@'\"]{0,200}:)[^\s/'\"]+(?=@[\w\[./-])"),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://)[^\s/:@'\"]{16,}(?=@)"),
     *(
         (
@@ -217,6 +221,11 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
     *((sign, rf"\b({sign})[\w-]{{16,}}") for sign in ("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-")),
     ("xox", r"\b(xox[a-z]-)[\w-]{16,}"),
     ("xapp-", r"\b(xapp-)[\w-]{16,}"),
+    *(
+        (sign, rf"(\b[A-Z][A-Z0-9_]{{0,40}}{sign}['\"]?)(?=[^\s'\"]{{0,200}}\d)(?![\d.]+\b)[\w+/=-]{{20,}}")
+        for sign in ("_KEY ", "_TOKEN ", "_SECRET ", "_PASSWORD ")
+    ),
+    *((sign, rf"(\b{sign}[A-Z0-9]{{16}}\W{{1,5}})[\w+/]{{40}}(?![\w+/])") for sign in ("AKIA", "ASIA")),
     ("GOOG1", r"\b(GOOG1)[A-Z0-9]{20,}"),
     ("AIza", r"\b(AIza)[\w-]{16,}"),
     ("ya29.", r"\b(ya29\.)[\w-]{16,}"),

@@ -171,7 +171,7 @@ def add_sources(families: Families, picture: MonitorState) -> None:
         families.counter("source_errors", "Read errors, by log", source.errors, log=log)
         families.counter("source_skipped", "Recognised lines with implausible values, by log", source.skipped, log=log)
         families.gauge("source_age_seconds", "Seconds since the last read, by log", source.age_s, log=log)
-        about = "1 for the freshness of a log: fresh, lagging, stale, waiting, ended"
+        about = "1 for the freshness of a log: fresh, idle, lagging, stale, waiting, ended"
         families.gauge("source_state", about, 1.0, log=log, state=source.freshness.value)
         families.info("source", "Format of a log", log=log, format=source.format)
         about = "Clock offset of a server log relative to its client"

@@ -19,7 +19,11 @@ from .dumps import KEYS, Dumps, read_dump
 from .model import GroupKey, RankState
 from .unpickle import BrokenPickleError, RefusedPickleError
 
-_RANK = re.compile(r"(?:^|[^0-9])(\d{1,7})(?:\.(?:json|pkl|pickle|pt|bin|dump))?$")
+_RANK = re.compile(
+    r"(?:^|[^0-9])(\d{1,7})(?:[-_.]?of[-_.]?\d{1,7})?(?:\.(?:json|txt|pkl|pickle|pt|bin|dat|dump|trace))?$"
+)
+_OLD_PICKLE = re.compile(rb"\((?:dp|lp)\d|[}\]]q|\(?[ci][A-Za-z_][\w.]*\n[\w.]+\n")
+"""Beginnings of the protocols 0 and 1, in which no dump is written, but which can call as well."""
 _USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
 _HEAD = 1 << 16
 _MOST_FILES = 65_536
@@ -95,7 +99,7 @@ class DumpReader:
         No file is begun after `until` (seconds of the monotonic clock). Reading takes at most `share` of a core.
         """
         dumps, self.left = Dumps(files=len(paths)), 0
-        read: dict[int, list[tuple[float, RankState]]] = {}
+        folders: dict[Path, dict[int, list[tuple[float, RankState]]]] = {}
         problems: list[str] = []
         for path, rank in paths.items():
             began = time.thread_time()
@@ -107,10 +111,11 @@ class DumpReader:
             if content.state is None:
                 problems.append(f"{plain(path.name, 80)}: {content.problem}")
             else:
-                read.setdefault(rank, []).append((content.written, content.state))
+                folders.setdefault(path.parent, {}).setdefault(rank, []).append((content.written, content.state))
             if is_new and share < 1.0:
                 time.sleep((time.thread_time() - began) * (1.0 / share - 1.0))
         self._contents = {path: content for path, content in self._contents.items() if path in paths}
+        read = _of_one_job(folders, dumps)
         dumps.written = max((written for some in read.values() for written, _ in some), default=0.0)
         dumps.notes += problems[:_SHOWN]
         if len(problems) > _SHOWN:
@@ -181,7 +186,42 @@ def is_dump_head(name: str, head: bytes) -> bool:
         is_pickle = len(head) > 1 and 2 <= head[1] <= 5
         likely = len(head) < _HEAD or _USUAL.search(name) is not None or any(key in head for key in KEYS)
         return is_pickle and likely
-    return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in KEYS)
+    if head.lstrip()[:1] == b"{":
+        return any(b'"%s"' % key in head for key in KEYS)
+    return _OLD_PICKLE.match(head) is not None and _USUAL.search(name) is not None
+
+
+def _of_one_job(
+    folders: Mapping[Path, Mapping[int, Sequence[tuple[float, RankState]]]], dumps: Dumps
+) -> dict[int, list[tuple[float, RankState]]]:
+    """The dumps by rank, without those in folders whose dumps of the same ranks are of another time.
+
+    Ranks of different jobs must not meet in one graph. Copies of folders keep no times of writing, so unless these are
+    hours apart the last operations are compared: the folder with the newest one comes first.
+    """
+    written = {folder: max(at for some in ranks.values() for at, _ in some) for folder, ranks in folders.items()}
+    newest = max(written.values(), default=0.0)
+    latest = {
+        folder: {rank: max(_latest_ns(state) for _, state in some) for rank, some in ranks.items()}
+        for folder, ranks in folders.items()
+    }
+    kept: dict[int, list[tuple[float, RankState]]] = {}
+    times: dict[int, int] = {}
+    other = 0
+
+    def order(folder: Path) -> tuple[bool, int, str]:
+        return newest - written[folder] > _OTHER_ATTEMPT_S, -max(latest[folder].values()), str(folder)
+
+    for folder in sorted(folders, key=order):
+        if any(times.get(rank, at_ns) != at_ns for rank, at_ns in latest[folder].items()):
+            other += sum(map(len, folders[folder].values()))
+            continue
+        times |= latest[folder]
+        for rank, some in folders[folder].items():
+            kept.setdefault(rank, []).extend(some)
+    if other:
+        dumps.notes.append(f"{counted(other, 'dump')} in other folders, of an earlier attempt or another job, ignored")
+    return kept
 
 
 def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps: Dumps) -> list[RankState]:

@@ -58,7 +58,7 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"larger than {MOST_BYTES >> 20} MB")
     data = path.read_bytes()
-    table, torn = load_plain(data) if data[:1] == b"\x80" else _load_json(data)
+    table, torn = _load_json(data) if data.lstrip()[:1] == b"{" else load_plain(data)
     if not isinstance(table, dict) or not {"entries", "pg_config", "pg_status", "version"} & table.keys():
         raise ValueError("not a flight-recorder dump")
     state = state_of(table, rank, plain(path.name, 120), dumps)

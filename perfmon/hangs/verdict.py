@@ -294,7 +294,9 @@ class _Judge:
         tied = {rank for cause in proven if not cause.ranks for rank in cause.among}
         idle = self._idle_elsewhere()
         if not (verdict.waiting or reported or self._evidence.stuck):
-            verdict.answer = Answer.NO_HANG
+            states = self._evidence.states
+            lost = any(states[rank].truncated and not one.known for rank, one in self._graph.frontiers.items())
+            verdict.answer = Answer.UNKNOWN if lost else Answer.NO_HANG
             return
         if not (named or tied) and reported:
             named = reported

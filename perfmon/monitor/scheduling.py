@@ -99,8 +99,6 @@ def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
-_KNOWN_DAY = 946_684_800.0
-"""Lines with a time of day alone are of a day before the year 2000 until their files date them."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -197,7 +195,10 @@ class RunClock:
 
 
 def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tuple[bool, bool]:
-    """Return (dated, yearless) as in `MonitorState` for the present on the axis of clocks of these kinds."""
+    """Return (dated, yearless) as in `MonitorState` for the present on the axis of clocks of these kinds.
+
+    Lines with a time of day alone are of the day of their files.
+    """
     if base is not TimeBase.WALL:
         return False, False
     dates = EPOCH in kinds or LOCAL in kinds
@@ -208,7 +209,7 @@ def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tupl
         return False, False
     if yearless:
         return (day.month, day.day) != (today.month, today.day), True
-    return (dates or time >= _KNOWN_DAY) and day.date() != today.date(), False
+    return dates and day.date() != today.date(), False
 
 
 # --- Slow listeners: the monitor continues, and they get only the newest state ---

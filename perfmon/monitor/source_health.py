@@ -61,8 +61,10 @@ class SourceHealth:
         if self.read_at is None:
             return Freshness.WAITING
         age, patience = clock - self.read_at, self.patience_s(state)
-        if state.idle_silence or age <= _LAGGING_S:
+        if age <= _LAGGING_S:
             return Freshness.FRESH
+        if state.idle_silence:
+            return Freshness.IDLE if age > patience else Freshness.FRESH
         if age > patience:
             return Freshness.STALE
         return Freshness.LAGGING if age > max(_LAGGING_S, patience / 2) else Freshness.FRESH

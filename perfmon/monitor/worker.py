@@ -378,7 +378,7 @@ class Watch:
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
-        kinds = {held.state.kind for held in self._ingest.run_sources}
+        kinds = set() if self.steered else {held.state.kind for held in self._ingest.run_sources}
         dated, yearless = day_known(known, alignment.base, kinds)
         return MonitorState(
             number=number, state=self._state(), time_base=alignment.base if store.sources else TimeBase.NONE, now=known,

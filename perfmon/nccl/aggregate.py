@@ -25,9 +25,9 @@ from .schema import BUSBW, BYTES, COLUMNS, COMM_TYPE, IS_WRAPPED, RANK_BITS
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-BATCH_BYTES = 1 << 30
+BATCH_BYTES = 1 << 29
 """Text that is aggregated at once. The memory that this takes depends on the operations in it, not on its size."""
-_MEMORY_MB_PER_CORE = 256
+_MEMORY_MB, _MEMORY_MB_PER_CORE = 256, 64
 """Memory of the engine while it reads; what does not fit is kept in temporary files."""
 _COMPACT_ROWS = 4_000_000
 TABLES = ("groups", "members", "files")
@@ -259,7 +259,7 @@ def load(
 ) -> RepairCounts:
     """Aggregate files into the tables `groups`, `members` and `files` of a database."""
     losses = RepairCounts()
-    connection.execute(f"SET memory_limit = '{_MEMORY_MB_PER_CORE * max(2, cores or _cores())}MB'")
+    connection.execute(f"SET memory_limit = '{_MEMORY_MB + _MEMORY_MB_PER_CORE * max(2, cores or _cores())}MB'")
     total, done = sum(file.volume for file in files), 0
     parts = list(batches(files, BATCH_BYTES))
     for batch in parts:
@@ -272,12 +272,23 @@ def load(
     return losses
 
 
+def execute_freely(connection: DuckDBPyConnection, statement: str) -> None:
+    """Execute a statement, a second time without the limit of memory if that was not enough."""
+    import duckdb
+
+    try:
+        connection.execute(statement)
+    except duckdb.OutOfMemoryException:
+        connection.execute("RESET memory_limit")  # then as much as the engine takes by itself
+        connection.execute(statement)
+
+
 def _append(connection: DuckDBPyConnection) -> None:
     for name in TABLES:
         rows = _from_scan(name)
         exists = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [f"parts_{name}"]).fetchone()
-        connection.execute(
-            f"INSERT INTO parts_{name} {rows}" if exists else f"CREATE TEMP TABLE parts_{name} AS {rows}"
+        execute_freely(
+            connection, f"INSERT INTO parts_{name} {rows}" if exists else f"CREATE TEMP TABLE parts_{name} AS {rows}"
         )
     connection.execute("DROP TABLE scan")
     count = connection.execute("SELECT count(*) FROM parts_groups").fetchone()
@@ -295,7 +306,7 @@ def _compact(connection: DuckDBPyConnection, *, is_single: bool = False) -> None
             continue
         keys = _quoted(_KEYS[name])
         rows = f"SELECT {keys}, {_combined(name)} FROM parts_{name} GROUP BY {keys}"
-        connection.execute(f"CREATE TEMP TABLE {name} AS {rows}")
+        execute_freely(connection, f"CREATE TEMP TABLE {name} AS {rows}")
         connection.execute(f"DROP TABLE parts_{name}")
 
 
@@ -317,7 +328,7 @@ def _scan(connection: DuckDBPyConnection, batch: Sequence[InspectorFile], losses
             except duckdb.OutOfMemoryException:
                 if attempt == 2:
                     raise
-                connection.execute("RESET memory_limit")  # then as much as the engine takes by itself
+                connection.execute("RESET memory_limit")
                 continue
             except duckdb.Error:
                 if attempt == 2:

@@ -48,14 +48,15 @@ class Job:
         config: Config | None = None,
         metadata: Mapping[str, str] | None = None,
         engine: RayEngine | None = None,
+        slurm_job: str | None = None,
     ) -> JobAnalysis:
         """Read the files here, or by an engine, and evaluate them.
 
-        Raises InputError if they have no record, or are of several jobs.
+        Raises InputError if they have no record, or are of several jobs, unless all are of `slurm_job`.
         """
         repairs = (load if engine is None else engine.load)(self.connection, self.files, progress)
         prepare(self.connection)
-        apart = check_one_job(self.connection, self.files)
+        apart = check_one_job(self.connection, self.files, slurm_job)
         skipped, lost, notes = losses(self.connection, repairs)
         row = self.connection.execute(
             """

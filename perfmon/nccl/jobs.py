@@ -1,8 +1,9 @@
 """Jobs whose logs are in one folder: their waits and links must not be compared with each other.
 
 Processes of a job are connected by the communicators that they share. Groups of processes without a common one are
-different jobs where one ended well before the other began, or where they are in folders of different Slurm jobs. Others
-may be parts of one job whose common communicator has no records, such as pipeline stages: that is not decided here.
+different jobs where one ended well before the other began, or where they are in folders of different Slurm jobs. Those
+of one Slurm job are runs of it: it was restarted. Others may be parts of one job whose common communicator has no
+records, such as pipeline stages: that is not decided here.
 """
 
 from __future__ import annotations
@@ -57,18 +58,27 @@ class _Group:
         return f"{job}{count} on {names}{more}, {begin} to {end} UTC"
 
 
-def check_one_job(connection: DuckDBPyConnection, files: Sequence[InspectorFile]) -> list[str]:
-    """Return notes about groups of processes that may be different jobs. Raises InputError if they certainly are."""
+def check_one_job(
+    connection: DuckDBPyConnection, files: Sequence[InspectorFile], slurm_job: str | None = None
+) -> list[str]:
+    """Return notes about groups of processes that may be different jobs. Raises InputError if they certainly are.
+
+    `slurm_job`: number of the job that all files are known to be of.
+    """
     groups = _groups(connection)
     if len(groups) < 2:
         return []
-    slurm = _slurm_jobs(files)
+    slurm = {} if slurm_job is not None else _slurm_jobs(files)
     for group in groups:
-        group.slurm = frozenset().union(*(slurm.get(process, set()) for process in group.processes))
+        known = slurm_job and frozenset((slurm_job,))
+        group.slurm = known or frozenset().union(*(slurm.get(process, set()) for process in group.processes))
     runs = _distinct(groups)
     if len(runs) > 1:
         shown = "; ".join(run.label for run in runs[:_SHOWN]) + ("; …" if len(runs) > _SHOWN else "")
         raise InputError(f"logs of {len(runs)} jobs: {shown} (name the folder or the files of one job)")
+    later = [group for at, group in enumerate(groups) if all(_is_later(group, one) for one in groups[:at])]
+    if len(later) > 1:
+        return [f"{len(later)} runs of this Slurm job, one after another: the figures are those of all of them"]
     return [
         f"{len(groups)} groups of processes have no communicator in common: if they are several jobs, read each alone"
     ]
@@ -100,11 +110,11 @@ def _groups(connection: DuckDBPyConnection) -> list[_Group]:
 
 
 def _distinct(groups: Sequence[_Group]) -> list[_Group]:
-    """Put together groups that may be one job: they overlap in time, and no Slurm job tells them apart."""
+    """Put together groups that may be one job: of one Slurm job, or overlapping in time and not of different ones."""
     runs: list[_Group] = []
     for group in groups:
         for run in runs:
-            if not _is_later(group, run) and (not group.slurm or not run.slurm or group.slurm & run.slurm):
+            if group.slurm & run.slurm or (not (group.slurm and run.slurm) and not _is_later(group, run)):
                 run.processes |= group.processes
                 run.last_us = max(run.last_us, group.last_us)
                 run.slurm |= group.slurm

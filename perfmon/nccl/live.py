@@ -117,9 +117,12 @@ class LiveJob:
 
     def _add(self, record: Record, at: int) -> None:
         context, _, collective, sn, size, exec_us, busbw, peer = record
-        comm = self._members.get(context) or self._join(context)
+        slot = at // _SLICE_US
+        comm = self._members.get(context) or self._join(context, slot)
         comm.records += 1
-        piece = self._slice(at // _SLICE_US)
+        if slot > comm.seen_at:  # noqa: PLR1730 - a call for each record costs more
+            comm.seen_at = slot
+        piece = self._slice(slot)
         sums = piece.of_class((comm, collective, size)).ranks
         mine = sums.get(context.rank)
         if mine is None:
@@ -150,12 +153,13 @@ class LiveJob:
             del self._open[key]
             self._close(key, op)
 
-    def _join(self, context: Context) -> LiveComm:
+    def _join(self, context: Context, slot: int) -> LiveComm:
         key = (context.comm, context.n_ranks, context.nnodes)
         comm = self._comms.get(key)
         if comm is None:
             kind = type_of(context.n_ranks, context.nnodes)
             comm = self._comms[key] = LiveComm(context.comm, context.name, kind, context.n_ranks, context.nnodes)
+            comm.since = comm.seen_at = slot
         comm.name = comm.name or context.name
         comm.seats.setdefault(context.rank, (context.host, context.pid))
         self._seats_stale = True
@@ -163,7 +167,7 @@ class LiveJob:
         return comm
 
     def _drop(self, drops: Drops) -> None:
-        comm = self._members.get(drops.context) or self._join(drops.context)
+        comm = self._members.get(drops.context) or self._join(drops.context, self._newest // _SLICE_US)
         comm.dropped[drops.context.rank] = max(drops.dropped, comm.dropped.get(drops.context.rank, 0))
 
     def _slice(self, at: int) -> Slice:
@@ -178,7 +182,6 @@ class LiveJob:
         comm, collective, _, size = key
         at = max(op.at // _SLICE_US, self._finished + 1)
         piece = self._slice(at)
-        comm.seen_at = max(comm.seen_at, at)
         kind = piece.of_kind((comm.kind, collective, size))
         kind.ops += 1
         kind.exec_us += op.exec_us
@@ -331,15 +334,15 @@ class LiveJob:
             )
         return tuple(sorted(found, key=lambda one: (-one.time_share, one.comm_type, one.collective, one.size))[:_ROWS])
 
-    @staticmethod
-    def _missing(pieces: list[Slice], comms: set[LiveComm]) -> tuple[MissingRanks, ...]:
+    def _missing(self, pieces: list[Slice], comms: set[LiveComm]) -> tuple[MissingRanks, ...]:
         present: dict[LiveComm, set[int]] = {comm: set() for comm in comms}
         for piece in pieces:
             for (comm, _, _), sums in piece.classes.items():
                 present[comm] |= sums.ranks.keys()
         found = []
         for comm, ranks in present.items():
-            if count := comm.n_ranks - len(ranks):
+            # Ranks dump at different moments: in the first seconds of a communicator some have not come to it yet.
+            if (count := comm.n_ranks - len(ranks)) and self._finished - comm.since >= PARTS // 2:
                 absent = (rank for rank in range(comm.n_ranks) if rank not in ranks)
                 first = tuple(rank for rank, _ in zip(absent, range(_NAMED), strict=False))
                 found.append(MissingRanks(comm.label, first, count, comm.n_ranks))

@@ -23,7 +23,7 @@ _SAMPLES = 512
 class LiveComm:
     """A communicator and the processes of its ranks."""
 
-    __slots__ = ("dropped", "id", "kind", "n_ranks", "name", "nnodes", "pairs", "records", "seats", "seen_at")
+    __slots__ = ("dropped", "id", "kind", "n_ranks", "name", "nnodes", "pairs", "records", "seats", "seen_at", "since")
 
     def __init__(self, id: str, name: str, kind: str, n_ranks: int, nnodes: int) -> None:
         self.id, self.name, self.kind, self.n_ranks, self.nnodes = id, name, kind, n_ranks, nnodes
@@ -34,8 +34,8 @@ class LiveComm:
         self.pairs: set[tuple[int, int]] = set()
         """Ranks that exchange data."""
         self.records = 0
-        self.seen_at = 0
-        """Slice of its newest record."""
+        self.since = self.seen_at = 0
+        """Slices of its first and its newest record."""
 
     @property
     def label(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import InputError, counted
 
+from .aggregate import execute_freely
 from .model import CollectiveStats, Coverage
 from .schema import P2P, RANK_BITS
 
@@ -58,10 +59,12 @@ def prepare(connection: DuckDBPyConnection) -> None:
             "no record of NCCL Inspector in these files "
             "(set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS)"
         )
-    connection.execute(_VIEWS)
+    execute_freely(connection, _VIEWS)
     connection.execute("DROP TABLE groups")
     connection.execute(_SEATS)
     connection.execute("RESET memory_limit")  # results are small from here on
+    # Queries from here on are few: each gives back what it took, which while reading would cost half of the time.
+    connection.execute("SET allocator_flush_threshold = '1MB'")
 
 
 def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, ...]:

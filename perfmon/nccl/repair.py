@@ -38,6 +38,7 @@ def rewrite(source: Path, target: BinaryIO, *, compressed: bool) -> Repair:
     context = b""
     for line in _lines(_chunks(source, done, compressed=compressed), done):
         done.lines += 1
+        line = line.lstrip(b"\0") or line  # noqa: PLW2901 - behind the hole of a log that was emptied in use
         if not line.isascii():
             line = line.decode(errors="replace").encode()  # noqa: PLW2901 - a host name with a damaged byte
         if line.startswith(_RECORDS):
@@ -72,12 +73,14 @@ def is_positional(source: Path, *, compressed: bool) -> bool:
 
 
 def has_invalid_text(source: Path) -> bool:
-    """Return true if the text of a file is not UTF-8."""
+    """Return true if the text of a file is not UTF-8, or has bytes that are zero."""
     decoder = getincrementaldecoder("utf-8")()
     try:
         with source.open("rb") as file:
             compressed = file.read(2) == b"\x1f\x8b"
         for chunk in _chunks(source, Repair(), compressed=compressed):
+            if b"\0" in chunk:
+                return True
             if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Points for plots: bandwidth by sequence number, thinned evenly where there are more than a picture can show."""
+"""Points for plots: bandwidth by sequence number, a sample of them where there are more than a picture can show."""
 
 from __future__ import annotations
 
@@ -27,18 +27,23 @@ def important_sizes(by: Sequence[CollectiveStats], most: int) -> list[Collective
 
 
 def points(connection: DuckDBPyConnection, keys: Sequence[Key], most: int) -> dict[Key, list[tuple[int, float]]]:
-    """(sequence number, mean bus bandwidth) of operations, about `most` of each key."""
+    """(sequence number, mean bus bandwidth) of operations, about `most` of each key.
+
+    By a hash of the operation: every so many-th one could be always of the same communicator.
+    """
     if not keys:
         return {}
     rows = connection.execute(
         """
         WITH wanted AS (SELECT unnest($types::VARCHAR[]) AS comm_type, unnest($colls::VARCHAR[]) AS coll,
             unnest($sizes::UBIGINT[]) AS bytes)
-        SELECT comm_type, coll, bytes, sn, busbw FROM ops JOIN wanted USING (comm_type, coll, bytes)
-        WHERE busbw IS NOT NULL
-        QUALIFY (row_number() OVER (PARTITION BY comm_type, coll, bytes ORDER BY sn, id) - 1)
-            % greatest(1, count(*) OVER (PARTITION BY comm_type, coll, bytes) // $most) = 0
-        ORDER BY 1, 2, 3, 4
+        SELECT comm_type, coll, bytes, sn, busbw
+        FROM ops JOIN (
+            SELECT comm_type, coll, bytes, greatest(1, count(*) // $most) AS every
+            FROM ops JOIN wanted USING (comm_type, coll, bytes) WHERE busbw IS NOT NULL GROUP BY ALL
+        ) USING (comm_type, coll, bytes)
+        WHERE busbw IS NOT NULL AND hash(id, sn) % every = 0
+        ORDER BY 1, 2, 3, 4, 5
         """,
         {
             "types": [key[0] for key in keys],

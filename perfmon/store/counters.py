@@ -372,12 +372,20 @@ class WorkCounter:
         """Return True if it is drawn once more as it was, `passed` seconds by its own clock after that."""
         return amount == self.amount > 0 and self.elapsed_s is not None and passed >= -_REDRAWN * self.elapsed_s
 
+    def is_resumed(self, amount: float, elapsed_s: float | None) -> bool:
+        """Return True if another process draws it on from a checkpoint: its clock begins, its count does not."""
+        clocks = elapsed_s, self.elapsed_s
+        begins = None not in clocks and (elapsed_s or 0.0) < _RESUMED * (self.elapsed_s or 0.0)
+        return begins and amount > max(_MANY, (1.0 - _RESUMED) * self.amount)
+
     def was_at_work(self, amount: float, total: float | None) -> bool:
         """Return True if it was drawn empty, and next full or with many items: it was at work in between."""
         begun = not self.amount and not self.restarts and total is not None
         return begun and amount >= min(_MANY, total or 0.0)
 
 
+_RESUMED = 0.25
+"""Share of its time, by its own clock, within which a bar has begun, and of its count that a resumed one may lack."""
 _MANY, _REDRAWN = 10, 0.02
 """Items that are many, and the share by which the clock of a bar goes back where its last frame is drawn once more."""
 LEAP_S = 30.0

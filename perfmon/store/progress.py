@@ -183,8 +183,9 @@ class ProgressLog:
         if has_jumped(known, time, amount):  # another start went on from a later checkpoint
             known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
         if amount < known.amount or (passed < 0 and not known.is_redrawn(amount, passed)) or restarted:
-            known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
-            known.began_at = amount
+            known.first, known.first_amount = time, amount
+            if not known.is_resumed(amount, elapsed_s):
+                known.restarts, known.began_at = known.restarts + 1, amount
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
         if known.was_at_work(amount, total):

@@ -29,6 +29,7 @@ _NAMED: Mapping[str, tuple[str, str]] = {
     "flapping": ("≈", "~"),
     # sources, by `picture.Freshness`
     "fresh": ("✓", "+"),
+    "idle": ("-", "-"),
     "lagging": ("~", "~"),
     "stale": ("?", "?"),
     "waiting": ("…", ":"),

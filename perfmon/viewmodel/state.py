@@ -40,6 +40,8 @@ class Freshness(StrEnum):
     """Age of a source relative to its rhythm."""
 
     FRESH = "fresh"
+    IDLE = "idle"
+    """Silent as its system is without requests: that proves nothing."""
     LAGGING = "lagging"
     STALE = "stale"
     WAITING = "waiting"

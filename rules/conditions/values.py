@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
@@ -54,7 +54,7 @@ _IN_WORDS = {
     "age": "{metric} above {limit:g} since {value} ({bound})",
 }
 """Statistics; the others are a kind of mean."""
-_NEWEST, _TOGETHER = 3, 10
+_NEWEST, _TOGETHER, _ITEMS = 3, 10, 30
 _LONG_S = 86400.0
 """Any age above it is as good."""
 
@@ -175,11 +175,11 @@ class Threshold(_Limited):
 class Aggregate(_Limited):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
-    `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
-    last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
-    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of the
-    time: of each log and group that has two of them in the window, their mean. `times_above` is how often it rose
-    above `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    `rate`, `slope` are per minute; `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
+    value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
+    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of
+    the time: of each log and group with two of them in the window, their mean. `times_above` is how often it rose above
+    `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
     `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
@@ -246,8 +246,8 @@ class Aggregate(_Limited):
         if self.during:
             values = self._then(times, values, item.group, view)
         if self.stat == "of_usual":
-            usual = self._usual(values)
-            return 100.0 * percentile(sorted(values[-_NEWEST:]), 0.5) / usual if usual else 100.0
+            newest, usual = self._usual(values)
+            return 100.0 * newest / usual if usual else 100.0
         if self.stat == "times_above":
             return float(sum(before <= self.limit < value for before, value in pairwise((0.0, *values))))
         if self.stat in ("share_above", "share_below"):
@@ -282,10 +282,17 @@ class Aggregate(_Limited):
         return min(100.0, sum(shares) / len(shares)) if shares else None
 
     @staticmethod
-    def _usual(values: Sequence[float]) -> float:
-        """The usual value of a stream while it works, without peaks."""
-        working = sorted(value for value in values if value > 0)
-        return percentile(working, 0.75) if working else 0.0
+    def _usual(values: Sequence[float]) -> tuple[float, float]:
+        """The newest value of a stream, and the usual one while it works, without peaks; of a few items a second, which
+        are counted as whole numbers, the means of as many values as have some items."""
+        working = [value for value in values if value > 0]
+        each = ceil(_ITEMS * len(working) / sum(working)) if working else 0
+        if each <= _NEWEST:
+            return percentile(sorted(values[-_NEWEST:]), 0.5), percentile(sorted(working), 0.75) if working else 0.0
+        sums = [0.0, *accumulate(values)]
+        each = min(each, _TOGETHER, len(values))
+        means = [(high - low) / each for low, high in zip(sums, sums[each:], strict=False)]
+        return means[-1], percentile(sorted(mean for mean in means if mean > 0), 0.75)
 
     def _count(self, item: Item, view: View) -> float:
         track = view.marks.get(self.metric)
@@ -296,19 +303,13 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the mean of the last values is below what the mean of ten usually is.
-
-        A few items a second are counted as whole numbers, of which medians are no means.
-        """
+        """The share by which the mean of the last values is below the usual one."""
         if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
         of = replace(item, group="", floor=-inf) if self.groups else item
         column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
-        sums = [0.0, *accumulate(column.values[start:stop])]
-        each = min(_TOGETHER, stop - start)
-        usual = self._usual([(high - low) / each for low, high in zip(sums, sums[each:], strict=False)])
-        last = min(_NEWEST, stop - start)
-        return max(0.0, 1.0 - (sums[-1] - sums[-1 - last]) / last / usual) if usual else 0.0
+        usual, last = self._usual(column.values[start:stop])[1], column.values[max(start, stop - _NEWEST) : stop]
+        return max(0.0, 1.0 - sum(last) / len(last) / usual) if usual else 0.0
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
@@ -345,8 +346,8 @@ class Aggregate(_Limited):
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
         if self.during:
-            bound = f"> {self.during_above:g}" if self.during_above else f"< {self.during_below:g}"
-            over += f" while {self.during} {bound}"
+            bound = f"above {self.during_above:g}" if self.during_above else f"below {self.during_below:g}"
+            over += f" (while {self.during} is {bound})"
         if self.stat == "time_share":
             return f"share of the time in {self.metric} over {over}"
         if self.stat == "age":

@@ -218,7 +218,7 @@ class Stream:
         if not same and data and os.pread(self.fd, len(data), position) == data:
             return b"", True  # these bytes are of the new text, which is read from its start
         self.print = self.print.extended(data)
-        if self.at_end:
+        if self.at_end and same:
             self._seen = (before.st_size, before.st_mtime_ns)
         return data, not same
 

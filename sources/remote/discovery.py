@@ -50,12 +50,22 @@ _TOGETHER_S = 3600.0
 _OLDEST_S = 7 * 86400.0
 _MOST, _MOST_PORTS = 200, 32
 _METRICS_S = 2.0
+_GROUP = 's=${s##*) }; s=${s#* }; s=${s#* }; echo "${s%%%% *}"'
+"""Prints the process group of a line of `/proc/PID/stat`."""
 _SCRIPT = (
     'for p in $(grep -lsE %s /proc/[0-9]*/cmdline | head -n 300); do d=${p%%/cmdline}; echo "P ${d#/proc/}"; '
-    'tr \'\\0\\n\' \'  \' <"$p"; echo; readlink "$d/cwd" || echo; ls -l "$d/fd"; done; '
+    "tr '\\0\\n' '  ' <\"$p\"; echo; readlink \"$d/cwd\" || echo; "
+    f'read -r s <"$d/stat"; {_GROUP}; ls -l "$d/fd"; done; '
     "echo N; cat /proc/net/tcp /proc/net/tcp6; echo T; date +%%s"
 )
+_GROUPS = (
+    "for p in $(grep -lsE '^[0-9]+ [(].*[)] [A-Z] [0-9]+ (%s) ' /proc/[0-9]*/stat | head -n 300); do "
+    f"tr '\\0\\n' '  ' <\"${{p%%/stat}}/cmdline\"; echo; read -r s <\"$p\"; {_GROUP}; done"
+)
+_PROGRAM = re.compile(r"(\S*/)?python[\d.]* (-\S+ )*(?!\S*(setup|manage)\.py)\S+\.py( |$)")
+"""A program whose name says nothing: what it writes into a `tee` may be the log of a run."""
 _FD = re.compile(r"^(\S+).* -> (.+)$")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _PORT = re.compile(r":([0-9A-F]{4})$")
 _CLOCK = re.compile(r"[0-9]{9,11}\n?")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
@@ -75,6 +85,8 @@ class Process:
     """Files that it holds open for writing."""
     ports: tuple[int, ...] = ()
     """Ports on which it listens."""
+    group: int = 0
+    """Its process group; 0 if that is not visible."""
     metrics: tuple[int, ...] = ()
     """Ports at which `/metrics` is what Prometheus reads; known only after a request."""
 
@@ -124,6 +136,7 @@ async def discover(files: Files) -> Discovery:
         for process in parsed.processes
         for sockets in [parsed.sockets.get(process.pid, set())]
     ]
+    processes = await _without_other_tees(files, processes)
     reasons = _reasons(processes)
     folders = dict.fromkeys(["~", *(process.folder for process in processes if process.folder.startswith("/"))])
     places = await files.listed(" ".join(_places(folders)))
@@ -133,6 +146,21 @@ async def discover(files: Files) -> Discovery:
     logs = _chosen(reasons, states, parsed.now_s)
     run = tuple(process for process in processes if process.kind != "tee")
     return Discovery(run, tuple(logs[:_MOST]), files.home)
+
+
+async def _without_other_tees(files: Files, processes: list[Process]) -> list[Process]:
+    """Leave out each `tee` into which neither a process of a run nor a program writes, but a build or a test."""
+    groups = {process.group for process in processes if process.kind != "tee"}
+    unknown = {process.group for process in processes if process.kind == "tee"} - groups - {0}
+    if unknown:
+        script = _GROUPS % "|".join(map(str, sorted(unknown)))
+        lines = (await files.runner.run(script, timeout_s=60.0)).text.split("\n")
+        groups |= {
+            int(group)
+            for command, group in zip(lines[::2], lines[1::2], strict=False)
+            if group.isascii() and group.isdigit() and _PROGRAM.match(command) and not _NO_RUN.match(command)
+        }
+    return [process for process in processes if process.kind != "tee" or process.group in groups]
 
 
 async def with_metrics(found: Discovery, opener: Opener) -> Discovery:
@@ -215,8 +243,9 @@ def _take_process(lines: list[str], parsed: _Parsed) -> None:
     kind = process_kind(command)
     if kind is None:
         return
+    group = int(lines[3]) if len(lines) > 3 and _NUMBER.fullmatch(lines[3]) else 0
     writes, sockets = [], set()
-    for line in lines[3:]:
+    for line in lines[4:]:
         match = _FD.match(line)
         if match is None:
             continue
@@ -226,7 +255,9 @@ def _take_process(lines: list[str], parsed: _Parsed) -> None:
         elif match[2].startswith("/") and "w" in match[1][1:4] and not match[2].endswith(" (deleted)"):
             writes.append(match[2])
     parsed.sockets[pid] = sockets
-    parsed.processes.append(Process(pid, kind, evidence_text(command), folder, tuple(dict.fromkeys(writes))))
+    parsed.processes.append(
+        Process(pid, kind, evidence_text(command), folder, tuple(dict.fromkeys(writes)), group=group)
+    )
 
 
 def _reasons(processes: Iterable[Process]) -> dict[str, str]:

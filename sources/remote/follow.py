@@ -71,9 +71,9 @@ class RemoteTail(LogReader):
 
     async def _follow(self, files: Files, text: Text, state: State | None, items: list[Item]) -> None:
         same = state is not None and state.identity == text.identity
-        if text.handle is None or (not same and text.handle.slot is None):
-            # It is known by its name alone, which may be another one.
-            found = await self._find(files, text, state, deleted=self._gone_at is None and text.handle is not None)
+        by_name = text.handle is not None and text.handle.slot is None
+        if text.handle is None or (not same and by_name and await state_of(files, text) is None):
+            found = await self._find(files, text, state, deleted=by_name and self._gone_at is None)
             if same and not found:  # its number was given to another file
                 text.handle = await held(files, self.path)
                 if text.handle is not None:

@@ -217,5 +217,10 @@ class DatedLines:
 
 def _clean(raw: bytes) -> str:
     """Text of a line, as a scanner reads it."""
-    text = raw.decode("utf-8", "replace").removeprefix(BOM)
+    text = unescaped(raw.decode("utf-8", "replace").removeprefix(BOM))
     return ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def unescaped(text: str) -> str:
+    """Text with the tabs and colours that syslog, and what reads from it, writes as `#011` and `#033`."""
+    return text.replace("#011", "\t").replace("#033[", "\x1b[") if "#0" in text else text

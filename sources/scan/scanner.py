@@ -13,7 +13,7 @@ from ..formats.fields import Values
 from ..formats.timestamps import any_stamp
 from ..pollers.reading import PolledBlock
 from .block_times import BlockTimes
-from .gaps import BOM
+from .gaps import BOM, unescaped
 from .json_envelope import json_begin, opened_envelope, record_stamp
 from .search import PatternSet
 from .tables import Columns, Heading, row_of
@@ -125,7 +125,7 @@ class BlockScanner:
                 self._read(record)
                 record = None
             line = self._first_line + before
-            if text is None or begin < end:  # it may be a frame of a progress bar: those share a line
+            if text is None or begin < end or "#0" in text:  # it may be a frame of a progress bar: those share a line
                 first, end = self._frame_around(max(begin, end), stop, at, to)
                 if end < stop and self._is_redrawn(first, end, stop):
                     continue
@@ -174,7 +174,7 @@ class BlockScanner:
         if end - begin > _MAX_TEXT:
             begin = max(begin, at - _MAX_TEXT // 2)
             end = min(end, begin + _MAX_TEXT)
-        text = self._data[begin:end].decode("utf-8", "replace")
+        text = unescaped(self._data[begin:end].decode("utf-8", "replace"))
         if "\x1b" in text:
             text = ESCAPES.sub("", text)
         return text.replace("\x00", "").removeprefix(BOM)

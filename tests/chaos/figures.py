@@ -10,6 +10,8 @@ from .run import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 _BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
+WITHOUT_COPY = ("wiped", "emptied")
+"""What is done to logs of which nothing is left for those who were busy."""
 EMPTIED, DELETED = "wiped", "deleted over SSH"
 """What is done to logs of which a promise excludes lines by name."""
 
@@ -31,17 +33,18 @@ class Figure(NamedTuple):
 def figures_of(outcome: Outcome) -> list[Figure]:
     """All of a run."""
     done, trouble = outcome.done, outcome.trouble
-    excluded = {EMPTIED, DELETED}
+    unread = sum(outcome.missed[way] for way in WITHOUT_COPY)
     turns = sum(count for name, count in done.items() if name.startswith("way: "))
     return [
         Figure("numbered lines written", outcome.written),
-        Figure("of them recorded", outcome.written - sum(outcome.lost.values())),
-        Figure("lost", sum(count for kind, count in outcome.lost.items() if kind not in excluded), "0"),
+        Figure("of them recorded", outcome.written - sum(outcome.lost.values()) - sum(outcome.excused.values())),
+        Figure("lost", sum(outcome.lost.values()), "0"),
         Figure("recorded twice", sum(outcome.doubled.values()), "0"),
         Figure("logs of which the exporter counts more or fewer lines", len(outcome.miscounted), "0"),
-        Figure("lines that the exporter missed, excluded by name: text gone while it is busy", outcome.missed),
-        Figure("lost, excluded by name: log emptied while it is written", outcome.lost[EMPTIED]),
-        Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.lost[DELETED]),
+        Figure("lines that the exporter missed", sum(outcome.missed.values()) - unread, "0"),
+        Figure("missed by the exporter, excluded by name: log emptied without a copy while it is busy", unread),
+        Figure("lost, excluded by name: log emptied while it is written", outcome.excused[EMPTIED]),
+        Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.excused[DELETED]),
         Figure("rotations, in 10 ways", turns),
         Figure("writers killed and restarted", done["kill_a_writer"]),
         Figure("connections cut", done["cut_the_connection"]),
@@ -67,6 +70,7 @@ def wrong(outcome: Outcome) -> list[str]:
     """What is not as it must be, with the details."""
     trouble = outcome.trouble
     details = {
+        "lines that the exporter missed": outcome.missed,
         "lost": +outcome.lost, "recorded twice": +outcome.doubled, "crashes": trouble.crashes, "hangs": trouble.hangs,
         "logs of which the exporter counts more or fewer lines": outcome.miscounted,
         "escape sequences and markup through": trouble.escapes, "secrets through": trouble.secrets,

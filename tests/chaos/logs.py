@@ -24,8 +24,12 @@ _PARTS = 4
 """So many rotated parts are kept."""
 _AGE_S = 4.0
 """Seconds that a text exists before it is deleted, compressed or overwritten."""
-_REST_S = 1.5
+_REST_S = 4.0
 """Seconds before a log is emptied in which nothing is written."""
+_UNREAD_S = 4.0
+"""Text of a log that is emptied is excluded by name where it was there for less."""
+_RECONNECTED_S = 15.0
+"""Seconds after an outage in which a host that is busy is reached again, and its logs are looked at."""
 
 
 class Log:
@@ -43,6 +47,8 @@ class Log:
         self._state = folder / f"{name}.state"
         self._state.write_bytes(STATE.pack(0, 0))
         self.kills = self.turns = 0
+        self._turned: list[tuple[float, int, int]] = []
+        """When something was done to it, and how many lines there were before and after it."""
         self._count = 0
         self._turned_at = 0.0
         self._start()
@@ -88,6 +94,14 @@ class Log:
         """What was written stays, in some file."""
         return self.way in (*_STAYS, "never")
 
+    def excused(self, number: int, outages: Iterable[tuple[float, float]]) -> bool:
+        """That this line is lost is excluded by name: what could read it was not there while its text was."""
+        at_s, before, after = next((turn for turn in self._turned if turn[2] > number), (0.0, 0, 0))
+        if self.way == "wiped":
+            return before - _UNREAD_S * self.rate <= number < after
+        near = any(begin_s - _UNREAD_S < at_s < end_s + _RECONNECTED_S for begin_s, end_s in outages)
+        return self.remote and self.way == "deleted" and near
+
     def rested(self, now: float) -> bool:
         """The text that it has now was there long enough to be read, or stays after the next turn."""
         return self.way in _STAYS or now - self._turned_at > _AGE_S
@@ -96,8 +110,10 @@ class Log:
         """Does to it what is done to this log."""
         self.turns += 1
         self._turned_at = time.monotonic()
+        before = self.lines[0]
         way = chance.choice(_ANY) if self.way == "mixed" else self.way
         _WAYS[way](self, chance)
+        self._turned.append((self._turned_at, before, self.lines[0]))
 
     def end(self) -> None:
         """Ends the writer; what it wrote last is synced."""
@@ -230,6 +246,10 @@ class OneTimeLog:
     name: str
     lines: tuple[int, int]
     kind: str = "many files"
+
+    def excused(self, number: int, outages: Iterable[tuple[float, float]]) -> bool:
+        """Nothing is excluded."""
+        return False
 
 
 class Counted:

@@ -51,11 +51,13 @@ class Outcome:
     written: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     """Lines that were not recorded, by what is done to their log."""
+    excused: Counter[str] = field(default_factory=Counter)
+    """Those that are excluded by name."""
     doubled: Counter[str] = field(default_factory=Counter)
     miscounted: dict[str, int] = field(default_factory=dict)
     """Logs of which the exporter counts other lines than there were: the difference."""
-    missed: int = 0
-    """Lines that a busy exporter has not read before they were gone."""
+    missed: Counter[str] = field(default_factory=Counter)
+    """Lines that a busy exporter has not read before they were gone, by what is done to their log."""
     done: Counter[str] = field(default_factory=Counter)
     """How often each thing was done."""
     inputs: Counter[str] = field(default_factory=Counter)
@@ -84,6 +86,8 @@ class Chaos:
         self._commands = Commands(folder, self._trouble)
         self._ssh = Sshd(folder / "sshd")
         self._away_until = 0.0
+        self._outages: list[tuple[float, float]] = []
+        """Begin and end of each."""
         self._ends: dict[Path, int] = {}
         self._number = 0
 
@@ -226,12 +230,14 @@ class Chaos:
 
     def _cut_the_connection(self) -> None:
         if not self._away_until:
+            self._outages.append((time.monotonic(), time.monotonic()))
             self._ssh.cut()
 
     def _stop_the_server(self) -> None:
         if not self._away_until:
             self._ssh.stop()
             self._away_until = time.monotonic() + self._chance.uniform(0.5, 4.0)
+            self._outages.append((time.monotonic(), self._away_until))
 
     def _set_a_clock(self) -> None:
         step_s = self._chance.choice((-86_400, -3600, -5, 5, 3600, 86_400 * 400))
@@ -362,7 +368,10 @@ class Chaos:
         all_logs: list[Log | OneTimeLog] = [*self._writers, *self._files]
         for log in all_logs:
             outcome.written += log.lines[0]
-            outcome.lost[log.kind] += len(marks.missing(log))
+            missing = marks.missing(log)
+            excused = sum(log.excused(number, self._outages) for number in missing)
+            outcome.excused[log.kind] += excused
+            outcome.lost[log.kind] += len(missing) - excused
             outcome.doubled[log.kind] += len(marks.doubled(log))
         for path in (*self._folder.rglob("perfmon_*.md"), *self._folder.glob("state/**/*")):
             if path.is_file():
@@ -377,8 +386,8 @@ class Chaos:
                 # A writer that is killed leaves half a line.
                 if surplus > log.kills or (surplus < 0 and log.leaves_text):
                     outcome.miscounted[log.kind] = surplus
-                else:
-                    outcome.missed += max(0, -surplus)
+                elif surplus < 0:
+                    outcome.missed[log.kind] -= surplus
 
 
 @contextmanager

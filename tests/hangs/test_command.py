@@ -85,6 +85,7 @@ def test_dumps_and_lines_together(tmp_path: Path, capsys: pytest.CaptureFixture[
         (lambda folder: folder / "none", "no such folder"),
         (lambda folder: folder, "no flight-recorder dumps and no watchdog lines"),
         (lambda folder: write(folder / "x_0", b"\x80\x02cos\nsystem\n."), "refused: it would call os.system"),
+        (lambda folder: write(folder / "trace_rank_0", b"cos\nsystem\n(S'x'\ntR."), "refused: it would call os.system"),
         (lambda folder: write(folder / "x_0", b"\x80\x02}q\x00("), "not a flight-recorder dump"),
         (lambda folder: write(folder / "y" / "x_0", b"") / "x_0", "not a folder"),
     ],

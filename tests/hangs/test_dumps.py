@@ -112,7 +112,42 @@ def test_dumps_of_an_earlier_attempt_are_ignored(tmp_path: Path) -> None:
     write(tmp_path / "attempt_1", hang.dumps)
     dumps = read_dumps(tmp_path)
     assert judge(dumps.evidence())[0].ranks == tuple(hang.culprits)
-    assert "of an earlier attempt ignored" in dumps.notes[0]
+    assert "of an earlier attempt or another job" in dumps.notes[0]
+
+
+def test_dumps_of_two_jobs_that_were_copied_together_are_not_mixed(tmp_path: Path) -> None:
+    """A rank without an outstanding operation has no time by which its dump could be chosen."""
+    for seed in range(12):
+        mine, other = make(seed, "host"), make(seed + 50, "device")
+        for table in mine.dumps.values():
+            table["entries"] = [entry for entry in table["entries"] if entry["state"] != "completed"]
+            for entry in table["entries"]:
+                entry["time_created_ns"] += 3_600_000_000_000
+        folder = tmp_path / str(seed)
+        write(folder / "b", mine.dumps)
+        write(folder / "a", other.dumps)
+        alone, both = (judge(read_dumps(one).evidence())[0] for one in (folder / "b", folder))
+        assert (both.answer, both.ranks, both.candidates) == (alone.answer, alone.ranks, alone.candidates)
+        assert "another job, ignored" in read_dumps(folder).notes[0]
+
+
+def test_dumps_that_all_end_early_do_not_show_that_nothing_hangs(tmp_path: Path) -> None:
+    hang = make(1, "host")
+    for rank, table in hang.dumps.items():
+        table["entries"] = [entry for entry in table["entries"] if entry["state"] == "completed"] or table["entries"]
+        data = pickle.dumps(table, 2)
+        (tmp_path / f"rank_{rank}_of_{hang.world}.pkl").write_bytes(data[: len(data) * 2 // 3])
+    dumps = read_dumps(tmp_path)
+    assert sorted(state.rank for state in dumps.states) == sorted(hang.dumps)
+    assert judge(dumps.evidence())[0].answer is Answer.UNKNOWN
+
+
+def test_dumps_in_a_folder_per_host_are_of_one_job(tmp_path: Path) -> None:
+    hang = make(1, "host")
+    for rank, table in hang.dumps.items():
+        write(tmp_path / f"host-{rank // 2}", {rank: table})
+    dumps = read_dumps(tmp_path)
+    assert (judge(dumps.evidence())[0].ranks, dumps.notes) == (tuple(hang.culprits), [])
 
 
 def test_dumps_of_an_earlier_job_with_more_ranks_are_ignored(tmp_path: Path) -> None:

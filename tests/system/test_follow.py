@@ -523,6 +523,93 @@ async def test_cancelling_leaves_no_thread_and_no_file_open(log: Writer) -> None
     assert threading.active_count() <= threads + len(idle)
 
 
+class Hand:
+    """A follower whose looks a test takes one by one."""
+
+    def __init__(self, *specs: Path) -> None:
+        self.follower = Follower([str(spec) for spec in specs], history=True, polling=True)
+        self.lines: list[str] = []
+
+    async def look(self, *, first: bool = False) -> None:
+        """One round over all logs."""
+        if first:
+            self.follower._sort_specs()
+        for again in range(3):
+            self.follower._next_scan = 0.0
+            async for _, item in self.follower._round(first=first and not again):
+                self.lines += item.data.decode().splitlines() if isinstance(item, Block) else []
+
+
+@pytest.mark.parametrize("folder", [False, True])
+async def test_what_comes_and_goes_between_two_looks_is_read_once(tmp_path: Path, folder: bool) -> None:
+    """Of one file name after the other: each history is done between two looks."""
+
+    def rename(log: Path, number: int) -> None:
+        log.rename(f"{log}.{number}")
+
+    def copy(log: Path, number: int) -> None:
+        shutil.copyfile(log, f"{log}.{number}")
+        os.truncate(log, 0)
+
+    def synced(log: Path) -> None:
+        shutil.copyfile(log, log.with_name(".hidden"))
+        log.with_name(".hidden").replace(log)
+
+    def a_copy_that_is_not_finished(log: Writer) -> None:
+        rename(log.path, 1)
+        log.write(3)
+        shutil.copyfile(log.path, f"{log.path}.2")  # and before it is emptied comes the look
+
+    def an_empty_file_is_renamed_once_it_is_full(log: Writer) -> None:
+        rename(log.path, 1)
+        log.path.touch()
+
+    def then(log: Writer) -> None:
+        log.write(4)
+        rename(log.path, 2)
+        log.path.touch()
+
+    def replaced_and_renamed(log: Writer) -> None:
+        synced(log.path)
+        log.write(5)
+        rename(log.path, 1)
+        log.write(2)
+
+    def a_few_lines_are_replaced(log: Writer) -> None:
+        rename(log.path, 1)
+        log.path.write_text("")
+        log.lines.append("2026-03-02 10:00:00 began")
+        log.path.write_text("2026-03-02 10:00:00 began\n")
+
+    def emptied_twice(log: Writer) -> None:
+        log.write(6)
+        copy(log.path, 1)
+        log.write(7)
+        copy(log.path, 2)
+        log.write(1)
+
+    histories: list[list[Callable[[Writer], None]]] = [
+        [a_copy_that_is_not_finished, lambda log: os.truncate(log.path, 0), lambda log: log.write(2)],
+        [an_empty_file_is_renamed_once_it_is_full, then, lambda log: log.write(1)],
+        [replaced_and_renamed],
+        [a_few_lines_are_replaced, lambda log: synced(log.path), lambda log: log.write(1)],
+        [emptied_twice],
+        [lambda log: copy(log.path, 1), emptied_twice],
+    ]
+    for number, history in enumerate(histories):
+        place = tmp_path / str(number)
+        place.mkdir()
+        log = Writer(place / "a.log")
+        log.write(40)
+        hand = Hand(place if folder else log.path)
+        await hand.look(first=True)
+        for step in history:
+            step(log)
+            await hand.look()
+        hand.follower.close()
+        assert sorted(hand.lines) == sorted(log.lines), number
+
+
 def test_a_copy_is_known_by_its_text_whatever_number_its_file_has(log: Writer, tmp_path: Path) -> None:
     """The number of a file that is gone is given to the next one: here it is the same file with another text."""
     registry, part = InodeRegistry(time.monotonic), Writer(tmp_path / f"{log.path.name}.1")

@@ -115,6 +115,64 @@ async def test_the_number_of_a_deleted_log_is_given_to_the_next_one(sshd: Sshd, 
         assert len(seen.lines) == 808
 
 
+@pytest.mark.parametrize("moment", range(1, 25, 2))
+async def test_a_log_is_rotated_at_any_moment_of_the_search_for_what_was_missed(tmp_path: Path, moment: int) -> None:
+    """Behind the first, second ... look of the host after an outage in which the log was rotated twice."""
+    logs, tools = tmp_path / "logs", tmp_path / "tools"
+    logs.mkdir()
+    tools.mkdir()
+    writer = Writer(logs / "run.log")
+    more = "".join(f"line {number} of the run\n" for number in range(160, 170))
+    (tools / "more").write_text(more)
+    for tool, arguments in (("stat", "*run.log*"), ("dd", "*skip=*")):
+        (tools / tool).write_text(
+            f'#!/bin/sh\n{shutil.which(tool)} "$@"\ncode=$?\ncase "$*" in {arguments})\n'
+            f'  [ -e {tools}/armed ] && echo >>{tools}/looks && [ "$(wc -l <{tools}/looks)" -eq {moment} ] &&\n'
+            f"  mv {logs}/run.log {logs}/run.log.0 && cat {tools}/more >{logs}/run.log;;\nesac\nexit $code\n"
+        )
+        (tools / tool).chmod(0o755)
+    home = tmp_path / "home"
+    sshd = Sshd(tmp_path / "sshd", f"SetEnv HOME={home} PATH={tools}:{os.environ['PATH']}", home=home)
+    sshd.start()
+    try:
+        writer.write(100)
+        async with following(sshd, writer.path) as (seen, _):
+            await until(lambda: len(seen.lines) == 100)
+            await asyncio.to_thread(sshd.stop)
+            for part in (2, 1):
+                writer.path.rename(f"{writer.path}.{part}")
+                writer.write(30)
+            (tools / "armed").touch()
+            await asyncio.to_thread(sshd.start)
+            writer.count += 10
+            await writer.arrived(seen)
+    finally:
+        sshd.stop()
+
+
+@pytest.mark.parametrize("others", [0, 8])
+async def test_a_log_is_deleted_while_disconnected_and_its_writer_keeps_it(
+    sshd: Sshd, tmp_path: Path, others: int
+) -> None:
+    """It has no name any more, and is read through its writer; also where it was one too many to be kept open."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in range(others):
+        (logs / f"a{number}.log").write_text("other\n")
+    with (logs / "run.log").open("a", buffering=1) as kept:
+        kept.writelines(f"line {number}\n" for number in range(100))
+        async with following(sshd, logs) as (seen, _):
+            await until(lambda: len(seen.lines) == 100 + others)
+            await asyncio.to_thread(sshd.stop)
+            kept.writelines(f"line {number}\n" for number in range(100, 150))
+            (logs / "run.log").unlink()
+            await asyncio.to_thread(sshd.start)
+            await until(lambda: len(seen.lines) >= 150 + others, seen.notices)
+            kept.writelines(f"line {number}\n" for number in range(150, 160))
+            await until(lambda: len(seen.lines) >= 160 + others, seen.notices)
+            assert [line for line in seen.lines if line != "other"] == [f"line {number}" for number in range(160)]
+
+
 async def test_the_user_is_logged_out(sshd: Sshd, tmp_path: Path) -> None:
     async def log_out(_: Writer) -> None:
         await asyncio.sleep(0.3)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.server
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,34 @@ def test_dry_run_says_what_names_stand_for(sshd: Sshd, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{tmp_path}/there.log  (named with --log)" in done.stdout
     assert "/nowhere/x.log  (named with --log: does not exist yet)" in done.stdout
+
+
+def _started(folder: Path, lines: Iterable[str]) -> list[subprocess.Popen[bytes]]:
+    return [subprocess.Popen(["sh", "-c", line], cwd=folder, start_new_session=True) for line in lines]
+
+
+async def test_a_tee_counts_where_a_program_writes_into_it(tmp_path: Path) -> None:
+    """The log of a program with any name; neither that of a build, nor what a shell prints."""
+    for name in ("experiment.py", "setup.py"):
+        (tmp_path / name).write_text("print('x', flush=True)\nimport time\ntime.sleep(60)\n")
+    lines = {
+        "run.log": f"{sys.executable} -u experiment.py --lr 1 2>&1 | tee run.log",
+        "build.log": f"{sys.executable} setup.py | tee -a build.log",
+        "shell.log": "{ echo x; sleep 60; } | tee shell.log",
+    }
+    shells = _started(tmp_path, lines.values())
+    try:
+        wait(lambda: all((tmp_path / name).exists() and (tmp_path / name).stat().st_size for name in lines))
+        runner = await LocalRunner.open()
+        try:
+            found = await discover(await Files.open(runner))
+        finally:
+            await runner.close()
+    finally:
+        for shell in shells:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+    assert [Path(log.path).name for log in found.logs if log.path.startswith(f"{tmp_path}/")] == ["run.log"]
 
 
 def test_without_a_word_what_runs_here_is_watched(run: Run, tmp_path: Path) -> None:

@@ -15,10 +15,14 @@ import pytest
 from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd, ran
 
+from perfmon.core.model import Block
 from perfmon.core.text import format_bytes
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.remote.files import Files, InodeOwners
 from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Phase
-from perfmon.sources.shell import RunnerError
+from perfmon.sources.remote.reader import Item, LogReader, state_of
+from perfmon.sources.shell import LocalRunner, RunnerError
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 SHELLS = ["dash", "bash", "busybox sh"]
@@ -550,3 +554,26 @@ async def test_many_logs_are_compressed_right_after_they_were_rotated(any_sshd: 
             message = [line for line in seen.of(f"/{writer.path.name}").decode().splitlines() if line != f"log {at}"]
             assert message == writer.lines
         assert not [notice for notice in seen.notices if notice.kind == "lost"]
+
+
+async def test_a_text_that_waits_to_be_read_is_no_missed_part_of_its_log(tmp_path: Path) -> None:
+    """It was opened, then the connection was lost, and by now it is a part: it is looked for, and is the one found."""
+    log = tmp_path / "run.log"
+    part = Writer(Path(f"{log}.1"))
+    part.write(30)
+    Writer(log).write(1)
+    items: list[Item] = []
+    runner = await LocalRunner.open()
+    try:
+        files = await Files.open(runner)
+        reader = LogReader(LogFile("run.log", Path("ssh:/box"), str(log)), str(log), InodeOwners())
+        text = await reader._claimed(files, str(part.path), items)
+        assert text is not None
+        text.since_s = 0.0
+        now = await state_of(files, text)
+        assert now is not None
+        await reader._read(files, text, now, items)
+    finally:
+        await runner.close()
+    data = b"".join(item.data for _, item in items if isinstance(item, Block))
+    assert data.decode().splitlines() == part.lines

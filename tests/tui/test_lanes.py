@@ -81,6 +81,10 @@ def test_alerts_are_counted_where_they_are_seen() -> None:
     made = replace(made, board=replace(made.board, ticks=ticks))
     drawn = draw_board(made, 120, 14, TimelineView(), PLAIN)
     assert any("1 fired" in "".join(text for text, _ in one) for one in drawn.rows)
+    last = replace(ticks[0], time=made.board.viewport.end)
+    drawn = draw_board(replace(made, board=replace(made.board, ticks=(last,))), 120, 14, TimelineView(), PLAIN)
+    alerts = next(one for one in drawn.lanes if one and one.kind == "alerts")
+    assert "".join(text for text, _ in alerts.runs).endswith("✗"), "the last moment has a column"
 
 
 def test_a_strip_that_has_room_tells_names_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import nan
 from typing import Any
 
@@ -46,8 +47,8 @@ def text(made: MonitorState, width: int = 200) -> str:
 
 def test_all_that_the_logs_report_is_shown() -> None:
     assert text(shown(errors=2)) == (
-        " running · step 199 of 20,000 · 3.1 s/step · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30 · ETA 17h"
-        " · checkpoint 30 s ago · ! 2 errors"
+        " running · step 199 of 20,000 · 3.1 s/step (last 5) · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30"
+        " · ETA 17h · checkpoint 30 s ago · ! 2 errors"
     )
 
 
@@ -73,8 +74,8 @@ def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> N
         (Progress.FINISHED, "finished 5m ago"),
         (Progress.FAILED, "failed 5m ago"),
         (Progress.SILENT, "no output for 5m"),
-        (Progress.UNKNOWN, "state unknown"),
-        (Progress.STARTING, "starting"),
+        (Progress.UNKNOWN, "state unknown, last line 0 s ago"),
+        (Progress.STARTING, "starting for 5m"),
     ],
 )
 def test_the_state_has_its_age_and_no_end_is_promised_while_nothing_moves(state: Progress, words: str) -> None:
@@ -115,10 +116,10 @@ def test_a_loss_that_ends_as_nan_is_critical() -> None:
 
 def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:
     slower = metric("step_s", (3.1,) * 50 + (3.6,) * 6, "s")
-    assert "3.6 s/step ↑16 %" in text(shown({"step_s": slower}))
-    assert "3.6 s/step ·" in text(shown({"step_s": replace(slower, of_several=True)})), "those of several logs"
+    assert "3.6 s/step (last 5) ↑16 %" in text(shown({"step_s": slower}))
+    assert "3.6 s/step (last 5) ·" in text(shown({"step_s": replace(slower, of_several=True)})), "those of several logs"
     few = metric("step_s", (3.1, 3.1, 3.6), "s")
-    assert "/step ↑" not in text(shown({"step_s": few}))
+    assert "(last 5) ↑" not in text(shown({"step_s": few}))
 
 
 def test_without_a_metric_of_steps_the_pace_is_that_of_the_counter() -> None:
@@ -149,3 +150,24 @@ def test_the_last_checkpoint_is_that_of_the_run_whatever_the_window() -> None:
     assert run.saved is not None
     assert run.end - run.saved == pytest.approx(24 * 60 + 30, abs=1)
     assert diagnose_texts({"trainer.log": lines[5]}).run.saved is None
+
+
+def test_an_end_far_before_the_goal_is_stated_and_the_day_where_it_is_another_one() -> None:
+    goal = Goal(500.0, 60_000.0, "step", early=True)
+    early = shown(state=Progress.FINISHED, since=snapshot().run.end - 60.0, goal=goal)
+    assert text(early).startswith(" ended early, 60 s ago · step 500 of 60,000")
+    earlier = datetime(2026, 3, 4, 9, 15, 20, tzinfo=UTC).timestamp()
+    dated = replace(shown(state=Progress.FINISHED, since=earlier, goal=goal), dated=True)
+    assert "ago (2026-03-04 09:15:20) · step 500" in text(dated)
+    assert "ago (2026-03-04)  step 500" in text(dated, 80)
+
+
+def test_an_engine_without_requests_is_idle() -> None:
+    of_engine = {"running": metric("running", (3.0, 2.0, 0.0, 0.0), ""), "waiting": metric("waiting", (0.0,) * 4, "")}
+    assert text(shown(of_engine, goal=None, saved=None)).startswith(" idle for ")
+    busy = {**of_engine, "waiting": metric("waiting", (0.0, 1.0, 1.0, 2.0), "")}
+    assert text(shown(busy, goal=None, saved=None)).startswith(" running")
+
+
+def test_errors_of_several_runs_are_not_those_of_this_one() -> None:
+    assert text(shown(errors=78, runs=40)).endswith("! 78 errors in 40 runs")

@@ -28,7 +28,8 @@ def test_a_server_that_is_silent_when_idle_is_never_stale() -> None:
     lively, state = SourceHealth(), SourceState("vllm.log", 0)
     state.idle_silence = True
     lively.arrived(0.0, live=True)
-    assert lively.freshness(10_000.0, state) is Freshness.FRESH
+    assert lively.freshness(5.0, state) is Freshness.FRESH
+    assert lively.freshness(10_000.0, state) is Freshness.IDLE
 
 
 def test_one_that_said_nothing_yet_is_waited_for_and_one_that_ended_has_ended() -> None:

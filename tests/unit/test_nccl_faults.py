@@ -174,6 +174,20 @@ def test_results_of_two_jobs_are_never_mixed(folders: tuple[str, str], tmp_path:
     assert {sorted(writer.hosts)[0] in str(refused.value) for writer in (first, second)} == {True}
 
 
+@pytest.mark.parametrize("folder", ["nccl-inspector-71", "71"])
+def test_runs_of_a_slurm_job_that_was_restarted_are_read_together(folder: str, tmp_path: Path) -> None:
+    first, second = replace(PLAN, seed=1), replace(PLAN, seed=2, faults=Faults(slow_rank=5))
+    write(tmp_path / folder, first)
+    writer = write(tmp_path / "second", second)
+    for path in (tmp_path / "second").iterdir():
+        later = path.read_text().replace('"dump_timestamp_us":1772', '"dump_timestamp_us":1773')
+        (tmp_path / folder / path.name).write_text(later)
+    with Job([tmp_path / folder]) as job:
+        found = job.analyze(slurm_job=None if "-" in folder else folder)
+    assert "2 runs of this Slurm job, one after another: the figures are those of all of them" in found.notes
+    assert [who for _, who in accused(found)] == [f"rank 5 on {writer.hosts[1]} (pid {writer.pids[5]})"]
+
+
 def test_groups_that_may_be_parts_of_one_job_are_noted(tmp_path: Path) -> None:
     write(tmp_path, PLAN)
     for path in tmp_path.iterdir():  # pipeline stages, of which only the communicators of a node have records

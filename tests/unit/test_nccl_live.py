@@ -84,6 +84,30 @@ def test_a_slow_rank_in_a_pipeline_is_named_live(tmp_path: Path) -> None:
         assert [(f.signature, f.identity["group"]) for f in job.analyze().findings] == wanted
 
 
+def test_each_communicator_counts_its_missing_ranks_once_and_not_at_its_start(tmp_path: Path) -> None:
+    """Whatever the clock: communicators whose operations are all open are not forgotten."""
+    write(tmp_path, PLAN)
+    min(tmp_path.iterdir()).unlink()
+    lines = sorted(
+        (int(line.partition(b'"dump_timestamp_us":')[2].partition(b",")[0]), path.name, line)
+        for path in tmp_path.iterdir()
+        for line in path.read_bytes().splitlines(keepends=True)
+    )
+    job, begin, due = LiveJob(), lines[0][0], 0
+    for at, name, line in lines:
+        job.feed(name, line)
+        if at < due:
+            continue
+        due = at + 1_000_000
+        job.advance(caught_up=True)
+        state = job.state(at / 1e6)
+        labels = [one.label for one in state.missing]
+        assert len(labels) == len(set(labels))
+        assert {one.count for one in state.missing} <= {1}
+        assert not labels or at - begin > 10_000_000
+    assert len(labels) == 3
+
+
 def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, PLAN)
     monkeypatch.setattr(live_module, "MOST_OPEN", 64)

@@ -169,6 +169,23 @@ def test_batches_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert analyzed(tmp_path) == expected
 
 
+def test_what_does_not_fit_into_the_limit_of_memory_is_read_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, SMALL)
+    expected = analyzed(tmp_path)
+    monkeypatch.setattr(aggregation, "_MEMORY_MB", 1)
+    monkeypatch.setattr(aggregation, "_MEMORY_MB_PER_CORE", 0)
+    assert analyzed(tmp_path) == expected
+    query = "CREATE TEMP TABLE made AS SELECT range, count(*) FROM range(100000) GROUP BY range"
+    with connect() as connection:
+        connection.execute("SET memory_limit = '2MB'")
+        with pytest.raises(Exception, match="Out of Memory"):
+            connection.execute(query)
+        aggregation.execute_freely(connection, query)
+        assert connection.execute("SELECT count(*) FROM made").fetchone() == (100_000,)
+
+
 CUT = lines(22)
 CASES: dict[str, tuple[bytes, int, int]] = {
     "the last line is cut": (text_of(CUT)[:-80], 21, 1),
@@ -181,6 +198,7 @@ CASES: dict[str, tuple[bytes, int, int]] = {
     "a rank beyond the last one": (text_of([*CUT, line(9, 11)]), 22, 1),
     "a negative time": (text_of([*CUT, line(0, 11, us=-5)]), 22, 1),
     "a line without an end": (text_of(CUT) + b"{" * 100_000, 22, 1),
+    "the hole of a log that was emptied in use": (b"\0" * 4096 + text_of(CUT), 22, 0),
     "null bytes": (text_of(CUT) + b"\0" * 4096 + b"\n", 22, 1),
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
 
+from perfmon.cli import main
 from perfmon.clocks import align
 from perfmon.core import Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
@@ -219,6 +220,11 @@ def bursts(lasts: int, small: bool) -> list[str]:
     )  # fmt: skip
 
 
+def test_what_is_counted_only_at_some_times_is_explained_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "explain", "queue-overhead"]) == 0
+    assert "(while queue_empty_share is above 50) > 30 %" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("small", [False, True])
 def test_bursts_are_the_sources_even_where_the_queue_is_too_small_for_them(small: bool) -> None:
     """Puts and gets both wait, but by turns: handing over takes no time."""
@@ -315,6 +321,10 @@ HEALTHY = {
         "sockets": connection(verdict="healthy"),
     },
     "quick batches": {"pipeline": peaknet(batches=2000, receive=0.05)},
+    "two or three batches a second": {
+        "queue": queue(count=150, every=1.0, capacity=1, depth=1, put_wait=95.0, get_wait=0.2, put=2,
+                       get=lambda n: 2 + (n % 3 == 2)),
+    },
     "one pause of a full queue's source": {
         "queue": queue(
             count=180, every=1.0, capacity=16, depth=lambda n: 0 if 90 <= n < 97 else 14,

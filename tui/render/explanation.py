@@ -31,9 +31,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
-    # The values are those of one occurrence; the sentence is about all of them.
-    one_of = "e.g. " if finding is not None and finding.count > 1 and any(c.limit for c in finding.conditions) else ""
-    lead: Part = [(f"  {one_of}" if width < _WIDE else f"  why  {one_of}", muted)]
+    lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
     taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
@@ -44,6 +42,9 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)
         shown += _fit(_origin(finding, snapshot, skin), room - _size(shown))
+    # The values are those of one occurrence; the sentence is about all of them.
+    one_of: Part = [("e.g. ", muted)] if finding is not None and finding.count > 1 and shown else []
+    lead += one_of if row_cells(one_of) <= room - _size(shown) else []
     return (*lead, *(run for part in shown for run in part), (advice, skin.style("accent")))
 
 

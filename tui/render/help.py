@@ -45,6 +45,7 @@ LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
     ),
     "Logs": (
         ("fresh", "good", "up to date"),
+        ("idle", "muted", "idle: a server without requests"),
         ("lagging", "warning", "lagging"),
         ("stale", "stale", "stale: no recent output"),
         ("waiting", "muted", "nothing read yet"),

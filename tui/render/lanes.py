@@ -329,15 +329,16 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
     """Lane of alert starts and ends."""
     cells: dict[int, Cell] = {}
     worst: dict[int, Transition] = {}
-    for tick in ticks:
-        column = port.column(tick.time)
-        if 0 <= column < geometry.chart and (column not in worst or tick.level >= worst[column].level):
+    seen = [tick for tick in ticks if port.start <= tick.time <= port.end]
+    for tick in seen:
+        column = min(port.column(tick.time), geometry.chart - 1)  # one at the very end of a run that is over, too
+        if column not in worst or tick.level >= worst[column].level:
             worst[column] = tick
     for column, tick in worst.items():
         firing = tick.state.value == "firing"
         glyph = skin.mark(tick.level) if firing else skin.glyph(tick.state.value)
         cells[column] = (glyph, skin.level(tick.level) if firing else skin.style("muted"))
-    firing_now = sum(tick.state.value == "firing" for tick in ticks if 0 <= port.column(tick.time) < geometry.chart)
+    firing_now = sum(tick.state.value == "firing" for tick in seen)
     text = f" {firing_now} fired" if firing_now else ""
     return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), text)
 

@@ -230,5 +230,6 @@ def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[
     if errors:
         more = "" if all(source.levels_exact for source in picture.sources) else "+"
         words = f"{compact(errors, 5)}{more} error{'s' * (errors != 1)}"
+        words += f" in {run.runs} runs" if run.runs > 1 else ""
         parts.append((2, [(f"{skin.mark(Level.WARNING)} {words}", skin.style("warning"))]))
     return parts

@@ -17,6 +17,7 @@ from .rows import Words, cells, ending, ends, moment_text, paragraph, rule
 
 STYLES = {
     Freshness.FRESH: "good",
+    Freshness.IDLE: "muted",
     Freshness.LAGGING: "warning",
     Freshness.STALE: "stale",
     Freshness.WAITING: "muted",

@@ -20,7 +20,7 @@ from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
-_NARROW, _WIDE = 72, 150
+_NARROW, _ROOMY, _WIDE = 72, 100, 150
 _NOTHING = {
     RunState.LOADING: "searching for logs",
     RunState.ENDED: "no log lines",
@@ -123,8 +123,6 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
-    if _costs_no_time(verdict):
-        parts.append([("  no time lost", muted)])
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
         lost: list[Run] = [("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)]
@@ -178,11 +176,9 @@ def _loudest(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
 
     Of a hang that is the rank which is behind: the reason is long, and in the alert.
     """
-    finding = picture.verdict_finding
-    sentence = plain(verdict.sentence if finding is None else finding.sentence, 2000)
-    behind = _BEHIND.search(sentence)
-    figures = behind[0] if behind else sentence
-    return [(f"  {figures}", skin.style("text"))] if cells(figures) + 2 <= room else []
+    finding, behind = picture.verdict_finding, _BEHIND.search(plain(verdict.sentence, 2000))
+    figures = behind[0] if behind else plain("" if finding is None else finding.sentence, 2000)
+    return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
 def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
@@ -287,7 +283,7 @@ def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
         return f"{wall} in all"
     if picture.actual is not None:  # nobody knows what came then
         return f"{wall} until the last line"
-    return f"last {wall}"
+    return f"last {wall}" if width >= _ROOMY else wall
 
 
 def _look(at: int, entry: LedgerEntry, skin: ThemeStyles) -> tuple[str, Style]:

@@ -1,0 +1,129 @@
+"""What the ends of logs show: bars that are resumed or lost, last indices, chained and torn exceptions, escapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Progress
+from perfmon.diagnosis.result import Diagnosis
+from perfmon.pipeline.session import Session
+from perfmon.sources.formats.step_lines import read_step
+
+
+def _result_of(*lines: str) -> Diagnosis:
+    session = Session(Config())
+    session.feed(session.add_source("run.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    return session.snapshot()
+
+
+def _bar(n: int, of: int, elapsed_s: int, name: str = "", behind: str = "") -> str:
+    clock = f"{elapsed_s // 60:02d}:{elapsed_s % 60:02d}"
+    return f"{name}{100 * n // of:3d}%|#   | {n}/{of} [{clock}<10:00,  2.00s/it{behind}]"
+
+
+def _verdict(snapshot: Diagnosis) -> str:
+    return snapshot.verdict.sentence if snapshot.verdict is not None else ""
+
+
+def test_a_bar_that_another_process_resumes_counts_on() -> None:
+    first = [_bar(n, 2000, 2 * n) for n in range(1, 731, 3)]
+    goal = _result_of(*first, *[_bar(n, 2000, 2 * (n - 700)) for n in range(701, 1401, 3)]).run.goal
+    assert goal is not None
+    assert (goal.done, goal.total) == (1400, 2000)
+
+
+def test_a_bar_that_begins_again_does_not() -> None:
+    epochs = [_bar(n, 2000, 2 * n) for _ in range(2) for n in range(1, 731, 3)]
+    assert _result_of(*epochs).run.goal is None
+
+
+@pytest.mark.parametrize(("last", "state"), [(99, Progress.FINISHED), (98, Progress.RUNNING)])
+def test_the_last_index_of_steps_that_count_from_0_ends_a_run(last: int, state: Progress) -> None:
+    assert _result_of(*[f"iteration {n}/100 loss: {2 - n / 100:.3f}" for n in range(last + 1)]).run.state is state
+
+
+@pytest.mark.parametrize(("last", "state"), [(50, Progress.FINISHED), (49, Progress.RUNNING)])
+def test_the_full_bar_of_the_last_of_several_epochs_ends_a_run(last: int, state: Progress) -> None:
+    bars = [_bar(n, 50, 10 * n, f"Training Epoch: {epoch}/3, step {n}: ") for epoch in (1, 2) for n in range(1, 51)]
+    bars += [_bar(n, 50, 10 * n, f"Training Epoch: 3/3, step {n}: ") for n in range(1, last + 1)]
+    assert _result_of(*bars).run.state is state
+
+
+def test_steps_of_one_epoch_are_not_those_of_the_run() -> None:
+    goal = _result_of(*[f"Epoch [31/60][{n}/900] lr: 0.002, loss: 1.{n}" for n in range(10, 900, 10)]).run.goal
+    assert goal is not None
+    assert (goal.done, goal.total, goal.unit) == (31, 60, "epochs")
+
+
+def test_a_worker_that_died_is_named_and_not_that_nothing_came_from_it() -> None:
+    snapshot = _result_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.8/queue.py", line 178, in get',
+        "    raise Empty",
+        "_queue.Empty",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 163, in <module>',
+        "    main()",
+        "RuntimeError: DataLoader worker (pid(s) 58594) exited unexpectedly",
+    )
+    assert "DataLoader worker" in _verdict(snapshot)
+    assert "58594" in _verdict(snapshot)
+
+
+def test_the_exception_before_a_kill_is_told() -> None:
+    snapshot = _result_of(
+        "[2026-02-09 11:06:46 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/app/engine.py", line 310, in all_reduce',
+        "    torch.distributed.all_reduce(input_)",
+        "RuntimeError: NCCL error: remote process exited or there was a network error",
+        "[2026-02-09 11:06:46] Received sigquit from a child proces. It usually means the child failed.",
+        "Killed",
+    )
+    assert "NCCL error" in _verdict(snapshot)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_an_exception_of_several_processes_is_put_together(count: int) -> None:
+    snapshot = _result_of(
+        *['  File "train.py", line 5, in main'] * count,
+        f"{'IndexError' * count}{': ' * count}{'list index out of range' * count}",
+    )
+    assert "IndexError: list index out of range" in _verdict(snapshot)
+    assert "IndexErrorIndexError" not in _verdict(snapshot)
+
+
+def test_what_syslog_escapes_is_read() -> None:
+    lines = [
+        f"2026-03-04T16:{n // 60:02d}:{n % 60:02d}.986-05:00 | [{n}]#011train's binary_logloss: 0.{900 - n}"
+        for n in range(1, 40)
+    ]
+    goal = _result_of(*lines).run.goal
+    assert goal is not None
+    assert (goal.done, goal.unit) == (39, "rounds")
+
+
+def test_a_mean_of_nothing_is_no_divergence() -> None:
+    bars = [
+        _bar(n, 900, 2 * n, "Epoch 0: ", f", loss=nan, v_num=, reduced_train_loss={9 - n / 100:.2f}")
+        for n in range(1, 200)
+    ]
+    snapshot = _result_of(*bars)
+    assert snapshot.findings == ()
+
+
+def test_lines_of_one_shape_have_their_own_figures() -> None:
+    assert read_step("step 12/50 | loss: 1.25 | 2.0 it/s | mfu: 0.5") == {
+        "step": "12",
+        "total": "50",
+        "loss": "1.25",
+        "step_time": "0.500000000",
+        "mfu": 50.0,
+    }
+    assert read_step("step 13/50 | loss: 9.75 | 4.0 it/s | mfu: 2.5")["mfu"] == 2.5
+    assert read_step("step 13/50 | loss: 9.75 | 4.0 it/s | mfu: 2.5")["loss"] == "9.75"
+    assert read_step("step 71/50 | loss: 9.75 | 4.0 it/s | mfu: 2.5") == {}
+    assert "step_time" not in read_step("step 13/50 | loss: 9.75 | 0.0 it/s | mfu: 2.5")

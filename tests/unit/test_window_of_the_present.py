@@ -1,0 +1,148 @@
+"""The window while a run hangs, is over, has diverged, or was copied from elsewhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from handfed import HandFed
+
+from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, TimeBase
+from perfmon.diagnosis.result import Diagnosis
+from perfmon.monitor.scheduling import day_known, judged_s
+from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Freshness, MonitorState
+
+BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
+LOG, SERVER = LogFile("trainer.log", Path("/trainer.log")), LogFile("vllm.log", Path("/vllm.log"))
+
+
+class Run(HandFed):
+    """A log with a line whenever a second has one."""
+
+    def __init__(self, begin: datetime = BEGIN) -> None:
+        super().__init__(begin.timestamp())
+        self.begin, self.second = begin, 0
+
+    def go_on(self, seconds: int, line: str = "", log: LogFile = LOG, every: int = 1) -> MonitorState:
+        for _ in range(seconds // every):
+            self.second += every
+            self.feed.now += every
+            if line:
+                clock = f"{self.begin + timedelta(seconds=self.second):%Y-%m-%d %H:%M:%S}.118"
+                self.say(log, f"{clock} {line.format(n=self.second)}")
+            picture = self.look(self.second)
+        return picture
+
+
+def judged(picture: MonitorState) -> Diagnosis:
+    assert picture.snapshot is not None
+    return picture.snapshot
+
+
+STEP = "step={n} step_time=1.0 loss=1.5"
+
+
+def test_a_hang_is_judged_as_long_as_it_lasts_and_what_came_before_stays_in_view() -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    for silent_s in (1200, 2400):
+        now = judged(run.go_on(1200, every=60))
+        assert now.run.state is Progress.STALLED
+        assert now.verdict is not None
+        assert now.verdict.lost_s == pytest.approx(silent_s, abs=12.0)
+        assert silent_s + 300.0 <= now.run.wall_s <= silent_s + 600.0
+        assert now.metrics["loss"].summary.count >= 29
+    again = judged(run.go_on(900, STEP, every=10))
+    assert again.run.state is Progress.RUNNING
+    assert again.run.wall_s == pytest.approx(600.0, abs=1.0)
+
+
+def test_a_run_that_failed_is_judged_whole_and_no_longer_than_its_lines() -> None:
+    run = Run()
+    run.go_on(1500, STEP, every=10)
+    run.go_on(5, "RuntimeError: CUDA error: an illegal memory access was encountered", every=5)
+    for _ in range(2):
+        now = judged(run.go_on(1800, every=60))
+        assert now.run.state is Progress.FAILED
+        assert now.run.wall_s == pytest.approx(1495.0, abs=6.0)
+
+
+def test_a_loss_that_diverged_is_the_verdict_long_after_its_begin() -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    now = judged(run.go_on(2400, "step={n} step_time=1.0 loss=48.5", every=10))
+    assert now.verdict is not None
+    assert now.verdict.signature == "loss-diverged"
+    assert now.verdict.lost_s > 2000.0
+
+
+def test_a_window_holds_what_was_requested_and_grows_in_steps() -> None:
+    assert judged_s(60.0, 33.0, 0.0) == 60.0
+    assert judged_s(600.0, 200.0, 0.0) == 1200.0
+    assert judged_s(600.0, 1.0, 299.0) == 600.0
+    assert {judged_s(600.0, 1.0, float(back)) for back in range(301, 600)} == {900.0}
+
+
+@pytest.mark.parametrize(("hours", "watched"), [(2, True), (200, False)])
+def test_a_copy_is_dated_by_its_lines(hours: int, watched: bool) -> None:
+    run = Run()
+    run.feed.caught_up = False
+    run.go_on(120, STEP, every=5)
+    copied = run.feed.now + hours * 3600.0
+    run.feed.changed_at = lambda log: copied  # type: ignore[assignment,method-assign]
+    run.feed.now, run.feed.caught_up = copied + 5.0, True
+    run.second += 1
+    picture = run.look(run.second)
+    assert (picture.actual is None) is watched
+    assert (picture.stale_s or 0.0) == pytest.approx(0.0 if watched else hours * 3600.0 + 5.0, abs=1.0)
+
+
+def test_days_other_than_this_one_are_known() -> None:
+    today = datetime.now().astimezone().replace(tzinfo=UTC, hour=12)
+    earlier = today - timedelta(days=9)
+    for kind in (EPOCH, LOCAL):
+        assert day_known(today.timestamp(), TimeBase.WALL, {kind}) == (False, False)
+        assert day_known(earlier.timestamp(), TimeBase.WALL, {kind}) == (True, False)
+    day = datetime(1972, earlier.month, earlier.day, 12, tzinfo=UTC) - datetime(1972, 1, 1, tzinfo=UTC)
+    assert day_known(day.total_seconds(), TimeBase.WALL, {YEARLESS}) == (True, True)
+    assert day_known(earlier.timestamp(), TimeBase.MONOTONIC, {LOCAL}) == (False, False)
+
+
+def test_a_server_without_requests_is_idle_and_neither_fresh_nor_stale() -> None:
+    run = Run()
+    engine = (
+        "[loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, "
+    )
+    engine += "Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 0.0%"
+    for second in range(0, 60, 10):
+        run.say(SERVER, f"INFO 03-02 12:00:{second:02d} {engine}")
+    assert [one.freshness for one in run.go_on(600, every=10).sources] == [Freshness.IDLE]
+
+
+@pytest.mark.parametrize(("steps", "early"), [(500, True), (9700, False)])
+def test_a_run_that_ends_far_before_its_goal_has_ended_early(steps: int, early: bool) -> None:
+    lines = [
+        f"2026-03-02 10:{at // 60:02d}:{at % 60:02d},100 INFO step {steps * at // 50}/10000 | loss 2.9 | 0.52 s/step"
+        for at in range(1, 51)
+    ]
+    lines.append("2026-03-02 10:00:52,100 INFO Training completed. Total time 52 s")
+    run = diagnose_texts({"train.log": "\n".join(lines) + "\n"}).run
+    assert run.state is Progress.FINISHED
+    assert run.goal is not None
+    assert run.goal.early is early
+
+
+def test_a_stall_shows_what_each_log_stopped_at_and_the_process_to_look_at() -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    step = "(TrainWorker pid=4242) 2026-03-02 12:10:00.200 step=599 step_time=1.0 loss=1.5"
+    run.say(LogFile("rank1.log", Path("/rank1.log")), step)
+    picture = run.go_on(600, every=60)
+    assert picture.verdict_finding is not None
+    last = {line.source: line.text for line in picture.verdict_finding.evidence[:2]}
+    assert "step=600" in last["trainer.log"]
+    assert "step=599" in last["rank1.log"]
+    assert picture.verdict_finding.commands[0] == "py-spy dump --pid 4242"
