@@ -16,8 +16,7 @@ from perfmon.core import ESCAPES, Block
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import Pack
 
-from .chunks import NEVER, Bookmark, Chunk, LineTimer, blocks, line_count, pieces
-from .levels import LevelCounts
+from .chunks import NEVER, Bookmark, Chunk, LevelCounts, LineTimer, blocks, line_count, pieces
 
 BUDGET = 4 << 20
 _PIECE = 1 << 18

@@ -333,7 +333,6 @@ def course_of(samples: Iterable[tuple[float, float]], port: Viewport, count: int
 
 _FEW = 3
 """Progress that shows a pace."""
-_ROUNDED = 1e-6
 _REST_S = 2.0
 """The pace of the past changes slowly: it is worked out again after so long."""
 _ACTIVE = (AlertState.FIRING, AlertState.ACKED, AlertState.RESOLVING)

@@ -8,7 +8,7 @@ from logs import Filler, packs, stamped
 
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer
-from perfmon.logbuffer.levels import _MOST_SLOTS, LevelCounts
+from perfmon.logbuffer.chunks import _MOST_SLOTS, LevelCounts
 from perfmon.logbuffer.lines import LogLevel, level_of, searchable
 from perfmon.sources.clock import SourceClock
 
