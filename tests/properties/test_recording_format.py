@@ -118,7 +118,7 @@ def test_no_credential_reaches_the_file(raw: str, shown: str, tmp_path: Path) ->
     path = tmp_path / "run.pmrec"
     with RecordingWriter(path, [raw]) as writer:
         writer.write(0.0, "a.log", Block(f"x\n{raw}\n".encode(), 0, 1))
-        writer.write(0.0, f"{raw}.log", Notice(f"{raw} was lost", "lost"))
+        writer.write(0.0, raw, Notice(raw, "lost"))
     recording = open_recording(path)
     assert secret.encode() not in path.read_bytes()
     assert secret not in f"{recording.header}{recording.logs}{list(recording.frames())}"
