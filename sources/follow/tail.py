@@ -183,8 +183,9 @@ class Tail:
                 return []
             if self._doubted_until is None:
                 self._doubted_until = self._clock() + CERTAIN_S
-            certain = self._clock() >= self._doubted_until
-            if None in states and not (certain and not self._known.is_copied_now(self.log.path)):
+            if None in states and self._known.is_copied_now(self.log.path):
+                self._doubted_until = self._clock() + CERTAIN_S
+            if None in states and self._clock() < self._doubted_until:
                 return None
         self._doubted_until = None
         return self._start_anew(stream, rest)

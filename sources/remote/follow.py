@@ -228,6 +228,7 @@ class RemoteTail(LogReader):
         await self._switch(files, old, new, items)
         if self.text is not None and self.more:  # at once: its copies are known by what was read of it
             now = await state_of(files, self.text)
+            self.text.grown_at = time.monotonic()  # its last line may be half written
             if now is not None:
                 await self._read(files, self.text, now, items)
 

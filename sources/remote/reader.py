@@ -197,7 +197,9 @@ class LogReader:
             text.ignored, text.stamp, self.more, self._doubted_s = True, now.stamp, False, None
             return True
         since = self._doubted_s = self._doubted_s or time.monotonic()
-        if None in found and (time.monotonic() - since < CERTAIN_S or await self._is_copied_now(files, text, now)):
+        if None in found and await self._is_copied_now(files, text, now):
+            since = self._doubted_s = time.monotonic()
+        if None in found and time.monotonic() - since < CERTAIN_S:
             self.more = False
             return True
         self._doubted_s = None

@@ -583,7 +583,7 @@ async def test_a_copy_that_takes_long_is_left_alone(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large log on a slow disk: the copy is half written for longer than any doubt lasts."""
-    monkeypatch.setattr("perfmon.sources.remote.reader.CERTAIN_S", 0.0)
+    monkeypatch.setattr("perfmon.sources.remote.reader.CERTAIN_S", 0.5)
     (tmp_path / "logs").mkdir()
     part, log = Writer(tmp_path / "logs" / "run.log.1"), Writer(tmp_path / "logs" / "run.log")
     part.path.write_text("an older part\n")
@@ -592,8 +592,8 @@ async def test_a_copy_that_takes_long_is_left_alone(
         await until(lambda: host.logs.caught_up and len(seen.lines) == 501)
         data = log.path.read_bytes()
         with part.path.open("wb", buffering=0) as copy:
-            for begin in range(0, len(data), len(data) // 4):
-                copy.write(data[begin : begin + len(data) // 4])
+            for begin in range(0, len(data), len(data) // 16):
+                copy.write(data[begin : begin + len(data) // 16])
                 log.write(1)  # it is read: so the copy was looked at
                 await until(lambda: log.lines[-1] in seen.lines)
             copy.write(log.path.read_bytes()[len(data) :])
