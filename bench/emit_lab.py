@@ -46,9 +46,9 @@ def main() -> int:
     if requests.keep:
         within = f" --within {requests.within}" if requests.within is not None else ""
         command = f"python bench/emit_lab.py --seconds {requests.seconds:g} --pairs {requests.pairs}{within}"
-        told_of = {"command": command, "slowdown_pct": slowdown, "error_pct": error, "steps": steps}
+        results = {"command": command, "slowdown_pct": slowdown, "error_pct": error, "steps": steps}
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "emit.json").write_text(json.dumps(told_of, indent=2) + "\n", "utf-8")
+        (RESULTS / "emit.json").write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     return 0
 
 

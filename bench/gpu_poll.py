@@ -87,9 +87,9 @@ def main() -> None:
             for job in jobs:
                 job.kill()
                 job.wait()
-    told(f"perfmon's poller, {GPUS} GPUs", ours)
-    told("nvitop.take_snapshots", looks)
-    told("nvitop on a terminal", screen)
+    report(f"perfmon's poller, {GPUS} GPUs", ours)
+    report("nvitop.take_snapshots", looks)
+    report("nvitop on a terminal", screen)
     print(f"ratio to nvitop's snapshots {ours.cpu_percent / looks.cpu_percent:.2f}")
     print(f"ratio to nvitop             {ours.cpu_percent / screen.cpu_percent:.2f}  (asked: 0.50; 1 % of a core)")
 
@@ -138,7 +138,7 @@ def measured(command: tuple[str, ...], environment: dict[str, str], seconds: flo
         terminal.close()
 
 
-def told(what: str, usage: Usage) -> None:
+def report(what: str, usage: Usage) -> None:
     """One line."""
     print(f"{what:<26} {usage.cpu_percent:5.2f} % of a core  {usage.rss_mb:5.1f} MB")
 

@@ -72,7 +72,7 @@ def fed(folder: Path, rate: float) -> Iterator[None]:
         writer.wait()
 
 
-def told(what: str, waits: list[float]) -> None:
+def report(what: str, waits: list[float]) -> None:
     """One line."""
     p50, p95 = waits[len(waits) // 2], waits[int(0.95 * (len(waits) - 1))]
     print(f"{what:<34} p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  slowest {waits[-1]:6.1f} ms  ({len(waits)} lines)")
@@ -90,9 +90,9 @@ def main() -> None:
             log.touch()
             with fed(folder, rate):
                 command = (*PERFMON, "watch", name, "--layout", "log")
-                told(f"perfmon, {what}", waits_ms(command, log, lines, 4.0))
+                report(f"perfmon, {what}", waits_ms(command, log, lines, 4.0))
             if not rate:
-                told("tail -F", waits_ms(("tail", "-F", str(log)), log, lines, 1.0))
+                report("tail -F", waits_ms(("tail", "-F", str(log)), log, lines, 1.0))
 
 
 if __name__ == "__main__":

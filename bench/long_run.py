@@ -113,7 +113,7 @@ def watched(scenario: str, minutes: float, memory_mb: int | None) -> None:
             watch.judge_if_due(feed.now)
             watch.picture(TimeRange(), 1)
         while due and at_s >= due[0]:
-            told(watch, 100 * due.pop(0) / (60.0 * minutes), count)
+            report(watch, 100 * due.pop(0) / (60.0 * minutes), count)
         if name not in logs:
             logs[name] = LogFile(name, Path(name))
         watch.take(logs[name], item)
@@ -121,7 +121,7 @@ def watched(scenario: str, minutes: float, memory_mb: int | None) -> None:
     print(f"{count} lines in {time.perf_counter() - began:.1f} s")
 
 
-def told(watch: Watch, share: float, count: int) -> None:
+def report(watch: Watch, share: float, count: int) -> None:
     """One line of the table."""
     gc.collect()
     judged, pictured = looked_at(watch)

@@ -50,11 +50,11 @@ def main() -> None:
         idle = measured((*PERFMON, "watch", str(folder)), arguments.seconds, arguments.settle + 4)
         empty = measured(EMPTY_APP, arguments.seconds / 2, arguments.settle)
         other = measured(tuple(peer), arguments.seconds, arguments.settle) if peer else None
-    told("perfmon, 3 logs at 100 lines/s", busy)
-    told("perfmon, logs that are silent", idle)
-    told("an empty Textual app", empty)
+    report("perfmon, 3 logs at 100 lines/s", busy)
+    report("perfmon, logs that are silent", idle)
+    report("an empty Textual app", empty)
     if peer and other is not None:
-        told(Path(peer[0]).name, other)
+        report(Path(peer[0]).name, other)
         if other.cpu_percent:
             shares = busy.cpu_percent / other.cpu_percent, idle.cpu_percent / other.cpu_percent
             print(f"busy: {shares[0]:.2f} times {Path(peer[0]).name}, idle: {shares[1]:.2f} times")
@@ -71,7 +71,7 @@ def measured(command: tuple[str, ...], seconds: float, settle: float) -> Usage:
         terminal.close()
 
 
-def told(what: str, usage: Usage) -> None:
+def report(what: str, usage: Usage) -> None:
     """One line."""
     print(f"{what:<34} {usage.cpu_percent:5.2f} % cpu  {usage.rss_mb:5.1f} MB  {usage.written_kib_s:6.1f} KiB/s")
 

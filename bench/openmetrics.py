@@ -96,7 +96,7 @@ async def held_ms(page: bytes, read: Callable[[bytes], object]) -> float:
     return 1e3 * late
 
 
-def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
+def comparison(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
     """The row of one page."""
     result, text = read_samples(page, names).found, page.decode()
     values, waits = EngineValues(load_mapping("vllm")), RayWaits()
@@ -127,8 +127,8 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{'page':6}{'KB':>6}{'lines':>8}{'read':>10}{'samples':>8}{'worked out':>12}", end="")
     print(f"{'loop held':>11}{'client':>10}{'ratio':>8}")
-    print(told_of("vllm", vllm_page(args.kb), load_mapping("vllm").names, args.rounds))
-    print(told_of("ray", ray_page(args.kb), NAMES, args.rounds))
+    print(comparison("vllm", vllm_page(args.kb), load_mapping("vllm").names, args.rounds))
+    print(comparison("ray", ray_page(args.kb), NAMES, args.rounds))
 
 
 if __name__ == "__main__":

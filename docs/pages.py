@@ -162,26 +162,26 @@ def _limit(band: Band, value: float) -> str:
     return f"{band.relative_to} + {value:g}" if band.relative_to else f"{value:g}"
 
 
-def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str]) -> list[str]:
+def _metric_row(name: str, band: Band | None, better: str, reported_by: Iterable[str]) -> list[str]:
     limits = ["", "", ""]
     if band:
         signs = ("≤" if band.good_is_inclusive else "<", ">") if band.higher_is_worse else (">", "<")
         good, critical = _limit(band, band.good), _limit(band, band.critical)
         unless = f"; not if a run logs {', '.join(map(code, band.unless))}" if band.unless else ""
         limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin) + unless]
-    return [code(name), cell(meaning_of(name)), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
+    return [code(name), cell(meaning_of(name)), metric_unit(name), better, *limits, ", ".join(sorted(reported_by))]
 
 
 def metrics() -> str:
     """docs/metrics.md."""
-    told_by: dict[str, set[str]] = defaultdict(set)
+    reported_by: dict[str, set[str]] = defaultdict(set)
     for pack in load_packs():
         for pattern in pack.patterns:
             for name in _metrics(pattern):
-                told_by[name].add(pack.id)
+                reported_by[name].add(pack.id)
     bands = load_bands()
-    names = sorted({*told_by, *bands.table})
-    rows = (_metric_row(name, bands.get(name), bands.direction(name), told_by.get(name, ())) for name in names)
+    names = sorted({*reported_by, *bands.table})
+    rows = (_metric_row(name, bands.get(name), bands.direction(name), reported_by.get(name, ())) for name in names)
     parts = [
         "# Metrics",
         _NOTE,

@@ -35,7 +35,7 @@ class Sequence:
     version: int = 0
     """The policy that it began with."""
     made: float = 0.0
-    told_at: float = 0.0
+    reported_at: float = 0.0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -125,8 +125,8 @@ class Engine:
             if sequence not in self._giants or sequence.held < 0.1 * knobs.kv_tokens:
                 sequence.made += rate * took_s
             self.counts.generation_tokens += rate * took_s
-            if sequence.over or now - sequence.told_at >= _CHUNK_S:
-                sequence.told_at = now
+            if sequence.over or now - sequence.reported_at >= _CHUNK_S:
+                sequence.reported_at = now
                 sequence.news.set()
         for sequence in [sequence for sequence in self.running if sequence.over]:
             self.running.remove(sequence)

@@ -41,44 +41,49 @@ def main(argv: list[str] | None = None) -> int:
         default=Path(tempfile.gettempdir()) / "lab-alarms",
         help="where logs and journal of runs with an alarm are kept (default: %(default)s)",
     )
-    asked = parser.parse_args(argv)
-    return in_order(lambda: _watch(asked))
+    args = parser.parse_args(argv)
+    return in_order(lambda: _watch(args))
 
 
 def _seeds(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _watch(asked: argparse.Namespace) -> int:
-    with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
-        faults = () if asked.run == HEALTHY else (asked.run,)
+def _watch(args: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="lab-", dir=args.within) as folder:
+        faults = () if args.run == HEALTHY else (args.run,)
         plans = [
-            Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes, faults=faults)
-            for seed in asked.seeds
+            Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * args.minutes, faults=faults)
+            for seed in args.seeds
         ]
         run_together([Lab(plan) for plan in plans])
-        runs = [_judged(plan, asked.evidence) for plan in plans]
+        runs = [_judged(plan, args.evidence) for plan in plans]
     for run in runs:
         print(run)
-    if asked.keep:
-        option = "" if asked.run == HEALTHY else f" --run {asked.run}"
-        command = f"python -m lab.healthy{option} --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
-        told = {"command": command, "runs": runs}
+    if args.keep:
+        option = "" if args.run == HEALTHY else f" --run {args.run}"
+        command = f"python -m lab.healthy{option} --minutes {args.minutes:g} --seeds {','.join(map(str, args.seeds))}"
+        results = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{asked.run}.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        (RESULTS / f"{args.run}.json").write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     return int(any(run["alarms"] or run["verdict"] for run in runs))
 
 
 def _judged(plan: Plan, evidence: Path) -> dict[str, object]:
     """What was found. Of a run with an alarm the logs are kept, and the journal: was it slow in truth?"""
-    said = judge(Recorded.of_folder(plan.folder))
-    if said.found_at or said.verdict:
+    judgement = judge(Recorded.of_folder(plan.folder))
+    if judgement.found_at or judgement.verdict:
         kept = evidence / f"seed-{plan.seed}"
         files = shutil.ignore_patterns("checkpoints", "rollouts")
         shutil.copytree(plan.folder, kept, ignore=files, dirs_exist_ok=True)
         print(f"lab: kept {kept}", file=sys.stderr)
-    alarms = {name: round(at) for name, at in said.found_at.items()}
-    return {"seed": plan.seed, "observed_s": round(said.observed_s), "alarms": alarms, "verdict": said.verdict}
+    alarms = {name: round(at) for name, at in judgement.found_at.items()}
+    return {
+        "seed": plan.seed,
+        "observed_s": round(judgement.observed_s),
+        "alarms": alarms,
+        "verdict": judgement.verdict,
+    }
 
 
 if __name__ == "__main__":

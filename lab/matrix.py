@@ -40,7 +40,7 @@ class Row:
     """What became of one run."""
 
     case: Case
-    said: Judgement
+    judgement: Judgement
     true_lost_s: float
     bites_s: float
     """When the first of the faults began to bite, in seconds since the start."""
@@ -53,22 +53,28 @@ class Row:
     def right(self) -> bool:
         """The verdict is right, and everything that must be found is."""
         if not self.case.expected:
-            return self.said.verdict is None
+            return self.judgement.verdict is None
         if self.case.over:
-            return self.said.verdict is None and all(name in self.said.verdict_at for name in self.case.named)
-        return self.said.verdict in self.case.expected and all(name in self.said.found for name in self.case.named)
+            return self.judgement.verdict is None and all(name in self.judgement.verdict_at for name in self.case.named)
+        return self.judgement.verdict in self.case.expected and all(
+            name in self.judgement.found for name in self.case.named
+        )
 
     @property
     def called(self) -> str | None:
         """The verdict; of what was over by the end, the first that there was."""
-        return self.first if self.case.over else self.said.verdict
+        return self.first if self.case.over else self.judgement.verdict
 
     @property
     def detected_s(self) -> dict[str, float | None]:
         """Seconds from when a fault bites until it is told; None where it never is."""
-        told = {**self.said.found_at, **self.said.verdict_at} if len(self.case.expected) == 1 else self.said.found_at
+        line_of = (
+            {**self.judgement.found_at, **self.judgement.verdict_at}
+            if len(self.case.expected) == 1
+            else self.judgement.found_at
+        )
         return {
-            name: None if (at := told.get(name)) is None else max(0.0, at - self.bites[name])
+            name: None if (at := line_of.get(name)) is None else max(0.0, at - self.bites[name])
             for name in self.case.expected
         }
 
@@ -80,7 +86,7 @@ class Row:
     @property
     def first(self) -> str | None:
         """The first verdict that there was."""
-        return self.said.first_verdict(0.0)
+        return self.judgement.first_verdict(0.0)
 
     @property
     def right_first(self) -> bool:
@@ -90,13 +96,13 @@ class Row:
     @property
     def lost_s(self) -> float:
         """Seconds that perfmon counts as lost to what was switched on."""
-        return sum(self.said.lost.get(name, 0.0) for name in (*self.case.expected, *self.case.entries))
+        return sum(self.judgement.lost.get(name, 0.0) for name in (*self.case.expected, *self.case.entries))
 
     @property
-    def beside_s(self) -> float:
+    def other_s(self) -> float:
         """Seconds that it counts for anything else."""
         rest = {*self.case.expected, *REST}
-        return sum(lost for name, lost in self.said.lost.items() if name not in rest)
+        return sum(lost for name, lost in self.judgement.lost.items() if name not in rest)
 
     @property
     def error(self) -> float | None:
@@ -106,7 +112,7 @@ class Row:
     @property
     def early(self) -> tuple[str, ...]:
         """What was found before anything bit: false alarms."""
-        return tuple(sorted(name for name, at in self.said.found_at.items() if at < self.bites_s))
+        return tuple(sorted(name for name, at in self.judgement.found_at.items() if at < self.bites_s))
 
 
 def row(case: Case, recorded: Recorded) -> Row:
@@ -168,11 +174,11 @@ def _judge(cases: Sequence[Case], folder: Path) -> int:
         good = each.right and each.right_first and each.in_time and not each.early
         good = good and abs(each.error or 0.0) <= TOLERANCE
         wrong += not good
-        print(f"{'ok   ' if good else 'WRONG'} {told(each)}")
+        print(f"{'ok   ' if good else 'WRONG'} {line_of(each)}")
     return 1 if wrong else 0
 
 
-def told(each: Row) -> str:
+def line_of(each: Row) -> str:
     """One line about a run."""
     detected = ", ".join(f"{name} {'never' if at is None else f'{at:.0f} s'}" for name, at in each.detected_s.items())
     error = "" if each.error is None else f", lost {each.lost_s:.1f} s of {each.true_lost_s:.1f} s ({each.error:+.0%})"

@@ -199,7 +199,7 @@ class Orchestrator:
         if self._own:
             self._done.clear()
             self._wanted = size
-        told_at = nearly_at = None
+        reported_at = nearly_at = None
         began = self._journal.now()
         try:
             with emit.generation_batch(inflight=lambda: len(self._active), target_batch=size) as batch:
@@ -209,8 +209,8 @@ class Orchestrator:
                     now = self._journal.now()
                     if nearly_at is None and len(rollouts) >= _NEARLY * size:
                         nearly_at = now
-                    if told_at is None or now - told_at >= _FILL_S:
-                        told_at = now
+                    if reported_at is None or now - reported_at >= _FILL_S:
+                        reported_at = now
                         self._tell_fill(len(rollouts), size)
                     if len(rollouts) < size:
                         self._came.clear()

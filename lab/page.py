@@ -112,7 +112,7 @@ def line(row: Row) -> str:
         f"{row.lost_s:.1f} s" if row.error is not None else _NONE,
         f"{row.true_lost_s:.1f} s" if row.error is not None else _NONE,
         f"{100 * row.error:+.0f} %" if row.error is not None else _NONE,
-        f"{row.beside_s:.1f} s" if row.beside_s >= _LEAST_S else _NONE,
+        f"{row.other_s:.1f} s" if row.other_s >= _LEAST_S else _NONE,
         str(row.batches),
     )
     return f"| {' | '.join(cells)} |"
@@ -124,10 +124,10 @@ def _confusion(judged: Sequence[Row]) -> str:
     for row in judged:
         for name in row.case.expected or ("none",):
             found = row.called or "none"
-            told = name if name in row.said.found and len(row.case.expected) > 1 else found
-            called[name, told] = called.get((name, told), 0) + 1
+            called_as = name if name in row.judgement.found and len(row.case.expected) > 1 else found
+            called[name, called_as] = called.get((name, called_as), 0) + 1
     truths = list(dict.fromkeys(truth for truth, _ in called))
-    names = [*truths, *sorted({told for _, told in called} - set(truths))]
+    names = [*truths, *sorted({called_as for _, called_as in called} - set(truths))]
     head = f"| truth, verdict | {' | '.join(names)} |"
     cells = [
         f"| {truth} | {' | '.join(str(called.get((truth, name), '')) for name in names)} |".replace("  ", " ")

@@ -18,7 +18,7 @@ from typing import Any
 from .cases import PIPELINE_BEGINS_S, RAY_S, Case
 from .command_line import how_many, in_order
 from .conductor import Lab, memory, run_together
-from .matrix import TOLERANCE, Row, row, told
+from .matrix import TOLERANCE, Row, line_of, row
 from .page import RESULTS
 from .plan import Plan
 from .recorded import Recorded
@@ -90,7 +90,7 @@ def _log_uniform(rng: random.Random, low: float, high: float) -> float:
 def judged(each: Row) -> bool:
     """The right verdict in time and at its price; of a healthy run none, nor anything else that is found."""
     if not each.case.expected:
-        return each.said.verdict is None and not each.said.found_at
+        return each.judgement.verdict is None and not each.judgement.found_at
     return each.right and each.in_time and not each.early and abs(each.error or 0.0) <= TOLERANCE
 
 
@@ -105,7 +105,7 @@ def summary(plan: Plan, each: Row) -> dict[str, Any]:
         "first": each.first,
         "detected_s": round(max(at), 1) if at else None,
         "error": None if each.error is None else round(each.error, 3),
-        "alarms": sorted(each.said.found_at) if not each.case.expected else list(each.early),
+        "alarms": sorted(each.judgement.found_at) if not each.case.expected else list(each.early),
         "ok": judged(each),
     }
 
@@ -139,7 +139,7 @@ def _run(requests: argparse.Namespace) -> int:
                 recorded.write(requests.folder / f"{plan.seed}.json.gz")
             each = row(Case("+".join(plan.faults), plan.faults), recorded)
             found[plan.seed] = summary(plan, each)
-            print(f"{'ok   ' if judged(each) else 'WRONG'} {plan.seed} {told(each)}", flush=True)
+            print(f"{'ok   ' if judged(each) else 'WRONG'} {plan.seed} {line_of(each)}", flush=True)
     if requests.keep:
         path = RESULTS / "variants.json"
         kept: Mapping[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": []}

@@ -81,8 +81,8 @@ def _is_named(named: str, gap: Gap, openings: Sequence[RunMark]) -> bool:
 
 def _words(text: str) -> str:
     """A line without its clock; empty for one without words, and for a warning, which comes now and then."""
-    said = _CLOCK.sub("", text)[:_HEADED].strip()
-    return said if _WORDS.search(said) and not _WARNS.search(said) else ""
+    words = _CLOCK.sub("", text)[:_HEADED].strip()
+    return words if _WORDS.search(words) and not _WARNS.search(words) else ""
 
 
 def after_dead_starts(state: SourceState, work: Sequence[ProgressTrack], view: RunView) -> Iterable[tuple[int, float]]:

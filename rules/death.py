@@ -61,7 +61,7 @@ _OWN_DOING = {
 """Signals that a process raises by what it does itself, by number, name and description."""
 _ILLEGAL_EXITS = {"-4", "132"}
 _KILL, _KILL_EXITS = {"9", "sigkill", "killed"}, {"-9", "137"}
-_SAID = 240
+_TEXT = 240
 """Characters: the setting to change mostly stands at the end of a message."""
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 
@@ -154,10 +154,10 @@ class Death:
 
 def _shortened(text: str) -> str:
     """The start of a text, in whole words."""
-    if len(text) <= _SAID:
+    if len(text) <= _TEXT:
         return text
-    kept = text[:_SAID]
-    return f"{kept[: max(kept.rfind(' '), _SAID // 2)].rstrip(' .,;:(')}…"
+    kept = text[:_TEXT]
+    return f"{kept[: max(kept.rfind(' '), _TEXT // 2)].rstrip(' .,;:(')}…"
 
 
 def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:

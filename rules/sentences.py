@@ -59,7 +59,7 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
         return None
     values = [value for value in (_own(item, metric) for item in items) if value is not None]
     if values:
-        return _told(values, metric, stat)
+        return _described(values, metric, stat)
     track: Track | None = view.track(metric) or view.marks.get(metric)
     if track is None:
         return None
@@ -72,7 +72,7 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
         values = track.values[first:stop]
         if group:
             values = [value for at, value in enumerate(values, first) if track.group(at) == group]
-        return _told(values, metric, stat)
+        return _described(values, metric, stat)
 
     return view.once((_figure, metric, group, stat, first, stop), figure)  # many servers' findings share their time
 
@@ -95,7 +95,7 @@ def _groups(metric: str, view: View) -> set[str]:
     return {group for name, group in view.store.series if name == metric and group}
 
 
-def _told(values: Sequence[float], metric: str, stat: str) -> str | None:
+def _described(values: Sequence[float], metric: str, stat: str) -> str | None:
     result = _stat(values, stat) if values else None
     return None if result is None else format_value(result, metric_unit(metric))
 

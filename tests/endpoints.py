@@ -17,7 +17,7 @@ class Endpoint:
     scheme: str = "http"
     pages: dict[str, bytes] = field(default_factory=dict)
     """Whole answers, head and all."""
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -40,7 +40,7 @@ async def endpoint(tls: ssl.SSLContext | None = None) -> AsyncIterator[Endpoint]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
-        here.asked.append(path)
+        here.requested.append(path)
         writer.write(here.pages.get(path, b"HTTP/1.1 404 Not Found\r\n\r\nno such page"))
         writer.close()
 

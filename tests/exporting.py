@@ -28,8 +28,8 @@ Samples = dict[str, list[tuple[dict[str, str], float]]]
 class Exporting:
     """One that runs."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, said: Path) -> None:
-        self.process, self.url, self._said = process, url, said
+    def __init__(self, process: subprocess.Popen[str], url: str, messages: Path) -> None:
+        self.process, self.url, self._messages = process, url, messages
 
     @property
     def address(self) -> tuple[str, int]:
@@ -38,9 +38,9 @@ class Exporting:
         return host.strip("[]"), int(port)
 
     @property
-    def said(self) -> str:
+    def messages(self) -> str:
         """What it told on stderr."""
-        return self._said.read_text()
+        return self._messages.read_text()
 
     def get(self, path: str = "/metrics", accept: str = "") -> str:
         """A page."""
@@ -65,7 +65,7 @@ class Exporting:
             pages[:] = [self.scrape()]
             return bool(true(pages[0]))
 
-        wait(came, self.said)
+        wait(came, self.messages)
         return pages[0]
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -94,15 +94,15 @@ def environment(folder: Path) -> dict[str, str]:
 @contextmanager
 def exporting(folder: Path, *arguments: str, port: int = 0) -> Iterator[Exporting]:
     """One in a folder, from when it listens until the end of the context."""
-    said = folder / "said.txt"
+    messages = folder / "stderr.txt"
     command = [sys.executable, "-m", "perfmon", "export", "prometheus", *arguments, "--port", str(port)]
-    with said.open("w") as stderr:
+    with messages.open("w") as stderr:
         process = subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=stderr, text=True)
     try:
-        wait(lambda: "metrics are at" in said.read_text() or process.poll() is not None, "it listens")
-        match = re.search(r"http://\S+(?=/metrics)", said.read_text())
-        assert match, said.read_text()
-        yield Exporting(process, match[0], said)
+        wait(lambda: "metrics are at" in messages.read_text() or process.poll() is not None, "it listens")
+        match = re.search(r"http://\S+(?=/metrics)", messages.read_text())
+        assert match, messages.read_text()
+        yield Exporting(process, match[0], messages)
     finally:
         if process.poll() is None:
             process.kill()

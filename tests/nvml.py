@@ -42,7 +42,7 @@ pcie_rx 24500000
 
 
 @dataclass(frozen=True)
-class Told:
+class GpuReading:
     """A reading, as the process told it."""
 
     area: str
@@ -55,16 +55,16 @@ class Told:
 class Answer:
     """What came of one poll."""
 
-    readings: tuple[Told, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
     error: str = ""
     """The name of the error's class and what it says."""
     timeout: bool = False
 
-    def gpus(self) -> dict[str, Told]:
+    def gpus(self) -> dict[str, GpuReading]:
         """By index."""
         return {result.name: result for result in self.readings if result.area == "gpu"}
 
-    def processes(self) -> dict[str, Told]:
+    def processes(self) -> dict[str, GpuReading]:
         """By pid."""
         return {result.name: result for result in self.readings if result.area == "process"}
 
@@ -120,7 +120,7 @@ class Polled:
         self.process.stdin.write(f"{timeout_s}\n")
         self.process.stdin.flush()
         result = json.loads(self.process.stdout.readline())
-        readings = tuple(Told(*reading) for reading in result.get("readings", ()))
+        readings = tuple(GpuReading(*reading) for reading in result.get("readings", ()))
         return Answer(readings, result.get("error", ""), result.get("timeout", False))
 
     def polls(self, times: int) -> Answer:

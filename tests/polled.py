@@ -14,7 +14,7 @@ from perfmon.sources.pollers.reading import Area, Reading, parse_reading
 from perfmon.sources.pollers.scheduler import PollScheduler
 
 
-class Told:
+class Collected:
     """Takes what is emitted."""
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class Told:
 
 
 async def paced(
-    machine: Machine, pollers: Sequence[Poller], done: Callable[[Told], bool], patience_s: float = 30.0
-) -> Told:
+    machine: Machine, pollers: Sequence[Poller], done: Callable[[Collected], bool], patience_s: float = 30.0
+) -> Collected:
     """Asks until what was told is enough."""
-    outcome = Told()
+    outcome = Collected()
     running = asyncio.create_task(PollScheduler(machine, pollers, outcome).run())
     try:
         async with asyncio.timeout(patience_s):

@@ -167,7 +167,7 @@ Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str
 """One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one
 before it, monotonic `t=` seconds in the same way, observations, text without escape sequences)."""
 
-TOLD_PROBLEMS = 3
+SHOWN_PROBLEMS = 3
 """Implausible values of a log are reported one by one up to this number; then they are only counted."""
 
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")

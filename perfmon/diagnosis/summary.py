@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 from perfmon.clocks import Alignment
 from perfmon.core import (
-    TOLD_PROBLEMS,
+    SHOWN_PROBLEMS,
     Progress,
     counted,
     evidence_text,
@@ -218,8 +218,8 @@ def _info(
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
     if (jump := set_forward(state, view)) is not None:
         notes.append(f"jumps by {format_seconds(jump[1] - jump[0])} at night: a daylight saving change, not a stall")
-    if state.skipped > TOLD_PROBLEMS:
-        notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with implausible values")
+    if state.skipped > SHOWN_PROBLEMS:
+        notes.append(f"{counted(state.skipped - SHOWN_PROBLEMS, 'more line')} with implausible values")
     return SourceSummary(
         spec=state.spec,
         format="+".join(sorted(packs, key=lambda pack: (-packs[pack], pack))) or "unknown",

@@ -262,7 +262,7 @@ def metrics_of(known: Known, places: Places) -> Iterator[Metric]:
         add_ledger(families, known.picture.snapshot)
         add_run_state(families, known.picture.snapshot)
         add_goodput(families, known.picture.snapshot)
-    add_polled(families, known.picture.seen, known.picture.asked)
+    add_polled(families, known.picture.seen, known.picture.present)
     add_measured(families, known.parts)
     families.gauge("export_measuring_seconds", "Seconds it took to collect this page", known.took_s)
     families.gauge("export_current", "0 if the monitor was too busy to update the values of this page", known.current)

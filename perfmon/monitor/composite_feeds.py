@@ -134,9 +134,9 @@ class WrappedFeed(Feed):
 class PollingFeed(WrappedFeed):
     """Logs, if there are any, and pollers of this machine."""
 
-    def __init__(self, logs: Feed | None, asked: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> None:
+    def __init__(self, logs: Feed | None, requests: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> None:
         super().__init__(logs)
-        self._requests, self._places = tuple(dict.fromkeys(asked)), places
+        self._requests, self._places = tuple(dict.fromkeys(requests)), places
         self._merged = MergedStream()
 
     async def items(self) -> AsyncIterator[Item]:
@@ -325,7 +325,7 @@ class InspectorFeed(WrappedFeed):
         self._followed = FollowFeed(folders, history=kept, polling=polling) if folders else None
         self._merged, self._job, self._splitter = MergedStream(), LiveJob(), LineSplitter()
         self._state: CollectivesState = self._job.state(self.clock())
-        self._past_told = False
+        self._past_read = False
         self._files: dict[LogFile, None] = {}
         """The logs of NCCL Inspector that were read."""
         self._written: float | None = None
@@ -373,7 +373,7 @@ class InspectorFeed(WrappedFeed):
         return super()._has_caught_up() and (self._followed is None or self._followed.caught_up)
 
     def _has_caught_up(self) -> bool:
-        return self._past_told and self._logs_read() and self._merged.idle
+        return self._past_read and self._logs_read() and self._merged.idle
 
     async def _others(self, feed: Feed) -> AsyncGenerator[Item, None]:
         """Take the records out of a stream."""
@@ -383,9 +383,9 @@ class InspectorFeed(WrappedFeed):
                     yield log, item
                 elif isinstance(item, Block):
                     file = (log.path, log.member)
-                    if not self._past_told:
+                    if not self._past_read:
                         self._files[log] = None
-                    self._job.feed(file, item.data, self.clock() if self._past_told else None)
+                    self._job.feed(file, item.data, self.clock() if self._past_read else None)
                 elif isinstance(item, Notice):
                     if item.kind in ("rotated", "truncated"):
                         self._job.restart((log.path, log.member))
@@ -397,7 +397,7 @@ class InspectorFeed(WrappedFeed):
         while True:
             read = self._logs_read()
             lines = self._job.advance(caught_up=read)
-            if read and not self._past_told:
+            if read and not self._past_read:
                 self._written = self._last_write()
             self._state = self._job.state(self.clock(), self._written)
             if self._followed is not None and not self._state.lines:
@@ -405,5 +405,5 @@ class InspectorFeed(WrappedFeed):
             text = "".join(f"{line}\n" for line in lines).encode()
             for block in self._splitter.feed(text):
                 await self._merged.put((LOG, block))
-            self._past_told = self._past_told or read
+            self._past_read = self._past_read or read
             await asyncio.sleep(_EVERY_S)

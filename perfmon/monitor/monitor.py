@@ -85,7 +85,7 @@ class Monitor:
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: it contains the controls of a replay."""
-        self._asked: deque[Callable[[Watch], object]] = deque()
+        self._requests: deque[Callable[[Watch], object]] = deque()
 
     # --- life -------------------------------------------------------------------------------------------------
     def start(self, wake: Callable[[], None] | None = None) -> None:
@@ -175,7 +175,7 @@ class Monitor:
 
     def ask(self, what: Callable[[Watch], object]) -> None:
         """Run `what` in the monitor's thread, before the next picture."""
-        self._asked.append(what)
+        self._requests.append(what)
         self._wake_thread()
 
     # --- the thread -------------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ class Monitor:
         """Publish a picture at every period, and at once on a request."""
         assert self._wake_event is not None  # noqa: S101
         while not self._stopping.is_set():
-            while self._asked:
-                self._asked.popleft()(watch)
+            while self._requests:
+                self._requests.popleft()(watch)
             began = time.monotonic()
             if began < self._way_until:
                 await asyncio.sleep(self._way_until - began)
@@ -260,7 +260,7 @@ class Monitor:
             if reading.done():
                 reading.result()
             self._wake_event.clear()
-            if self._asked or self._stopping.is_set():
+            if self._requests or self._stopping.is_set():
                 continue
             await self._rest(feed, began + self._patience(began, watch) * self._period_s)
 

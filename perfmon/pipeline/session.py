@@ -14,7 +14,7 @@ from perfmon.core import (
     BUILTIN,
     FIGURES,
     MARKS,
-    TOLD_PROBLEMS,
+    SHOWN_PROBLEMS,
     WATCHED,
     WHOLE,
     Block,
@@ -172,7 +172,7 @@ class Session:
             implausible.setdefault(line, []).append(problem)
         for line, problems in implausible.items():
             state.skipped += 1
-            if state.skipped <= TOLD_PROBLEMS:
+            if state.skipped <= SHOWN_PROBLEMS:
                 values = ", ".join(dict.fromkeys(problems))
                 state.note(f"line {line + line_base}: {values} is implausible: ignored")
         for line, slow in scanned.slow:

@@ -41,7 +41,7 @@ Cells = dict[str, str]
 def machine_sections(snapshot: Diagnosis, picture: MonitorState | None) -> Iterator[list[str]]:
     """A section each for hosts, GPUs, queues, sockets and jobs: those that there are."""
     links = () if picture is None else picture.links
-    end = snapshot.run.end if picture is None else max(snapshot.run.end, picture.asked)
+    end = snapshot.run.end if picture is None else max(snapshot.run.end, picture.present)
     around = HostOverview.of(snapshot.seen, links, end)
     hosts = [host for host in around.hosts if host.link is not None or host.of(*_ABOUT_HOSTS)]
     yield _section("Hosts", [_host(around, host) for host in hosts])

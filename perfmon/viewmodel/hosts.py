@@ -95,7 +95,7 @@ class HostOverview:
     def at(cls, picture: MonitorState) -> HostOverview:
         """At a picture."""
         over, slack_s = picture.state is RunState.ENDED, _BEHIND_S * (picture.speed or 0.0)
-        return cls.of(picture.seen, picture.links, picture.asked, over=over, slack_s=slack_s)
+        return cls.of(picture.seen, picture.links, picture.present, over=over, slack_s=slack_s)
 
     def of_area(self, *areas: Area) -> Iterator[tuple[Host, Seen]]:
         """Everything of these kinds, with its host."""

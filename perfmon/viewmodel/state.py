@@ -379,7 +379,7 @@ class MonitorState:
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
 
     @property
-    def asked(self) -> float:
+    def present(self) -> float:
         """The time that the ages of readings are relative to."""
         return self.now if self.actual is None else max(self.now, self.actual)
 

@@ -330,7 +330,7 @@ class HostLogs:
         self._history, self._finder = history, finder
         self._claims = InodeOwners()
         self._next_scan = 0.0
-        self._scanned = self._told_many = False
+        self._scanned = self._reported_many = False
         self._left_out: set[str] = set()
 
     @property
@@ -385,8 +385,8 @@ class HostLogs:
         if path in self.tails or (not first and self._is_part(path)):
             return
         if len(self.tails) >= _MOST:
-            if not self._told_many:
-                self._told_many = True
+            if not self._reported_many:
+                self._reported_many = True
                 log = next(iter(self.tails.values())).log
                 await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name the relevant ones", "lost"))])
             return

@@ -321,7 +321,7 @@ class HealthCheck:
         self.log = LogFile(f"{where}{url.shown}", Path("check:/", seen_from), url.shown)
         self._emit, self._now = emit, now
         self._cutter = LineSplitter()
-        self._told = False
+        self._reported = False
 
     async def ask(self, opener: Opener) -> bool:
         """Check once and report; True if the server is well."""
@@ -341,11 +341,11 @@ class HealthCheck:
         stamp = self._now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         line = f"{stamp} [check] url={self.url.shown} failed={int(not well)} {why} check_ms={took_ms:.1f}\n"
         await self._emit([(self.log, block) for block in self._cutter.feed(line.encode())])
-        self._told = False
+        self._reported = False
         return well
 
     async def _forbidden(self, why: str) -> None:
         """Nothing is known of the server then: that is no bad answer of it."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             await self._emit([(self.log, Notice(f"{self.log.name}: cannot be checked from there: {why}", "lost"))])

@@ -54,7 +54,7 @@ class Truth:
     lost_s: float | None = None
     """What the verdict costs, give or take `tolerance`."""
     tolerance: float = 0.25
-    told_within_s: float | None = None
+    named_within_s: float | None = None
     """Live: seconds from the onset until the verdict stands."""
     live_state: tuple[str, ...] = ()
     """Live: the state after `watched_s` of looking on; empty: `state`."""
@@ -129,7 +129,7 @@ def read(path: Path) -> Case:
             logs.append(CaseLog(_filled(log["name"], {"each": each}), tuple(sorted(writer.pieces, key=itemgetter(0)))))
             onsets += writer.onsets
     onset = result.get("onset_s", min(onsets, default=None))
-    if onset is None and "told_within_s" in result["truth"]:
+    if onset is None and "named_within_s" in result["truth"]:
         onset = max((log.pieces[-1][0] for log in logs if log.pieces), default=0.0)
     unknown = result.keys() - {"title", "begins", "truth", "log", "onset_s", "watched_s"}
     if unknown:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .building import Case, cases
-from .judging import Said, Watched, in_pieces, live, offline
+from .judging import Outcome, Watched, in_pieces, live, offline
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +18,15 @@ class Judged:
     """A case and what is said of it."""
 
     case: Case
-    said: Said
-    pieces: Said | None = None
+    outcome: Outcome
+    pieces: Outcome | None = None
     """Of the same lines in pieces; None: not asked."""
     watched: Watched | None = None
 
     @property
     def wrong(self) -> list[str]:
         """What is not as it should be of the finished files."""
-        return list(_wrong(self.case, self.said))
+        return list(_wrong(self.case, self.outcome))
 
     @property
     def wrong_live(self) -> list[str]:
@@ -36,54 +36,54 @@ class Judged:
     @property
     def differs(self) -> bool:
         """Pieces make another answer than the whole."""
-        return self.pieces is not None and _answer(self.pieces) != _answer(self.said)
+        return self.pieces is not None and _answer(self.pieces) != _answer(self.outcome)
 
     @property
     def false_alarms(self) -> frozenset[str]:
         """What is held against a run that has nothing."""
         if not self.case.harmless:
             return frozenset()
-        alarms = set(self.said.findings) - self.case.truth.also - set(self.case.truth.verdict)
-        if self.said.state in ("failed", "stalled"):
-            alarms.add(self.said.state)
+        alarms = set(self.outcome.findings) - self.case.truth.also - set(self.case.truth.verdict)
+        if self.outcome.state in ("failed", "stalled"):
+            alarms.add(self.outcome.state)
         return frozenset(alarms)
 
     @property
     def lost_error(self) -> float | None:
         """By how much the lost time is wrong, as a share of the truth."""
         truth = self.case.truth
-        if truth.lost_s is None or self.said.verdict not in truth.verdict:
+        if truth.lost_s is None or self.outcome.verdict not in truth.verdict:
             return None
-        return self.said.lost_s / truth.lost_s - 1.0
+        return self.outcome.lost_s / truth.lost_s - 1.0
 
 
-def _answer(said: Said) -> tuple[object, ...]:
-    return said.state, said.verdict, said.cause, said.place, said.findings, round(said.lost_s, 3)
+def _answer(outcome: Outcome) -> tuple[object, ...]:
+    return outcome.state, outcome.verdict, outcome.cause, outcome.place, outcome.findings, round(outcome.lost_s, 3)
 
 
-def _wrong(case: Case, said: Said) -> Iterator[str]:
+def _wrong(case: Case, outcome: Outcome) -> Iterator[str]:
     truth = case.truth
-    if said.state not in truth.state:
-        yield f"state is {said.state or 'not told'}, not {' or '.join(truth.state)}"
+    if outcome.state not in truth.state:
+        yield f"state is {outcome.state or 'not told'}, not {' or '.join(truth.state)}"
     verdicts = truth.file_verdict or truth.verdict
-    if said.verdict not in verdicts:
-        yield f"verdict is {said.verdict}, not {' or '.join(verdicts)}"
-    if truth.cause and said.cause not in truth.cause:
-        yield f"cause is {said.cause or 'not told'}, not {' or '.join(truth.cause)}"
+    if outcome.verdict not in verdicts:
+        yield f"verdict is {outcome.verdict}, not {' or '.join(verdicts)}"
+    if truth.cause and outcome.cause not in truth.cause:
+        yield f"cause is {outcome.cause or 'not told'}, not {' or '.join(truth.cause)}"
     for name in ("rank", "host", "component"):
         wanted = getattr(truth, name)
-        if wanted is not None and said.place.get(name) != str(wanted):
-            yield f"{name} is {said.place.get(name, 'not told')}, not {wanted}"
-    if named := sorted(truth.never & {said.cause, said.verdict, *said.findings}):
+        if wanted is not None and outcome.place.get(name) != str(wanted):
+            yield f"{name} is {outcome.place.get(name, 'not told')}, not {wanted}"
+    if named := sorted(truth.never & {outcome.cause, outcome.verdict, *outcome.findings}):
         yield f"names {', '.join(named)}"
-    if case.harmless and (alarms := sorted(said.findings - truth.also - set(truth.verdict))):
+    if case.harmless and (alarms := sorted(outcome.findings - truth.also - set(truth.verdict))):
         yield f"false alarm: {', '.join(alarms)}"
-    if truth.goal is not None and said.goal != truth.goal:
-        yield f"progress is {said.goal or 'not told'}, not {truth.goal or 'none'}"
-    if truth.runs is not None and said.runs != truth.runs:
-        yield f"{said.runs} runs, not {truth.runs}"
-    if truth.lost_s is not None and abs(said.lost_s - truth.lost_s) > truth.tolerance * truth.lost_s:
-        yield f"lost {said.lost_s:.0f} s, not {truth.lost_s:.0f} s"
+    if truth.goal is not None and outcome.goal != truth.goal:
+        yield f"progress is {outcome.goal or 'not told'}, not {truth.goal or 'none'}"
+    if truth.runs is not None and outcome.runs != truth.runs:
+        yield f"{outcome.runs} runs, not {truth.runs}"
+    if truth.lost_s is not None and abs(outcome.lost_s - truth.lost_s) > truth.tolerance * truth.lost_s:
+        yield f"lost {outcome.lost_s:.0f} s, not {truth.lost_s:.0f} s"
 
 
 def _wrong_live(case: Case, watched: Watched) -> Iterator[str]:
@@ -96,11 +96,11 @@ def _wrong_live(case: Case, watched: Watched) -> Iterator[str]:
         alarms = {name: at for name, at in watched.alarms.items() if name not in right}
         if alarms:
             yield f"live: false alarm: {', '.join(f'{name} after {at:.0f} s' for name, at in alarms.items())}"
-    elif truth.told_within_s is not None:
-        if watched.told_s is None:
+    elif truth.named_within_s is not None:
+        if watched.named_s is None:
             yield "live: never told"
-        elif watched.told_s > truth.told_within_s:
-            yield f"live: told after {watched.told_s:.0f} s, not within {truth.told_within_s:.0f} s"
+        elif watched.named_s > truth.named_within_s:
+            yield f"live: told after {watched.named_s:.0f} s, not within {truth.named_within_s:.0f} s"
     if watched.withdrawn > 1:
         yield f"live: told, and withdrawn, {watched.withdrawn} times"
 

@@ -34,7 +34,7 @@ _PLACES = ("rank", "host", "component")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Outcome:
     """What perfmon says at one moment."""
 
     state: str
@@ -58,8 +58,8 @@ class Said:
 class Watched:
     """What somebody sees who looks on."""
 
-    last: Said
-    told_s: float | None
+    last: Outcome
+    named_s: float | None
     """Seconds from the onset until a right verdict stood for the first time; None: never, or no onset."""
     alarms: dict[str, float]
     """Everything that was the verdict or a bad state at some moment, and when first, in seconds since the begin."""
@@ -67,7 +67,7 @@ class Watched:
     """How often a right verdict was followed by none at all."""
 
 
-def said(snapshot: Diagnosis) -> Said:
+def outcome(snapshot: Diagnosis) -> Outcome:
     """The answers of a snapshot in the words of a case."""
     verdict = snapshot.verdict
     held = [finding for finding in snapshot.findings if _is_held(finding)]
@@ -76,7 +76,7 @@ def said(snapshot: Diagnosis) -> Said:
     death = next((finding for finding in first if finding.signature in _DEATHS), None)
     result = first[0] if first and (first[0].signature == named or death is None) else death
     identity = {} if result is None else result.identity
-    return Said(
+    return Outcome(
         state=snapshot.run.state.value,
         verdict=named or _WITHOUT.get(snapshot.assessment, "none"),
         cause="" if death is None else str(death.identity.get("cause", death.signature)),
@@ -93,7 +93,7 @@ def _is_held(finding: Finding) -> bool:
     return finding.state != "pending" and finding.severity is not Severity.INFO and finding.explained_by is None
 
 
-def offline(case: Case, folder: Path) -> Said:
+def offline(case: Case, folder: Path) -> Outcome:
     """Of the complete files."""
     for log in case.logs:
         path = folder / log.name
@@ -102,10 +102,10 @@ def offline(case: Case, folder: Path) -> Said:
         written = case.begins.timestamp() + (log.pieces[-1][0] if log.pieces else 0.0)
         os.utime(path, (written, written))
     snapshot = examine(Options(tuple(str(folder / log.name) for log in case.logs), jobs=1))[0]
-    return said(snapshot)
+    return outcome(snapshot)
 
 
-def in_pieces(case: Case) -> Said:
+def in_pieces(case: Case) -> Outcome:
     """Of the same lines, fed in the order in which they were written, in pieces of odd sizes."""
     session = Session(Config())
     feeds = {log.name: _Feed(log) for log in case.logs}
@@ -119,7 +119,7 @@ def in_pieces(case: Case) -> Said:
         states[name].ended = True
         for block in feed.rest():
             session.feed(states[name], block)
-    return said(session.snapshot())
+    return outcome(session.snapshot())
 
 
 class _Feed:
@@ -178,9 +178,9 @@ def live(case: Case) -> Watched:
     """Of the same lines as they are written, by somebody who looks on from the first line until after the last."""
     feed, feeds, sizes = _Clocked(case), {log.name: _Feed(log) for log in case.logs}, cycle(_SIZES)
     watch = Watch(feed, Config(), WINDOW_S, LogBuffer(), deque(), lambda: 0.0)  # type: ignore[arg-type]
-    told_s: float | None = None
+    named_s: float | None = None
     alarms: dict[str, float] = {}
-    last: Said | None = None
+    last: Outcome | None = None
     withdrawn = 0
     right = set(case.truth.verdict) - set(HARMLESS)
     for number, at_s in enumerate(_ticks(case)):
@@ -192,23 +192,23 @@ def live(case: Case) -> Watched:
         snapshot = watch.picture(TimeRange(), number).snapshot
         if snapshot is None:
             continue
-        before, last = last, said(snapshot)
+        before, last = last, outcome(snapshot)
         withdrawn += before is not None and before.verdict in right and last.verdict in HARMLESS
         if snapshot.verdict is not None:
             alarms.setdefault(last.verdict, at_s)
         if last.state in ("failed", "stalled"):
             alarms.setdefault(last.state, at_s)
         onset = case.onset_s
-        if onset is not None and told_s is None and at_s >= onset and last.verdict in right:
-            told_s = at_s - onset
-    return Watched(last or Said("", "none", "", {}, frozenset(), 0.0, ""), told_s, alarms, withdrawn)
+        if onset is not None and named_s is None and at_s >= onset and last.verdict in right:
+            named_s = at_s - onset
+    return Watched(last or Outcome("", "none", "", {}, frozenset(), 0.0, ""), named_s, alarms, withdrawn)
 
 
 def _ticks(case: Case) -> Iterator[float]:
     """When somebody looks: often after the onset of what is to be noticed, else as often as is cheap."""
     end = case.ends_s + case.watched_s
     coarse = max(end / _TICKS, _LEAST_TICK_S)
-    within = case.truth.told_within_s or 0.0
+    within = case.truth.named_within_s or 0.0
     fine = max(1.0, within / 20)
     at_s = 0.0
     while at_s < end:

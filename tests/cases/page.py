@@ -48,13 +48,13 @@ class Column(NamedTuple):
 
 
 _COLUMNS = (
-    Column("state", lambda one: True, lambda one: one.said.state in one.case.truth.state),
-    Column("verdict", lambda one: True, lambda one: one.said.verdict in one.case.truth.verdict),
-    Column("cause", lambda one: bool(one.case.truth.cause), lambda one: one.said.cause in one.case.truth.cause),
+    Column("state", lambda one: True, lambda one: one.outcome.state in one.case.truth.state),
+    Column("verdict", lambda one: True, lambda one: one.outcome.verdict in one.case.truth.verdict),
+    Column("cause", lambda one: bool(one.case.truth.cause), lambda one: one.outcome.cause in one.case.truth.cause),
     Column(
         "place",
         lambda one: bool(_place(one.case.truth)),
-        lambda one: _place(one.case.truth).items() <= one.said.place.items(),
+        lambda one: _place(one.case.truth).items() <= one.outcome.place.items(),
     ),
     Column("all", lambda one: True, lambda one: not one.wrong),
     Column("live", lambda one: True, lambda one: not one.wrong_live),
@@ -67,7 +67,7 @@ def _place(truth: Truth) -> dict[str, str]:
 
 
 def _is_placed(one: Judged) -> bool:
-    return _place(one.case.truth).items() <= one.said.place.items()
+    return _place(one.case.truth).items() <= one.outcome.place.items()
 
 
 def section(judged: Sequence[Judged]) -> str:
@@ -104,8 +104,8 @@ def _figures(judged: Sequence[Judged]) -> str:
         f"- False alarms: {len(alarmed)} of {len(harmless)} runs without a fault, and {len(alarmed_live)} of them "
         f"live ({hours:.0f} hours).",
     ]
-    timed = [one for one in judged if one.case.truth.told_within_s is not None and one.watched is not None]
-    result = sorted(one.watched.told_s for one in timed if one.watched and one.watched.told_s is not None)
+    timed = [one for one in judged if one.case.truth.named_within_s is not None and one.watched is not None]
+    result = sorted(one.watched.named_s for one in timed if one.watched and one.watched.named_s is not None)
     if result:
         lines.append(
             f"- Time to detection: median {median(result):.0f} s, p90 {result[int(0.9 * (len(result) - 1))]:.0f} s; "
@@ -127,7 +127,7 @@ def _figures(judged: Sequence[Judged]) -> str:
 
 def _confusion(judged: Sequence[Judged]) -> str:
     """Cases by the best right verdict and by what they are called."""
-    called = Counter((_best(one), one.said.verdict) for one in judged)
+    called = Counter((_best(one), one.outcome.verdict) for one in judged)
     truths = sorted({truth for truth, _ in called})
     names = [*truths, *sorted({name for _, name in called} - set(truths))]
     lines = ["### Verdicts", "", "| truth | verdict (cases) |", "|---|---|"]
@@ -140,7 +140,7 @@ def _confusion(judged: Sequence[Judged]) -> str:
 def _best(one: Judged) -> str:
     """Where several verdicts are right and one of them was given, it is that one."""
     right = one.case.truth.verdict
-    return one.said.verdict if one.said.verdict in right else right[0]
+    return one.outcome.verdict if one.outcome.verdict in right else right[0]
 
 
 def _wrong(judged: Sequence[Judged]) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from .building import Case, cases, read
 from .comparing import Judged
-from .judging import Said, Watched, in_pieces, live, offline
+from .judging import Outcome, Watched, in_pieces, live, offline
 from .page import SECTION, not_right_yet, section
 
 pytestmark = pytest.mark.xdist_group("cases")
@@ -39,13 +39,13 @@ def _must_be_right(case: Case, wrong: Sequence[str]) -> None:
 
 
 @cache
-def _of_files(number: int) -> Said:
+def _of_files(number: int) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         return offline(cases()[number], Path(folder))
 
 
 @cache
-def _in_pieces(number: int) -> Said:
+def _in_pieces(number: int) -> Outcome:
     return in_pieces(cases()[number])
 
 
@@ -62,7 +62,7 @@ def test_a_finished_log_is_judged_rightly(number: int, case: Case) -> None:
 @pytest.mark.parametrize(("number", "case"), _params())
 def test_pieces_make_the_same_answer(number: int, case: Case) -> None:
     judged = Judged(case, _of_files(number), _in_pieces(number))
-    _must_be_right(case, [f"{judged.pieces}, not {judged.said}"] if judged.differs else [])
+    _must_be_right(case, [f"{judged.pieces}, not {judged.outcome}"] if judged.differs else [])
 
 
 @pytest.mark.slow

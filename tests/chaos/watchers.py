@@ -203,9 +203,9 @@ class Process:
 
     def __init__(self, folder: Path, name: str, *words: str | Path) -> None:
         self.name, self._folder = name, folder
-        self.said = folder / f"{name}.err"
+        self.stderr_path = folder / f"{name}.err"
         self.begun = time.monotonic()
-        with self.said.open("ab") as err:
+        with self.stderr_path.open("ab") as err:
             self.process = subprocess.Popen(
                 [*PROGRAM, *map(str, words)],
                 cwd=folder,
@@ -225,7 +225,7 @@ class Process:
             self.process.kill()
             code = codes[0]
             self.process.wait()
-        text = self.said.read_text("utf-8", "surrogateescape")
+        text = self.stderr_path.read_text("utf-8", "surrogateescape")
         trouble.search(f"{self.name} (messages)", text)
         if code not in codes or "Traceback (most" in text:
             trouble.crashes.append(f"{self.name}: exit code {code}: {text[-1500:]}")
@@ -259,7 +259,7 @@ class Exporter(Process):
     def page(self, trouble: Trouble) -> dict[str, dict[str, float]]:
         """A scrape, searched: values by name and log; empty while it does not listen."""
         if not self._url:
-            match = re.search(r"http://\S+/metrics", self.said.read_text("utf-8", "replace"))
+            match = re.search(r"http://\S+/metrics", self.stderr_path.read_text("utf-8", "replace"))
             self._url = match[0] if match else ""
             return {}
         try:

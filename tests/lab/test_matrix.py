@@ -11,7 +11,7 @@ import pytest
 from lab.cases import CASES, Case
 from lab.evaluation import judge
 from lab.faults import FAULTS
-from lab.matrix import RECORDED, TOLERANCE, Row, row, told
+from lab.matrix import RECORDED, TOLERANCE, Row, line_of, row
 from lab.page import PAGE, RESULTS, line, page
 from lab.recorded import Recorded
 from lab.variants import KINDS
@@ -27,25 +27,25 @@ def test_every_fault_is_recorded() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_is_judged_rightly(case: Case) -> None:
     judged: Row = row(case, Recorded.read(RECORDED / f"{case.name}.json.gz"))
-    assert judged.right, told(judged)
-    assert judged.right_first, told(judged)
-    assert judged.in_time, told(judged)
-    assert not judged.early, told(judged)
-    assert abs(judged.error or 0.0) <= TOLERANCE, told(judged)
+    assert judged.right, line_of(judged)
+    assert judged.right_first, line_of(judged)
+    assert judged.in_time, line_of(judged)
+    assert not judged.early, line_of(judged)
+    assert abs(judged.error or 0.0) <= TOLERANCE, line_of(judged)
     if "clock-offset" in case.faults:
-        assert judged.said.offsets["inference.log"] == pytest.approx(7.3, abs=0.1)
+        assert judged.judgement.offsets["inference.log"] == pytest.approx(7.3, abs=0.1)
     assert f"{line(judged)}\n" in PAGE.read_text("utf-8"), "python -m lab.page writes the page anew"
     if not case.expected:
-        assert not judged.said.found_at, told(judged)
+        assert not judged.judgement.found_at, line_of(judged)
 
 
 def test_when_the_memory_is_full_is_told() -> None:
     recorded = Recorded.read(RECORDED / "memory-leak.json.gz")
-    told = re.search(
+    full = re.search(
         r"is full in (?:(\d+)m )?(\d+(?:\.\d+)?) ?s", judge(recorded, tick_s=recorded.arrivals[-1].at_s).sentence
     )
-    assert told is not None
-    full_in_s = 60.0 * float(told[1] or 0) + float(told[2])
+    assert full is not None
+    full_in_s = 60.0 * float(full[1] or 0) + float(full[2])
     assert full_in_s == pytest.approx(float(recorded.truth["full_in_s"]), rel=TOLERANCE)
 
 
@@ -64,13 +64,13 @@ def test_the_confusion_matrix_is_that_of_the_runs() -> None:
         [[cell.strip() for cell in each.strip("|").split("|")] for each in table.splitlines() if each.startswith("| ")]
         for table in (tables[0], tables[1].split("\n## ")[0])
     )
-    told: Counter[tuple[str, str]] = Counter()
+    full: Counter[tuple[str, str]] = Counter()
     for _, expected, verdict, detected, *_ in runs[1:]:
         several = len(detected.split(", ")) > 1
         for name, at in zip(expected.split(", "), detected.split(", "), strict=False):
-            told[name, name if several and at != "never" else verdict] += 1
+            full[name, name if several and at != "never" else verdict] += 1
     counts = {(row[0], name): int(cell) for row in called for name, cell in zip(head[1:], row[1:], strict=True) if cell}
-    assert counts == dict(told)
+    assert counts == dict(full)
     assert {truth for truth, _ in counts} == {name for _, name in counts}
 
 

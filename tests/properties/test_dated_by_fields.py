@@ -21,7 +21,7 @@ ROWS = (
     "row", "row chatter", "named row", "iso row", "message", "logfmt", "logfmt chatter", "behind a rank", "late row",
     "container", "item",
 )  # fmt: skip
-SAID = (*PLAIN, *ROWS, "day", "day chatter")
+KINDS = (*PLAIN, *ROWS, "day", "day chatter")
 SHORT, LONG = [0, 0, 1, 2, 7], [0, 0, 1, 2, 7, 30, 90, 700]
 """A silence that ends just before a late line is found only where the block ends: see test_late_lines.py."""
 
@@ -58,7 +58,7 @@ def _line(message: str, at: datetime, number: int, zone_s: int = 0) -> str:
 @st.composite
 def logs(draw: st.DrawFn) -> list[str]:
     """Lines of a run, of some of these kinds."""
-    kinds = draw(st.lists(st.sampled_from(SAID), min_size=1, max_size=5))
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=5))
     days = {"day", "day chatter"} & set(kinds)
     late = {"late row", "late plain"} & set(kinds)
     zone_s = 0 if late else draw(st.sampled_from([0, 0, 7200, -18_000, 19_800]))

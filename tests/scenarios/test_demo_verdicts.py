@@ -13,7 +13,7 @@ from perfmon.sources.formats.loader import load_packs
 
 SEEDS = (0, 1)
 FAULTY = sorted(set(SCENARIOS) - {"healthy"})
-TOLD = (
+NAMED = (
     "frontend-queue",
     "slow-weight-load",
     "slow-checkpoint-write",
@@ -51,7 +51,7 @@ def test_every_finding_shows_the_lines_that_prove_it(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("scenario", TOLD)
+@pytest.mark.parametrize("scenario", NAMED)
 def test_the_lost_time_is_the_simulations(scenario: str, seed: int) -> None:
     snapshot, lost_s = observed(scenario, seed)
     assert snapshot.verdict is not None

@@ -31,7 +31,7 @@ def _events() -> list[tuple[float, str]]:
 def _watched(every_s: int) -> tuple[list[tuple[AlertState, str]], list[str]]:
     """The states of the alert since its second occurrence, and what is notified, by pictures every so many seconds."""
     run, log = HandFed(_BEGIN_S), LogFile("weights.log", Path("weights.log"))
-    tidings, states, events = Notifications(NotifyConfig(), run.feed.clock), [], []
+    notifications, states, events = Notifications(NotifyConfig(), run.feed.clock), [], []
     lines = _events()
     for second in range(0, 300, every_s):
         run.feed.now = _BEGIN_S + second
@@ -39,7 +39,7 @@ def _watched(every_s: int) -> tuple[list[tuple[AlertState, str]], list[str]]:
             run.say(log, lines.pop(0)[1])
         picture = run.look(second)
         states += [(alert.state, alert.finding.signature) for alert in picture.alerts if alert.count > 1]
-        events += [note.event for note in tidings.take(picture)]
+        events += [note.event for note in notifications.take(picture)]
     return list(dict.fromkeys(states)), events
 
 

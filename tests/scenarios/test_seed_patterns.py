@@ -137,7 +137,7 @@ CASES = [pytest.param(signature, text, id=name) for name, signature, text in PAT
 MAY_BE_FOUND_TOO = {"generation-contention": {"frontend-queue"}}
 
 
-_TOLD = re.compile(r"(client\.done|batch\.done|wait\.done).* (?:wall|dur|wait)_ms=([\d.]+)")
+_DURATION = re.compile(r"(client\.done|batch\.done|wait\.done).* (?:wall|dur|wait)_ms=([\d.]+)")
 
 
 def bare(text: str) -> str:
@@ -154,7 +154,7 @@ def dated(text: str) -> str:
         for end in begins:
             if end.replace("done", "start") in line or end.replace("done", "send") in line:
                 begins[end] = seconds
-        result = _TOLD.search(line)
+        result = _DURATION.search(line)
         if result:
             seconds = max(seconds, begins.get(result[1], 0.0) + float(result[2]) / 1000)
         lines.append(f"{now + timedelta(seconds=seconds):%H:%M:%S}    INFO {line}\n")

@@ -40,7 +40,7 @@ class Reader:
         blocks = [item for log, item in self.items if isinstance(item, Block) and name in (None, log)]
         return b"".join(block.data for block in blocks).decode().splitlines()
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [item.kind for _, item in self.items if isinstance(item, Notice)]
 
     async def until(self, met: Callable[[], bool]) -> None:
@@ -231,7 +231,7 @@ async def test_renamed_the_rest_of_the_old_file_comes_before_the_new_one(log: Wr
             log.write(3, to=old)
             log.write()
             await reader.has(log.lines)
-    assert reader.told().count("rotated") == 3
+    assert reader.reported().count("rotated") == 3
 
 
 async def test_line_numbers_begin_anew_after_a_rotation(log: Writer) -> None:
@@ -281,7 +281,7 @@ async def test_copied_and_truncated(log: Writer, polling: bool) -> None:
             os.truncate(log.path, 0)
             log.write(5)
             await reader.has(log.lines)
-    assert reader.told().count("truncated") == 3
+    assert reader.reported().count("truncated") == 3
 
 
 async def test_a_copy_in_an_older_part_is_not_read_again(log: Writer) -> None:
@@ -338,7 +338,7 @@ async def test_rewritten_in_place_to_a_greater_size(log: Writer, polling: bool) 
         os.truncate(log.path, 0)
         log.write(500)
         await reader.has(log.lines)
-    assert "truncated" in reader.told()
+    assert "truncated" in reader.reported()
 
 
 async def test_truncated_under_a_writer_that_keeps_its_place(log: Writer) -> None:
@@ -361,7 +361,7 @@ async def test_deleted_and_created_again(log: Writer, polling: bool) -> None:
             await reader.has(log.lines)
             log.write()
             await reader.has(log.lines)
-    assert reader.told().count("rotated") == 3
+    assert reader.reported().count("rotated") == 3
 
 
 async def test_a_link_is_pointed_elsewhere(tmp_path: Path, polling: bool) -> None:
@@ -408,7 +408,7 @@ async def test_files_that_appear_later(tmp_path: Path, polling: bool) -> None:
         await reader.has(named.lines + below.lines)
         matched.write()
         await reader.has(named.lines + below.lines + matched.lines)
-    assert reader.told().count("appeared") == 3
+    assert reader.reported().count("appeared") == 3
 
 
 async def test_in_a_followed_directory_rotation_is_not_read_twice(tmp_path: Path, polling: bool) -> None:
@@ -451,7 +451,7 @@ async def test_a_huge_line_is_capped_while_it_is_written(log: Writer) -> None:
                 file.write(b"x" * 100_000)
             file.write(b"\nafter\n")
         await reader.until(lambda: reader.lines()[-1:] == ["after"])
-    assert reader.told() == ["capped"]
+    assert reader.reported() == ["capped"]
     assert len(reader.lines()[-2]) == 1 << 20
 
 

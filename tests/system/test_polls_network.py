@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
 import pytest
-from polled import Told, paced
+from polled import Collected, paced
 
 from perfmon.sources.http_client import Opener, open_here
 from perfmon.sources.pollers.base import LocalMachine
@@ -100,11 +100,11 @@ def sides() -> Iterator[tuple[Namespace, Namespace]]:
             subprocess.run(["ip", "netns", "del", side.name], check=False, stderr=subprocess.DEVNULL)
 
 
-async def _verdict(side: Namespace, says: str) -> Told:
+async def _verdict(side: Namespace, says: str) -> Collected:
     poller = SocketPoller(side, PORT)
     poller.every_s = 0.5
 
-    def settled(result: Told) -> bool:
+    def settled(result: Collected) -> bool:
         last = [one.words.get("verdict") for one in result.readings(Area.SOCKET)][-4:]
         return last == [says] * 4
 

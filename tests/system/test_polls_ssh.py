@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from certificates import Authority
 from endpoints import endpoint
-from polled import Told, gone, paced, until
+from polled import Collected, gone, paced, until
 from remotely import Proxy, following
 from sshd import AVAILABLE, Sshd
 
@@ -125,7 +125,7 @@ class Stream:
     """What a fleet gives, until it is enough."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self._items, self.told = fleet.items(), Told()
+        self._items, self.collected = fleet.items(), Collected()
 
     async def until(self, enough: Callable[[], object], patience_s: float = 40.0) -> None:
         """Takes more."""
@@ -133,11 +133,11 @@ class Stream:
             while not enough():
                 log, item = await anext(self._items)
                 if isinstance(item, Block) and is_poll(log.name):
-                    self.told.items.append((log, item))
+                    self.collected.items.append((log, item))
 
     def of(self, area: Area) -> list[tuple[str, Reading]]:
         """What was told of an area, with its host."""
-        result = [parse_reading(line) for line in self.told.lines]
+        result = [parse_reading(line) for line in self.collected.lines]
         return [one for one in result if one is not None and one[1].area is area]
 
     def states(self, host: str = "box") -> list[str]:
@@ -167,7 +167,7 @@ async def test_a_lost_connection_is_told_and_polling_goes_on_after_it(sshd: Sshd
         assert fleet.states[0].phase == "live"
         await asyncio.to_thread(sshd.stop)
         await stream.until(lambda: set(stream.states()) & {"stale", "failed"})
-        trouble = next(one for one in stream.told.readings(Area.POLLER, "host") if one.words["state"] != "ok")
+        trouble = next(one for one in stream.collected.readings(Area.POLLER, "host") if one.words["state"] != "ok")
         assert trouble.values["age_s"] >= 0.0
         assert trouble.words["why"]
         before = len(stream.hosts())

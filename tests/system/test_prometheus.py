@@ -110,12 +110,12 @@ def test_series_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
         assert finding["metric"]["url"] == "http://10.0.0.5:8000"
         [queue] = server.query('perfmon_window_queue_seconds{metric="queue_ms", stat="p50"}')
 
-        def all_told() -> bool:
+        def all_series() -> bool:
             """Of pollers, which may tell of something for the first time between the two, too."""
             result = {tuple(sorted(labels.items())) for labels, _ in running.scrape()["perfmon_level"]}
             return len(server.query("perfmon_level")) == len(result)
 
-        wait(all_told, "all series are there")
+        wait(all_series, "all series are there")
         assert 5.0 < float(queue["value"][1]) < 30.0
 
         wait(lambda: _alerts(server), "the alert fires")

@@ -29,7 +29,7 @@ pytestmark = [
 async def test_a_real_head() -> None:
     """One after the other: a head needs most of a small machine."""
     with ray_head.head() as head:
-        await who_waits_is_told_by_the_metrics_alone(head)
+        await who_waits_is_known_from_the_metrics_alone(head)
         await producers_before_a_full_queue_and_its_depth(head)
         await the_shards_of_a_queue_are_one(head)
         await those_that_do_not_answer_say_why(head)
@@ -65,7 +65,7 @@ def waiting(side: str, count: float) -> Callable[[dict[str, Reading]], bool]:
     )
 
 
-async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
+async def who_waits_is_known_from_the_metrics_alone(head: ray_head.Head) -> None:
     (poller,) = make_pollers(LocalMachine(), PollRequest("ray", str(head.folder)))
     with head.queue("starved", producers=1, pause_s=1.0, consumers=2):
         result = await until(poller, waiting("consumers", 2.0))
@@ -100,8 +100,8 @@ async def the_shards_of_a_queue_are_one(head: ray_head.Head) -> None:
     """Actors named NAME_shard_0 and so on with `size`, in a namespace: the queues of PeakNet's pipeline."""
     _, attached = make_pollers(LocalMachine(), PollRequest("ray", f"{head.folder}#lab/q1-sharded"))
     with head.queue("q1", producers=0, pause_s=0.0, consumers=0):
-        told = await until(attached, lambda told: "ray/q1-sharded" in told)
-        assert told["ray/q1-sharded"].values["depth"] == 0 + 1 + 2 + 3
+        queues = await until(attached, lambda queues: "ray/q1-sharded" in queues)
+        assert queues["ray/q1-sharded"].values["depth"] == 0 + 1 + 2 + 3
         await attached.close()
 
 

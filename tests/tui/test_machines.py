@@ -213,13 +213,13 @@ def test_maximised_it_shows_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "mend"), [("gpus", "perfmon doctor"), ("hosts", "perfmon ssh"), ("queues", "vllm=http")]
+    ("view", "advice"), [("gpus", "perfmon doctor"), ("hosts", "perfmon ssh"), ("queues", "vllm=http")]
 )
-def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, mend: str) -> None:
+def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, advice: str) -> None:
     why = reading("a100-0", Area.POLLER, "gpu nvml", state="absent", why="no_driver")
     text = " ".join(result_of(observed(seen=seen(NOW, 1, [why])), view, 60))
     assert "is monitored" in text
-    assert mend in text
+    assert advice in text
     assert ("no driver" in text) == (view == "gpus")
 
 

@@ -31,14 +31,14 @@ METRICS = {
 
 
 def shown(
-    metrics: dict[str, MetricStats] | None = None, asked: float | None = None, errors: int = 0, **run: Any
+    metrics: dict[str, MetricStats] | None = None, present: float | None = None, errors: int = 0, **run: Any
 ) -> MonitorState:
     """A run of 20 000 steps with these fields of its state."""
     whole = snapshot(metrics=METRICS if metrics is None else metrics)
     known: dict[str, Any] = {"goal": Goal(199.0, 20_000.0, "step", 61_200.0), "saved": whole.run.end - 34.0, **run}
     logs = (source(error_lines=errors), source(index=1, name="trainer.log"))
     made = picture(snapshot=replace(whole, run=replace(whole.run, **known)), sources=logs)
-    return replace(made, now=whole.run.end, actual=asked)
+    return replace(made, now=whole.run.end, actual=present)
 
 
 def text(made: MonitorState, width: int = 200) -> str:

@@ -27,7 +27,7 @@ from perfmon.viewmodel.state import Bar, Level, MonitorState, SpanLane
 WAITED = bar(
     13, 12.0, key="ab13", seq=13, values={"queue_ms": 12e3, "rpc_ms": 1200.0, "wall_ms": 13200.0, "step": 13.0}
 )
-TOLD = (
+SHOWN = (
     (0, 0.0, "client.send url=http://x", None),
     (1, 12.0, "server.recv path=/update_weights", 70.0),
     (1, 12.001, "rpc.start op=update_weights", 70.0004),
@@ -39,7 +39,7 @@ TOLD = (
 def book(key: str = "ab13", start: float = WAITED.start, budget: int = 16 << 20) -> LogBuffer:
     """The lines of an update in two logs, between others."""
     filler = Filler(budget)
-    for source, after, text, mono in TOLD:
+    for source, after, text, mono in SHOWN:
         ticks = "" if mono is None else f" t={mono}"
         name = ("orchestrator.log", "inference.log")[source]
         lines = (dated(start + after, f"[weights][{key}] {text}{ticks}"), dated(start + after, "[gen] batch.start"))

@@ -55,14 +55,14 @@ async def answer(_scope: Message, receive: Any, send: Any) -> None:
 
 
 async def test_the_request_is_told_before_the_app_reads_it(lines: list[str]) -> None:
-    told_before: list[int] = []
+    lines_before: list[int] = []
 
     async def app(*connection: Any) -> None:
-        told_before.append(len(lines))
+        lines_before.append(len(lines))
         await answer(*connection)
 
     sent = await serve(emit.FirstByteMiddleware(app), scope(), {"type": "http.request", "body": b"{}"})
-    assert told_before == [1]
+    assert lines_before == [1]
     assert re.fullmatch(r"\[weights\]\[abc123\] server\.recv path=/update_weights t=\d+\.\d{6}", lines[0])
     assert [line.split()[:2] for line in lines[1:]] == [
         ["[weights][abc123]", "rpc.start"],

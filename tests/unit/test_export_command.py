@@ -47,7 +47,7 @@ def test_everything_of_the_run_is_told(demo: Exporting) -> None:
     assert sum(value for _, value in found["perfmon_ledger_ratio"]) == pytest.approx(1.0)
     logs = {labels["log"].rpartition("/")[2]: value for labels, value in found["perfmon_source_bytes_total"]}
     assert set(logs) == {"orchestrator.log", "inference.log", "trainer.log"}
-    assert sum(logs.values()) == sum(path.stat().st_size for path in demo._said.parent.glob("logs/*"))
+    assert sum(logs.values()) == sum(path.stat().st_size for path in demo._messages.parent.glob("logs/*"))
     assert found["perfmon_export_left_out_series"] == [({"family": ""}, 0.0)]
     assert found["perfmon_export_current"] == [({}, 1.0)]
 
@@ -128,7 +128,7 @@ def test_it_ends_cleanly_when_told_to(tmp_path: Path, number: int, code: int) ->
     (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
     with exporting(tmp_path, "run.log") as running:
         assert running.end(number) == code
-        assert running.said.count("\n") == 1
+        assert running.messages.count("\n") == 1
         with pytest.raises(OSError):  # noqa: PT011 - whatever the system calls it
             socket.create_connection(running.address, timeout=5).close()
 
@@ -138,7 +138,7 @@ def test_only_this_machine_can_ask_unless_told_otherwise(tmp_path: Path) -> None
     with exporting(tmp_path, "run.log") as running:
         assert running.address[0] == "127.0.0.1"
     with exporting(tmp_path, "run.log", "--listen", "0.0.0.0") as running:  # noqa: S104 - that is the point
-        assert "anyone who can reach this address can read them" in running.said
+        assert "anyone who can reach this address can read them" in running.messages
 
 
 def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ MI300: dict[str, Any] = {
         "prochot_violation_status": "NOT ACTIVE",
     },
 }
-TOLD = {
+VALUES = {
     "util_pct": 98, "mem_util_pct": 37, "mem_used_mb": 150000, "mem_total_mb": 196592, "power_w": 742, "temp_c": 83,
     "fan_pct": 49.8, "sm_mhz": 1650, "sm_max_mhz": 2100, "mem_mhz": 1300, "ecc_errors": 0, "energy_j": 1234567.5,
     "throttled": 1,
@@ -71,7 +71,7 @@ ROCM_6 = {
 @pytest.mark.parametrize("shape", [[MI300], {"gpu_data": [MI300]}])
 def test_a_list_or_gpu_data(shape: object) -> None:
     [result] = amd_readings(json.dumps(shape), {"0": "AMD Instinct MI300X"})
-    assert (result.area, result.name, result.values) == (Area.GPU, "0", TOLD)
+    assert (result.area, result.name, result.values) == (Area.GPU, "0", VALUES)
     assert result.words == {"model": "AMD Instinct MI300X", "throttle": "power-cap", "state": "ok"}
 
 
@@ -87,8 +87,8 @@ def test_one_that_does_not_say_why_its_clocks_are_low_is_not_said_to_be_free() -
 def test_any_part_may_be_missing_or_something_else(lost: str, instead: object) -> None:
     [result] = amd_readings(json.dumps([{**MI300, lost: instead}]), {})
     assert result.words["state"] == "ok"
-    assert len(result.values) < len(TOLD)
-    assert result.values.items() <= TOLD.items()
+    assert len(result.values) < len(VALUES)
+    assert result.values.items() <= VALUES.items()
 
 
 def test_a_flag_that_cries_wolf_is_not_believed() -> None:
@@ -172,7 +172,7 @@ async def test_amd_smi(programs: Path, poller: GpuPoller) -> None:
         process=[{"gpu": 0, "process_list": [process]}],
     )  # fmt: skip
     gpu, ran = await poller.poll()
-    assert (gpu.values, gpu.words["model"]) == (TOLD, "MI300X")
+    assert (gpu.values, gpu.words["model"]) == (VALUES, "MI300X")
     assert (ran.area, ran.name, ran.values, ran.words["gpu"]) == (Area.PROCESS, "42", {"gpu_mem_mb": 2.0}, "0")
     assert poller.every_s == 5
     program(programs, "amd-smi", metric="amdgpu module not found")

@@ -41,7 +41,7 @@ H100 = {
     "ecc.errors.uncorrected.volatile.total": "0",
     "mig.mode.current": "Disabled",
 }
-TOLD = {
+VALUES = {
     "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "mem_total_mb": 81559, "power_w": 685.12,
     "power_limit_w": 700, "temp_c": 71, "fan_pct": 38, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619,
     "ecc_errors": 0, "throttled": 1,
@@ -147,7 +147,7 @@ async def test_one_program_goes_on_telling_all_gpus(smi: Smi, poller: GpuPoller)
 async def test_all_values_and_words(smi: Smi, poller: GpuPoller) -> None:
     smi.gpu(0)
     result = gpus(await poller.poll())["0"]
-    assert result.values == TOLD
+    assert result.values == VALUES
     words = {name: word for name, word in result.words.items() if word}
     assert words == {"model": "NVIDIA H100 80GB HBM3", "uuid": "GPU-0aaaa", "throttle": "power-cap", "state": "ok"}
 
@@ -159,7 +159,7 @@ async def test_fields_that_a_driver_refuses_are_dropped_or_asked_by_their_older_
     smi.fields([*sorted(set(FIELDS) - refused), "clocks_throttle_reasons.active"])
     smi.gpu(0)
     result = gpus(await poller.poll())["0"]
-    assert result.values == {name: value for name, value in TOLD.items() if name != "ecc_errors"}
+    assert result.values == {name: value for name, value in VALUES.items() if name != "ecc_errors"}
     assert result.words["throttle"] == "power-cap"
 
 
@@ -202,8 +202,8 @@ async def test_what_goes_over_pcie_is_told_where_dmon_tells_it(smi: Smi, poller:
     smi.write("pmon", "# gpu pid type sm mem command\n# Idx # C/G % % name\n    0 1 C 90 40 python3")
     smi.write("dmon", "# gpu  rxpci  txpci\n# Idx   MB/s   MB/s\n    0  24500    120\n    1      -      -")
     found = gpus(await until(poller, lambda result: "pcie_rx_mb_s" in gpus(result)["0"].values))
-    assert found["0"].values == {**TOLD, "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120}
-    assert found["1"].values == TOLD
+    assert found["0"].values == {**VALUES, "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120}
+    assert found["1"].values == VALUES
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_a_program_without_a_driver_is_absence(smi: Smi, poller: GpuPoller
         await poller.poll()
     (smi.folder / "says").unlink()
     smi.gpu(0)
-    assert gpus(await poller.poll())["0"].values == TOLD
+    assert gpus(await poller.poll())["0"].values == VALUES
 
 
 async def test_what_a_login_is_given_is_told(smi: Smi, poller: GpuPoller, monkeypatch: pytest.MonkeyPatch) -> None:

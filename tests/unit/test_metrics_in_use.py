@@ -101,14 +101,14 @@ def test_every_mark_is_judged_or_is_context() -> None:
 
 
 def test_every_metric_is_explained_in_one_sentence() -> None:
-    told = {
+    reported = {
         emit.name if emit.kind == "metric" else emit.metric
         for pack in load_packs()
         for p in pack.patterns
         for emit in p.emit
     }
     explained = glossary()
-    assert {name for name in told if name} | set(load_bands().table) | {"wall_ms"} == set(explained)
+    assert {name for name in reported if name} | set(load_bands().table) | {"wall_ms"} == set(explained)
     assert all(meaning.endswith(".") and not meaning[0].islower() for meaning in explained.values())
     assert meaning_of("queue_ms{server-1}") == explained["queue_ms"]
     assert meaning_of("of_its_own") == ""

@@ -28,7 +28,7 @@ def _until(true: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tmp_path: Path) -> None:
-    tidings, pictures, result = (
+    notifications, pictures, result = (
         Notifications(NotifyConfig(bell=True), time.monotonic),
         list[MonitorState](),
         list[str](),
@@ -36,7 +36,7 @@ def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tm
 
     def hear(picture: MonitorState) -> None:
         pictures.append(picture)
-        result.extend(one.signature for one in tidings.take(picture))
+        result.extend(one.signature for one in notifications.take(picture))
 
     monitor = Monitor(lambda: FollowFeed([str(tmp_path)]), Config())
     monitor.listeners.append(hear)

@@ -1,4 +1,4 @@
-"""Pollers are asked at their pace, and what hangs or fails is told and delays nothing else."""
+"""Pollers are requested at their pace, and what hangs or fails is told and delays nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from polled import Told, gone, paced, until
+from polled import Collected, gone, paced, until
 
 from perfmon.sources.http_client import ReplyError, get, parse_url
 from perfmon.sources.pollers import scheduler
@@ -22,12 +22,12 @@ class Asks:
 
     def __init__(self, name: str, what: Callable[[], Awaitable[float]], every_s: float = 0.05) -> None:
         self.name, self.every_s = name, every_s
-        self.asked = self.closed = 0
+        self.requested = self.closed = 0
         self._what = what
 
     async def poll(self) -> Sequence[Reading]:
         """One value."""
-        self.asked += 1
+        self.requested += 1
         return [Reading(Area.VALUE, self.name, {"value": await self._what()})]
 
     async def close(self) -> None:
@@ -40,7 +40,7 @@ async def one() -> float:
     return 1.0
 
 
-def states(result: Told, name: str) -> list[str]:
+def states(result: Collected, name: str) -> list[str]:
     """What became of a poller, in order."""
     return [reading.words["state"] for reading in result.readings(Area.POLLER, name)]
 
@@ -69,7 +69,7 @@ async def test_a_process_that_sleeps_delays_nothing_and_is_stale(tmp_path: Path)
     result = await paced(LocalMachine(), [stuck, quick], lambda result: "stale" in states(result, "stuck"))
     before = len(result.readings(Area.VALUE, "quick"))
     assert before >= 3
-    assert stuck.asked == 1, "what has not answered is not asked again"
+    assert stuck.requested == 1, "what has not answered is not asked again"
     reading = result.readings(Area.POLLER, "stuck")[0]
     assert reading.values["age_s"] >= 0.1
     assert reading.words["why"].startswith("no_answer_for")
@@ -105,7 +105,7 @@ async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: py
     monkeypatch.setattr(scheduler, "_LONGEST_S", 0.1)
 
     async def hangs() -> float:
-        if poller.asked == 1:
+        if poller.requested == 1:
             await asyncio.Event().wait()
         return 1.0
 
@@ -137,7 +137,7 @@ async def test_what_is_absent_is_told_once() -> None:
         LocalMachine(), [poller, Asks("one", one)], lambda result: len(result.readings(Area.VALUE)) >= 5
     )
     assert states(result, "gpu") == ["absent"]
-    assert poller.asked == 1
+    assert poller.requested == 1
     assert result.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
 
 
@@ -151,12 +151,12 @@ async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.
     poller = Asks("gpu", absent)
     result = await paced(LocalMachine(), [poller], lambda result: len(states(result, "gpu")) >= 3)
     assert set(states(result, "gpu")) == {"absent"}
-    assert poller.asked > len(states(result, "gpu"))
+    assert poller.requested > len(states(result, "gpu"))
 
 
 async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
     async def broken() -> float:
-        if poller.asked < 3:
+        if poller.requested < 3:
             raise ValueError("token=0123456789abcdef0123 \x1b[31mis odd")
         return 1.0
 

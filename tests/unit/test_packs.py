@@ -80,7 +80,7 @@ def names(scanned: ScanResult) -> list[str]:
     return [SCANNER.pattern_names[record[0]] for record in recognised(scanned)]
 
 
-def beside_bars(scanned: ScanResult) -> list[str]:
+def without_bars(scanned: ScanResult) -> list[str]:
     """The same without progress bars, which a record may be glued to."""
     return [name for name in names(scanned) if not name.startswith("bars/")]
 
@@ -115,7 +115,7 @@ def metrics(scanned: ScanResult, pattern: str) -> dict[str, float]:
 def check(pattern: Pattern, sample: Sample, text: str) -> None:
     """The line belongs to `pattern` and gives exactly what the sample promises."""
     scanned = scan(text)
-    assert {*beside_bars(scanned), pattern.name} == {pattern.name}
+    assert {*without_bars(scanned), pattern.name} == {pattern.name}
     assert pattern.name in names(scanned)
     assert metrics(scanned, pattern.name) == pytest.approx(dict(sample.gives), nan_ok=True)
     assert scanned.problems == []
@@ -243,7 +243,7 @@ def test_a_record_is_found_and_dated_behind_what_launchers_print(
     text: str, pattern: str, stamp: tuple[int, float]
 ) -> None:
     scanned = scan(text)
-    assert beside_bars(scanned) == [pattern]
+    assert without_bars(scanned) == [pattern]
     assert recognised(scanned)[-1][3] == stamp
 
 

@@ -54,7 +54,7 @@ async def test_v1() -> None:
     assert (reading.area, reading.name) == (Area.QUEUE, f"127.0.0.1:{server.port}/0")
     assert reading.values == {"running": 12.0, "waiting": 3.0, "kv_usage_pct": 62.5}
     assert reading.words == {"kind": "vllm", "model": "Qwen/Qwen3-8B"}
-    assert server.asked == ["/metrics"]
+    assert server.requested == ["/metrics"]
 
 
 async def test_v0() -> None:
@@ -220,7 +220,7 @@ async def test_trl_without_metrics_says_that_it_is_well() -> None:
         for _ in range(2):
             (reading,) = await poller.poll()
             assert (set(reading.values), reading.words["state"]) == ({"health_ms"}, "ok")
-        assert server.asked == ["/metrics", "/health/", "/health/"], "metrics are not asked for every time"
+        assert server.requested == ["/metrics", "/health/", "/health/"], "metrics are not asked for every time"
         del server.pages["/health/"]
         with pytest.raises(PollError, match="/health/ answered 404"):
             await poller.poll()

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from polled import Told, paced
+from polled import Collected, paced
 
 from perfmon.sources.http_client import Opener, open_here
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
@@ -447,7 +447,7 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
     try:
         fill()
 
-        def held_up(result: Told) -> bool:
+        def held_up(result: Collected) -> bool:
             fill()
             return any(one.words.get("verdict") == "consumer" for one in result.readings(Area.SOCKET))
 

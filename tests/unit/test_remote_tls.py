@@ -76,7 +76,7 @@ async def test_one_that_nobody_vouches_for_is_not(authority: Authority, monkeypa
         f"prometheus {server.url}: its certificate is not trusted: unable to get local issuer certificate"
         " (set SSL_CERT_FILE to trust it)"
     )
-    assert server.asked == []
+    assert server.requested == []
 
 
 async def test_one_for_another_host_or_of_another_time_is_not(authority: Authority) -> None:

@@ -275,7 +275,7 @@ def _moments(alert: Alert, picture: MonitorState) -> list[Words]:
         long = moment.end_s - moment.start_s
         when = moment_text(begin + moment.start_s, picture.time_base)
         end = begin + moment.end_s
-        now = picture.now if end <= picture.now else picture.asked  # pollers go on while the run is silent
+        now = picture.now if end <= picture.now else picture.present  # pollers go on while the run is silent
         ago = f"{compact_seconds(max(0.0, now - end), 8)} ago"
         lasted = f"took {compact_seconds(long, 8)}" if long > 0 else ""
         words: Words = ((f" {when:<12}", "text"), (f"{ago:>14}  {lasted:<16}", "muted"), (moment.key, "text"))

@@ -90,7 +90,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
     if picture.state is RunState.LOADING and picture.progress is not None:
         words, style = f"reading {format_share(picture.progress)}", "info"
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.stale_s is not None:
-        words, style, since = "no output for {age}", "stale", picture.asked - picture.stale_s
+        words, style, since = "no output for {age}", "stale", picture.present - picture.stale_s
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
     elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:
@@ -99,16 +99,16 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words, style = "ended early, {age} ago", "warning"
     elif run.state is Progress.UNKNOWN and picture.sources:
         newest = min((one.age_s for one in picture.sources if one.age_s is not None), default=None)
-        since = None if newest is None else picture.asked - newest
+        since = None if newest is None else picture.present - newest
         words = f"{words}, last line {{age}} ago"
     if "{age}" in words:
-        if since is None or picture.asked <= since:
+        if since is None or picture.present <= since:
             words = words.partition(" {")[0].removesuffix(" for").removesuffix(",").removesuffix(", last line")
         elif picture.dated and width >= _WIDE:
             words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
         elif picture.dated:
             words = f"{words} ({day_text(since, picture)})"
-        words = words.replace("{age}", "" if since is None else _age(picture.asked - since))
+        words = words.replace("{age}", "" if since is None else _age(picture.present - since))
     return [(words, skin.style(style))]
 
 
@@ -221,7 +221,7 @@ def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[
         parts.append((3, [("ETA ", muted), (left, text)]))
     if run.saved is not None:
         over = picture.is_over and run.since is not None
-        age = (run.since or 0.0) - run.saved if over else picture.asked - run.saved
+        age = (run.since or 0.0) - run.saved if over else picture.present - run.saved
         if not over:
             parts.append((9, [("checkpoint ", muted), (_age(age), text), (" ago", muted)]))
         elif run.state is Progress.FAILED and age > 0:

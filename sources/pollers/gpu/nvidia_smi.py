@@ -138,7 +138,7 @@ def _known(cell: str) -> str:
 # --- A command that prints a row for each GPU periodically; it is restarted when it ends ---
 
 _LONGEST_S = 30.0
-_SAID = 120
+_ERROR_TEXT = 120
 
 
 class Stream:
@@ -195,7 +195,7 @@ class Stream:
         reading = self._read(line)
         if reading is None:
             if line.strip():
-                self._last_line = plain(without_secrets(line.strip()), _SAID)
+                self._last_line = plain(without_secrets(line.strip()), _ERROR_TEXT)
             return False
         whole = reading.name in self._rows
         if whole:
