@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -57,7 +56,8 @@ def compare(lines: list[Line], every: int, shuffled: float, seed: int) -> list[s
         end = newest - chance.choice([0.0, 0.0, 0.0, 30.0])
         window = (end - WINDOW_S, end)
         judged = session.present(window, alignment, None)
-        assert replace(judged, seen=()) == diagnose(session.store, session.knowledge, names, window, alignment, WATCHED)
+        fresh = diagnose(session.store, session.knowledge, names, window, alignment, WATCHED)
+        assert judged == session._completed(fresh, alignment)
         verdicts.append(judged.verdict.signature if judged.verdict else None)
     return verdicts
 
