@@ -99,7 +99,8 @@ def activity_of(view: RunView) -> Activity:
             continue
         if track.kind not in START_KINDS:
             firsts.append(track.times[0])
-            count = track.count if high == inf or not view.timed else bisect_right(track.times, high)
+            whole = high >= track.times[-1] or not view.timed  # events of one time are kept once
+            count = track.count if whole else bisect_right(track.times, high)
             found.count = max(found.count, count)
         begin = max(0, bisect_left(track.times, low) - REMEMBERED)
         stop = bisect_right(track.times, high)

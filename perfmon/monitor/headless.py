@@ -139,7 +139,7 @@ def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float 
 
 def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:
     """Read the end of a log; return True if that was all of it."""
-    cutter = LineSplitter(counted=False)
+    cutter = LineSplitter()
     try:
         with log.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

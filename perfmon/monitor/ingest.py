@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from perfmon.clocks import SET, Alignment, ClockWatch, apply_mtime, follows, polled_ahead, remove_clock_step
@@ -13,11 +15,11 @@ from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
 from perfmon.store import SourceState, extend_extent
-from perfmon.viewmodel import Freshness, SourceStatus
+from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
-from .source_health import SourceHealth, UnparsedSamples, stands_at
+from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stands_at
 
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
@@ -221,14 +223,33 @@ class Ingest:
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 
 
+_LEAP_YEARS = 9
+"""Every so many years have a 29th of February."""
 _COPIED_S = 26 * 3600.0
 """Time zones set the time of a line and that of its file no further apart."""
 
 
 def _written(held: WatchedLog, changed: float, alignment: Alignment) -> float:
     """The time of the last write to a log, of which a copy was made at `changed`."""
-    last, dated = last_of(held, alignment), held.state.kind in (EPOCH, LOCAL) and not held.state.murmurs
-    return last if dated and last is not None and changed - last > _COPIED_S else changed
+    last, kind = last_of(held, alignment), held.state.kind
+    if last is None or held.state.murmurs or kind not in (EPOCH, LOCAL, YEARLESS):
+        return changed
+    if kind == YEARLESS:
+        last = _in_latest_year(last, changed + _COPIED_S)
+    return last if last is not None and changed - last > _COPIED_S else changed
+
+
+def _in_latest_year(time: float, until: float) -> float | None:
+    """The latest moment up to `until` with the month, day and time of day of `time`, as seconds since 1970."""
+    try:
+        moment, newest = (datetime.fromtimestamp(at, UTC) for at in (time + LEAP_YEAR_S, until))
+    except (OverflowError, ValueError, OSError):
+        return None
+    for year in range(newest.year, newest.year - _LEAP_YEARS, -1):
+        with suppress(ValueError):  # the 29th of February
+            if (found := moment.replace(year=year)) <= newest:
+                return found.timestamp()
+    return None
 
 
 # --- The sources of a monitor state ---
@@ -260,15 +281,16 @@ class SourceList:
         """
         began = self._clock()
         if not live or len(logs) != len(self._statuses) or self._spacing.due(began):
+            alone = all_servers_gone([(held.health, held.state) for held in logs], clock)
             offsets = {offset.source: offset.seconds for offset in alignment.offsets}
             self._statuses = tuple(
-                self._status(held, clock, alignment, over, offsets.get(held.state.index)) for held in logs
+                self._status(held, clock, alignment, over, offsets.get(held.state.index), alone) for held in logs
             )
             self._spacing.done(began, self._clock() - began)
         return self._statuses
 
     def _status(
-        self, held: WatchedLog, clock: float, alignment: Alignment, over: bool, offset_s: float | None
+        self, held: WatchedLog, clock: float, alignment: Alignment, over: bool, offset_s: float | None, alone: bool
     ) -> SourceStatus:
         state, health = held.state, held.health
         health.count(clock, state.lines, state.bytes)
@@ -280,7 +302,7 @@ class SourceList:
         return SourceStatus(
             index=state.index,
             name=held.shown,
-            freshness=Freshness.ENDED if over else health.freshness(clock, state),
+            freshness=Freshness.ENDED if over else health.freshness(clock, state, alone=alone),
             format="+".join(packs) or "unknown",
             bytes=state.bytes,
             lines=state.lines,

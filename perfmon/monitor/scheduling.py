@@ -194,6 +194,10 @@ class RunClock:
         self._lags.append((at, lag))
 
 
+_FIRST_YEAR = 2000
+"""Earlier dates are those of counts of seconds, or of a clock that was not set."""
+
+
 def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tuple[bool, bool]:
     """Return (dated, yearless) as in `MonitorState` for the present on the axis of clocks of these kinds.
 
@@ -209,7 +213,7 @@ def day_known(time: float, base: TimeBase, kinds: Container[int | None]) -> tupl
         return False, False
     if yearless:
         return (day.month, day.day) != (today.month, today.day), True
-    return dates and day.date() != today.date(), False
+    return dates and day.year >= _FIRST_YEAR and day.date() != today.date(), False
 
 
 # --- Slow listeners: the monitor continues, and they get only the newest state ---

@@ -18,6 +18,8 @@ from perfmon.viewmodel import Freshness
 
 _RATE_S = 5.0
 _LAGGING_S, _STALE_S = 3.0, 10.0
+_IDLE_S = 3600.0
+"""A server without requests prints nothing; after so long its log does not show that it still runs."""
 _USUAL = 5.0
 """Times its usual gap that a log may be silent."""
 _ARRIVALS = 64
@@ -54,8 +56,8 @@ class SourceHealth:
         span = max(end - begin, 1e-3)
         return ((more_lines - lines) / span, (more_size - size) / span)
 
-    def freshness(self, clock: float, state: SourceState) -> Freshness:
-        """Freshness of the log at `clock`."""
+    def freshness(self, clock: float, state: SourceState, *, alone: bool = True) -> Freshness:
+        """Freshness of the log at `clock`; `alone`: no other log shows that the run continues."""
         if state.ended:
             return Freshness.ENDED
         if self.read_at is None:
@@ -64,6 +66,8 @@ class SourceHealth:
         if age <= _LAGGING_S:
             return Freshness.FRESH
         if state.idle_silence:
+            if alone and age > max(_IDLE_S, patience):
+                return Freshness.STALE
             return Freshness.IDLE if age > patience else Freshness.FRESH
         if age > patience:
             return Freshness.STALE
@@ -76,12 +80,19 @@ class SourceHealth:
         return max(_STALE_S, _USUAL * usual_gap(state))
 
 
+def all_servers_gone(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> bool:
+    """Return True if each log is silent when idle, and all are for so long that they may be those of dead servers."""
+    return all(one.idle_silence and health.freshness(clock, one) is Freshness.STALE for health, one in sources)
+
+
 def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> tuple[list[SourceHealth], bool]:
     """Return the stale sources, and whether another one has recent output.
 
-    A log that is silent when idle proves nothing: the others decide.
+    A log that is silent when idle proves nothing: the others decide, where there are any.
     """
-    states = [(health, health.freshness(clock, state)) for health, state in sources if not state.idle_silence]
+    logs = list(sources)
+    decisive = [(health, state) for health, state in logs if not state.idle_silence] or logs
+    states = [(health, health.freshness(clock, state)) for health, state in decisive]
     stale = [health for health, freshness in states if freshness is Freshness.STALE]
     return stale, any(freshness not in (Freshness.STALE, Freshness.ENDED) for _, freshness in states)
 
@@ -89,10 +100,13 @@ def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: fl
 def stands_at(state: SourceState) -> float | None:
     """Time of the last line of a log, on its own axis.
 
-    That is earlier than its latest time if its clock was set back, or one line had a wrong time.
+    That is earlier than its latest time if its clock was set back, or one line had a wrong time; bars that are behind
+    its last dated line are later than that.
     """
     last = state.last
     if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
+        return last
+    if last == state.bar_at and state.bar_line > state.last_line[0]:
         return last
     return state.tail
 

@@ -21,7 +21,7 @@ from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import stale_sources, with_present
+from .source_health import all_servers_gone, stale_sources, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -177,8 +177,10 @@ class Watch:
 
     def _date_history(self, clock: float) -> None:
         """Date the end of the history by the last writes to the files."""
-        timed, player = {id(held) for held in self._timed_sources()}, self._feed.player
-        for held, changed in self._ingest.date_by_mtimes(self._alignment, copies=player is None):
+        player = self._feed.player
+        times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
+        timed = {id(held) for held in self._timed_sources()}
+        for held, changed in times:
             last = self._last(held)
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
@@ -228,8 +230,8 @@ class Watch:
     def silence(self, key: AlertKey, seconds: float) -> None:
         """Silences an alert from the present on."""
         clock = self._feed.clock()
-        now, actual = self._present.now(clock), self._present.actual(clock)
-        if now is not None:
+        if (now := self._present.now(clock)) is not None:
+            actual = self._present.actual(clock)
             self.alerts.silence(key, now + seconds, None if actual is None else actual + seconds)
 
     def record(self, path: str) -> None:
@@ -312,7 +314,8 @@ class Watch:
             return
         ended = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
         awaited = None if ended else self._present.awaited(self._feed.clock())
-        self._snapshot = self.session.present((begin, min(now, end)), alignment, awaited)
+        # From the start of all: a span may have begun before the first line.
+        self._snapshot = self.session.present((float("-inf"), min(now, end)), alignment, awaited)
 
     def _actual(self, now: float) -> float | None:
         """The present time, if it is ahead of `now`, which waits for the run."""
@@ -352,10 +355,9 @@ class Watch:
         """The logs and pollers that are stale, and the time of their last output."""
         if not self._history_dated or self.ended:
             return {}
-        clock = self._feed.clock()
-        silent = [
-            held for held in self._ingest.run_sources if held.health.freshness(clock, held.state) is Freshness.STALE
-        ]
+        clock, logs = self._feed.clock(), self._ingest.run_sources
+        alone = all_servers_gone([(held.health, held.state) for held in logs], clock)
+        silent = [one for one in logs if one.health.freshness(clock, one.state, alone=alone) is Freshness.STALE]
         last_at = {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
         actual = self._present.actual(clock)
         now = self._present.now(clock) if actual is None else actual
@@ -368,9 +370,7 @@ class Watch:
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
         self._recorder.keep_up()
         alignment, now = self._align(), self._now()
-        known = 0.0 if now is None else now
-        if now is None and self._snapshot is not None:
-            known = self._snapshot.run.end
+        known = now if now is not None else 0.0 if self._snapshot is None else self._snapshot.run.end
         begin, ticks = self._first(alignment), self.alerts.transitions()
         port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
         board = self._drawn_board(port, known, ticks, shown)

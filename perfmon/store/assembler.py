@@ -208,7 +208,8 @@ class Assembler:
         behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
         if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
-            self._by_bars[state.index] = (held[0], held[1] + extend_extent(self.store, state, time + duration) - time)
+            state.bar_at, state.bar_line = extend_extent(self.store, state, time + duration), ref.line
+            self._by_bars[state.index] = (held[0], held[1] + state.bar_at - time)
         self._add(
             Span(
                 kind, key, self.store.next_seq(), state.index, start, start + duration, duration, fields, [(ref, text)]
@@ -352,7 +353,8 @@ class Assembler:
                 then, pace = self._paces.along(slot, amount, elapsed_s, time, total)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
-                time = extend_extent(self.store, state, then)
+                time = state.bar_at = extend_extent(self.store, state, then)
+                state.bar_line = ref.line
             if pace is not None and metric and not self._is_logged(metric, state.index):
                 self.store.sample(metric, "", time, pace, ref, text)
         log.count(

@@ -103,6 +103,10 @@ class SourceState:
     """The lines on either side of the last one, be it that their dates were not believed yet."""
     redated: Gap | None = None
     """The one before which no date was believed: its length is unknown."""
+    bar_at: float | None = None
+    """Time of its last line that has no clock and is dated by a duration in its text, as the frames of a bar."""
+    bar_line: int = 0
+    """The number of that line."""
     ended_at: float | None = None
     """Time at which something outside ended its run, from the text of a line without a clock at its head."""
     latest: float | None = None
@@ -116,7 +120,7 @@ class SourceState:
 
     def shift(self, seconds: float) -> None:
         """Move all its times."""
-        for name in ("first", "last", "tail", "ended_at", "latest", "recorded", "active_at", "murmured"):
+        for name in ("first", "last", "tail", "bar_at", "ended_at", "latest", "recorded", "active_at", "murmured"):
             time = getattr(self, name)
             if time is not None:
                 setattr(self, name, time + seconds)

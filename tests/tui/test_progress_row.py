@@ -16,6 +16,7 @@ from snapshots import HOSTILE, metric, snapshot
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
 from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel.state import MonitorState, RunState
 
@@ -88,6 +89,10 @@ def test_the_state_has_its_age_and_no_end_is_promised_while_nothing_moves(state:
 
 def test_a_run_whose_logs_are_silent_is_not_called_running() -> None:
     assert text(replace(shown(), stale_s=98.0)).startswith(" no output for 90 s · step 199")
+    starts = replace(shown(state=Progress.STARTING), stale_s=98.0)
+    words = "".join(part for part, _ in header_row(starts, HeaderInfo("train.log", 600.0), 200, PLAIN))
+    assert "SILENT" in words
+    assert "STARTING" not in words
     loading = replace(shown(), state=RunState.LOADING, progress=0.45)
     assert text(loading).startswith(" reading 45 % · ")
 

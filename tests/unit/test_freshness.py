@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.source_health import SourceHealth
+from perfmon.monitor.source_health import SourceHealth, stale_sources
 from perfmon.store.source_state import SourceState
 from perfmon.viewmodel.state import Freshness
 
@@ -24,12 +24,19 @@ def test_a_log_that_speaks_every_minute_is_not() -> None:
     assert lively.freshness(1140.0 + 301.0, state) is Freshness.STALE
 
 
-def test_a_server_that_is_silent_when_idle_is_never_stale() -> None:
+def test_a_server_that_is_silent_when_idle_is_stale_after_an_hour_only() -> None:
     lively, state = SourceHealth(), SourceState("vllm.log", 0)
     state.idle_silence = True
     lively.arrived(0.0, live=True)
     assert lively.freshness(5.0, state) is Freshness.FRESH
-    assert lively.freshness(10_000.0, state) is Freshness.IDLE
+    assert lively.freshness(3500.0, state) is Freshness.IDLE
+    assert lively.freshness(3700.0, state) is Freshness.STALE
+    assert lively.freshness(3700.0, state, alone=False) is Freshness.IDLE
+    trainer, of_trainer = SourceHealth(), SourceState("train.log", 1)
+    trainer.arrived(3699.0, live=True)
+    assert stale_sources([(lively, state)], 3500.0) == ([], True)
+    assert stale_sources([(lively, state)], 3700.0) == ([lively], False)
+    assert stale_sources([(lively, state), (trainer, of_trainer)], 3700.0) == ([], True)
 
 
 def test_one_that_said_nothing_yet_is_waited_for_and_one_that_ended_has_ended() -> None:

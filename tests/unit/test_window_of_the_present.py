@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from handfed import HandFed
 
+from perfmon.core.config import Config
 from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, TimeBase
-from perfmon.diagnosis.result import Diagnosis
+from perfmon.diagnosis.result import Assessment, Diagnosis
+from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.discovery import LogFile
@@ -109,6 +112,7 @@ def test_days_other_than_this_one_are_known() -> None:
     day = datetime(1972, earlier.month, earlier.day, 12, tzinfo=UTC) - datetime(1972, 1, 1, tzinfo=UTC)
     assert day_known(day.total_seconds(), TimeBase.WALL, {YEARLESS}) == (True, True)
     assert day_known(earlier.timestamp(), TimeBase.MONOTONIC, {LOCAL}) == (False, False)
+    assert day_known(8.28, TimeBase.WALL, {EPOCH}) == (False, False)  # a count of seconds
 
 
 def test_a_server_without_requests_is_idle_and_neither_fresh_nor_stale() -> None:
@@ -146,3 +150,70 @@ def test_a_stall_shows_what_each_log_stopped_at_and_the_process_to_look_at() -> 
     assert "step=600" in last["trainer.log"]
     assert "step=599" in last["rank1.log"]
     assert picture.verdict_finding.commands[0] == "py-spy dump --pid 4242"
+
+
+_BAR = "".join(
+    f"{at / 2:.0f}%|###| {at}/200 [0{at * 3 // 60}:{at * 3 % 60:02d}<00:00,  3.00s/it]\r" for at in range(201)
+)
+_RAISED = (
+    "ValueError while uploading\nError in sys.excepthook:\nTraceback (most recent call last):\n"
+    '  File "train.py", line 81, in main\n    upload(result)\nValueError: no such project\n'
+)
+
+
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_a_traceback_behind_a_bar_without_a_clock_is_judged_live_as_offline(tmp_path: Path, unfinished: bool) -> None:
+    path = tmp_path / "train.log"
+    head = "".join(
+        f"[2026-03-02 12:00:{at:02d},449] [INFO] [launch.py:163:main] loading part {at}\n" for at in range(30)
+    )
+    path.write_bytes((head + _BAR + "\n" + _RAISED).removesuffix(" project\n" * unfinished).encode())
+    os.utime(path, (BEGIN.timestamp() + 9 * 86400.0,) * 2)
+    offline = observe([str(path)], Config()).snapshot
+    live = observe([str(path)], Config(), window="10m", for_s=0.0)
+    for snapshot in (offline, live.snapshot):
+        assert snapshot.run.state is Progress.FAILED
+        assert snapshot.run.wall_s == pytest.approx(629.0, abs=2.0)
+    assert (live.snapshot.run.state, live.snapshot.summary) == (offline.run.state, offline.summary)
+    assert live.snapshot.run.wall_s == pytest.approx(offline.run.wall_s)
+
+
+@pytest.mark.parametrize("stamp", ["%m-%d %H:%M:%S", ""])
+def test_the_age_of_a_silent_run_and_its_date_are_those_of_one_moment(tmp_path: Path, stamp: str) -> None:
+    path, now = tmp_path / "vllm.log", datetime.now().astimezone().replace(tzinfo=UTC)
+    ended = now - timedelta(days=40)
+    rows = [ended - timedelta(seconds=at) for at in range(300, -1, -10)]
+    text = "[loggers.py:123] Engine 000: Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Waiting: 0 reqs"
+    path.write_text("".join(f"INFO {at:{stamp}} {text}\n" if stamp else "step=1 loss=2.5\n" for at in rows))
+    if stamp:
+        os.utime(path, ((now - timedelta(days=2)).timestamp(),) * 2)  # a copy
+    else:
+        os.utime(path, (datetime.now().timestamp() - 40 * 86400.0,) * 2)
+    picture = observe([str(path)], Config(), window="10m", for_s=0.0, columns=80).picture
+    assert picture is not None
+    assert picture.stale_s is not None
+    assert picture.stale_s == pytest.approx(40 * 86400.0, abs=3700.0)
+    assert picture.present - picture.stale_s == pytest.approx(picture.now, abs=1.0)
+    assert [one.freshness for one in picture.sources] == [Freshness.STALE]
+
+
+def test_lines_that_have_all_one_time_are_counted_live_as_offline_and_at_a_glance(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"Epoch:[1/1]({at}/400) loss:0.{at:03d} lr:0.001\n" for at in range(1, 401)))
+    os.utime(path, (BEGIN.timestamp(),) * 2)
+    offline = observe([str(path)], Config()).snapshot
+    live = observe([str(path)], Config(), window="10m", for_s=0.0).snapshot
+    seen = glance([str(path)], Config(), "600s").snapshot
+    assert offline.assessment is Assessment.HEALTHY
+    for one in (live, seen):
+        assert (one.assessment, one.run.state) == (offline.assessment, offline.run.state)
+
+
+def test_a_glance_counts_the_lines_of_a_log_as_a_whole_reading_does(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    text = "import torch\n" * 200 + "".join(
+        f"step:{at}/100 train_loss:2.5 train_time:{500 * at}ms step_avg:500.0ms\n" for at in range(1, 101)
+    )
+    path.write_text(text.rstrip())  # the last line is a block of its own
+    offline, seen = observe([str(path)], Config()).snapshot, glance([str(path)], Config(), "600s").snapshot
+    assert (seen.run.state, seen.run.goal) == (offline.run.state, offline.run.goal)

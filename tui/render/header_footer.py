@@ -140,7 +140,8 @@ def _state(
         key = [(f" {info.live_key}", skin.style("footer-key")), (" live", skin.style("muted"))]
         return [(f" {words} ", skin.badge(Level.WARNING)), *key, (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
-    if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
+    silent = run is Progress.STARTING and picture.stale_s is not None
+    if run is not None and run in _RUN_STYLES and not silent and picture.state in (RunState.LIVE, RunState.ENDED):
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
         return [shown, span]
     if picture.stale_s is not None:

@@ -90,7 +90,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
     if picture.state is RunState.LOADING and picture.progress is not None:
         words, style = f"reading {format_share(picture.progress)}", "info"
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.stale_s is not None:
-        words, style, since = "no output for {age}", "stale", picture.present - picture.stale_s
+        words, style, since = "no output for {age}", "stale", float(round(picture.present - picture.stale_s))
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
     elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:

@@ -261,6 +261,8 @@ def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     entries = [entry for entry in (snapshot.ledger if snapshot else ()) if entry.share > 0]
     if snapshot is None or not entries or (snapshot.verdict is None and only_machines(picture)):
         return ()
+    if snapshot.run.wall_s <= 0:  # no line has a time: nothing is known of where it went
+        return ()
     blamed = snapshot.verdict.signature if snapshot.verdict is not None else ""
     order = sorted(entries, key=lambda entry: (_ENDS.get(entry.cause, 0), entry.cause != blamed, -entry.share))
     head = f" {_span_text(picture, snapshot, width)} "
