@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from perfmon.diagnosis.result import Diagnosis
 from perfmon.monitor.scheduling import day_known, judged_s
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Freshness, MonitorState
+from perfmon.viewmodel.state import Freshness, Level, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG, SERVER = LogFile("trainer.log", Path("/trainer.log")), LogFile("vllm.log", Path("/vllm.log"))
@@ -146,3 +147,14 @@ def test_a_stall_shows_what_each_log_stopped_at_and_the_process_to_look_at() -> 
     assert "step=600" in last["trainer.log"]
     assert "step=599" in last["rank1.log"]
     assert picture.verdict_finding.commands[0] == "py-spy dump --pid 4242"
+
+
+def test_a_loss_that_is_nan_is_marked_in_its_lane() -> None:
+    run = Run()
+    picture = run.go_on(300, STEP, every=10)
+    assert [one.now for one in picture.board.metrics if one.name == "loss"] == [1.5]
+    picture = run.go_on(100, "step={n} step_time=1.0 loss=nan", every=10)
+    (loss,) = [one for one in picture.board.metrics if one.name == "loss"]
+    assert loss.now is not None
+    assert isnan(loss.now)
+    assert loss.now_level is Level.CRITICAL
