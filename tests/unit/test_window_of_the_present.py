@@ -158,3 +158,22 @@ def test_a_loss_that_is_nan_is_marked_in_its_lane() -> None:
     assert loss.now is not None
     assert isnan(loss.now)
     assert loss.now_level is Level.CRITICAL
+
+
+@pytest.mark.parametrize(("server_goes_on", "pid"), [(True, "PID"), (False, "4243")])
+def test_a_stall_does_not_name_the_process_of_a_log_that_goes_on(server_goes_on: bool, pid: str) -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    served = (
+        "(APIServer pid=4243) INFO 03-02 12:10:00 [loggers.py:127] Engine 000: Avg prompt throughput: 10.0 tokens/s, "
+        "Avg generation throughput: 90.0 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 9.0%"
+    )
+    run.say(SERVER, served)
+    for _ in range(20):
+        picture = run.go_on(30, every=10)
+        if server_goes_on:
+            run.say(SERVER, '(APIServer pid=4243) INFO:     127.0.0.1:47764 - "GET /health HTTP/1.1" 200')
+    assert picture.verdict_finding is not None
+    assert picture.verdict_finding.signature == "stall"
+    assert any(line.source == "vllm.log" for line in picture.verdict_finding.evidence)
+    assert picture.verdict_finding.commands[0] == f"py-spy dump --pid {pid}"
