@@ -158,7 +158,7 @@ def _folded_mark(look: RenderContext, row: Folded) -> Cell:
     if all(look.around.stale(gpu) for gpu in gpus):
         return f" {look.skin.glyph('stale')}", "stale"
     level = max(Level.GOOD, *(worst_of(gpu.reading, look.metrics) for gpu in gpus))
-    if level is Level.GOOD and look.costs and all(look.idles(gpu, 1) for gpu in gpus):
+    if level is Level.GOOD and all(map(look.proves, gpus)):
         return look.idle_mark()
     return f" {look.skin.mark(level)}", LEVEL_NAMES[level]
 

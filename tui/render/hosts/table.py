@@ -201,6 +201,10 @@ def _blamed_queues(finding: Finding, picture: MonitorState) -> Sequence[Seen]:
     return named or (rests_on if len(rests_on) == 1 else [])
 
 
+def _is_own_gpu(seen: Seen) -> bool:
+    return seen.reading.area is Area.GPU and seen.reading.words.get("mine", "yes") == "yes"
+
+
 @dataclass(frozen=True)
 class RenderContext:
     """The machines of a picture, and how they are drawn."""
@@ -237,16 +241,21 @@ class RenderContext:
             return f" {self.skin.glyph('stale')}", "stale"
         blamed = self.blamed.get((seen.host, seen.reading.area, seen.reading.name), Level.NONE)
         level = max(worst_of(seen.reading, self.metrics), blamed)
-        if level <= Level.GOOD and self.costs and self.idles(seen, 1):
+        if level <= Level.GOOD and self.proves(seen):
             return self.idle_mark()
         named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
         return f" {self.skin.glyph(named)}", named
 
-    def idles(self, seen: Seen, polls: int = _LATELY) -> bool:
-        """Return true for a GPU of the run that idled half of the time in the last polls; one alone proves nothing."""
-        if seen.reading.area is not Area.GPU or seen.reading.words.get("mine", "yes") != "yes":
+    def proves(self, seen: Seen) -> bool:
+        """Return true for a GPU of the run that idles now while the verdict costs time, also where GPUs take turns."""
+        used = seen.reading.values.get("util_pct") if _is_own_gpu(seen) else None
+        return self.costs and used is not None and used < _IDLE_PCT
+
+    def idles(self, seen: Seen) -> bool:
+        """Return true for a GPU of the run that lately idled half of the time; a single second means nothing."""
+        if not _is_own_gpu(seen):
             return False
-        lately = seen.history.get("util_pct", ())[-polls:]
+        lately = seen.history.get("util_pct", ())[-_LATELY:]
         stats = self.metrics.get("gpu_busy")
         limit = _IDLE_PCT if stats is None else stats.critical
         return bool(lately) and limit is not None and sum(lately) / len(lately) < limit
