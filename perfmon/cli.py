@@ -78,11 +78,11 @@ def _command(argv: Sequence[str]) -> list[str]:
     if name in COMMANDS or (argv and not name and argv[0] in _OWN):
         return list(argv)
     if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
-        return ["watch", *argv]
+        return ["runs" if _lists_runs(argv) else "watch", *argv]
     if not argv:
         return _here()
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
-        return ["watch", *argv]
+        return ["runs" if _lists_runs(argv) else "watch", *argv]
     from perfmon.sources.pollers import parse_request
 
     if parse_request(name) is not None:
@@ -100,13 +100,26 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 def _here() -> list[str]:
     """The command for the logs in this folder, else for those of jobs on this machine: one run is opened at once."""
-    from perfmon.sources import discover, grouped
+    from perfmon.sources import runs_in
 
     try:
-        logs = discover(["."])
+        runs = runs_in(".")
     except PerfmonError:
         return _running()
-    return ["runs"] if len(grouped((str(log.path) for log in logs), os.getcwd())) > 1 else ["watch", "."]
+    return ["runs"] if len(runs) > 1 else ["watch", "."]
+
+
+def _lists_runs(argv: Sequence[str]) -> bool:
+    """Return true for one folder that holds several runs, with no options but those of the list."""
+    if not any(os.path.isdir(word) for word in argv) or any(word in _OWN for word in argv):
+        return False
+    from perfmon.sources import runs_in
+
+    try:
+        folder = build_parser(("runs",)).parse_args(["runs", *argv]).folder
+        return folder is not None and folder.is_dir() and len(runs_in(str(folder))) > 1
+    except PerfmonError:  # not of the list, or nothing to read: reported by `watch`
+        return False
 
 
 def _running() -> list[str]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .batch import TRUNCATED, damaged, read_blocks, read_logs
     from .blocks import LineSplitter, TimedItem, in_use, newlines, scanning
     from .clock import SourceClock
-    from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, without_copies
+    from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, runs_in, without_copies
     from .file_tree import LogGroup, grouped
     from .http_client import Opener, Reader, ReplyError, Url, Writer, get, open_here, parse_url
     from .parallel import BulkScanner, Cut, OddLineError, splittable

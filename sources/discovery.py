@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import InputError, plain
 
-from .file_tree import Tree, holds_logs, is_log, matches, walk_tree
+from .file_tree import LogGroup, Tree, grouped, holds_logs, is_log, matches, walk_tree
 from .spec import (
     ARCHIVES,
     HEAD,
@@ -101,6 +101,11 @@ def discover(specs: Sequence[str]) -> list[LogFile]:
     if closed and not logs:
         raise closed[0][1]
     return distinct([*logs, *(log_file(Path(spec.path)) for spec, _ in closed)])
+
+
+def runs_in(folder: str) -> list[LogGroup]:
+    """The runs whose logs are below a folder, by name. Raises as `discover` does."""
+    return grouped((str(log.path) for log in discover([folder])), os.path.abspath(os.path.expanduser(folder)))
 
 
 def logs_of(spec: Spec) -> list[LogFile]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from perfmon.core import InputError, PerfmonError
+from perfmon.core import InputError, PerfmonError, plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -28,6 +30,22 @@ if TYPE_CHECKING:
 def warn(text: str) -> None:
     """Print a message for people, which is no data."""
     print(f"perfmon: {text}", file=sys.stderr, flush=True)
+
+
+def several_runs(specs: Iterable[str]) -> str | None:
+    """A note, if a source is a folder of several runs: what is found there is of all of them together."""
+    from perfmon.core import counted
+    from perfmon.sources import runs_in
+
+    for folder in (spec for spec in specs if os.path.isdir(os.path.expanduser(spec))):
+        try:
+            runs = len(runs_in(folder))
+        except PerfmonError:  # reported where it is read
+            continue
+        if runs > 1:
+            listed = f"perfmon runs {plain(shlex.quote(folder), 300)}"
+            return f"{plain(folder, 200)}: {counted(runs, 'run')} taken together as one ({listed} lists them)"
+    return None
 
 
 # --- Arguments and their types ---
@@ -304,8 +322,11 @@ def examine_logs(
     """Read complete logs behind a progress bar; as `perfmon.pipeline.examine`."""
     from perfmon.pipeline import Options, examine
 
+    specs = tuple(specs)
+    if note := several_runs(specs):
+        warn(note)
     options = Options(
-        tuple(specs), logs=tuple(logs), since=since, until=until, jobs=jobs or config.jobs, config=config, detail=detail
+        specs, logs=tuple(logs), since=since, until=until, jobs=jobs or config.jobs, config=config, detail=detail
     )
     with ProgressBar("reading logs") as bar:
         return examine(options, bar)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +18,7 @@ from ._options import (
     add_speed_argument,
     completes_files,
     read_config,
+    several_runs,
     warn,
 )
 from ._remote import (
@@ -58,7 +60,8 @@ A SOURCE is a file, a folder (including logs that appear later), a quoted glob, 
 ssh://user@host/path or user@host:/path. GPUs and the host are polled by default. Other sources: gpu, host, net:PORT,
 vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...', nccl=DIR (logs of NCCL Inspector, also
 nccl=user@host:/DIR).
-`perfmon SOURCE...` does the same."""
+`perfmon SOURCE...` does the same, but lists the runs of a folder that holds several (`perfmon runs FOLDER`), which
+`perfmon watch FOLDER` watches together as one."""
     EXAMPLE = "perfmon watch outputs/run/logs"
 
     @staticmethod
@@ -92,7 +95,8 @@ nccl=user@host:/DIR).
                 inspector=wanted.collectives,
             )  # fmt: skip
 
-        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang)
+        note = cache(partial(several_runs, tuple(args.spec)))  # found out beside the first frame, once
+        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang, note=note)
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:

@@ -25,6 +25,7 @@ from ._options import (
     on_disk,
     read_config,
     seconds,
+    several_runs,
     warn,
     write_output,
 )
@@ -144,6 +145,8 @@ Ctrl+C, SIGTERM or SIGHUP while following stops early: the page is still written
             if live
             else None
         )
+        if note := several_runs(wanted.local):
+            warn(note)
         started = partial(warn, f"following the logs for {format_seconds(args.for_s or 0.0)} (Ctrl+C stops)")
         with ProgressBar("reading logs") as bar:
             observed = observe(wanted.local, config, judged, args.for_s, bar, started, columns, feed)

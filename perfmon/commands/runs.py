@@ -34,7 +34,8 @@ Each folder with logs is a run; folders named like a part of one (logs, trainer,
 around them, and logs named by batch jobs (slurm-1234.out) are a run for each job. A folder that has logs of its own is
 one run, with all below it. Without a terminal, or with --plain, the list is printed.
 
-Plain `perfmon` does the same, but opens a single run at once."""
+Plain `perfmon`, and `perfmon FOLDER`, do the same, but open a single run at once; `perfmon watch FOLDER` watches all
+logs below the folder together."""
 EXAMPLE = "perfmon runs outputs/"
 NOTHING = "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
 _SHOWN = 200
@@ -108,12 +109,12 @@ class _Found:
 
 
 def _in_folder(folder: Path) -> list[LogGroup]:
-    from perfmon.sources import discover, grouped
+    from perfmon.sources import runs_in
 
     if not folder.is_dir():
         problem = "not a folder" if folder.exists() else "no such folder"
         raise InputError(f"{plain(str(folder))}: {problem} (perfmon SOURCE opens a file)")
-    return grouped((str(log.path) for log in discover([str(folder)])), os.path.abspath(folder))
+    return runs_in(str(folder))
 
 
 # --- Showing ---

@@ -11,7 +11,7 @@ from perfmon.core import ExitCode, InputError, UsageError, plain
 from perfmon.status import State, read_state, read_states
 from perfmon.textgraphics import UNICODE, Glyphs, compact_seconds, compact_value, glyphs_for, spark
 
-from ._options import add_data_arguments, completes_files, read_config, seconds, warn
+from ._options import add_data_arguments, completes_files, read_config, seconds, several_runs, warn
 
 DESCRIPTION = """\
 Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
@@ -85,6 +85,8 @@ def _of_logs(args: argparse.Namespace) -> State:
     cut = f", of {sample.short} only the last {TAIL >> 20} MiB" if sample.short else ""
     left = f", skipped {sample.unread} compressed or recorded (perfmon snapshot reads them)" if sample.unread else ""
     warn(f"no running monitor for this path, read the logs instead{cut}{left}")
+    if together := several_runs(wanted.local):
+        warn(together)
     return state_of(absolute(args.spec), sample.snapshot, "observed", stale_s=sample.stale_s)
 
 

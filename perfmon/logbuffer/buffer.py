@@ -16,7 +16,8 @@ from perfmon.core import ESCAPES, Block
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import Pack
 
-from .chunks import NEVER, Bookmark, Chunk, LevelCounts, LineTimer, blocks, line_count, pieces
+from .chunks import NEVER, Bookmark, Chunk, LineTimer, blocks, line_count, pieces
+from .levels import LevelCounts
 
 BUDGET = 4 << 20
 _PIECE = 1 << 18
@@ -307,7 +308,7 @@ class LogBuffer:
             return any(shelf.chunks[-1].kind is not None for shelf in self._sources.values() if shelf.chunks)
 
     def levels(self, source: int) -> tuple[int, int, bool]:
-        """Return how many lines of a log are warnings and errors, and whether all of its lines were counted."""
+        """Return the number of warnings and errors of a log (a traceback is one), and if all lines were counted."""
         shelf = self._sources.get(source)
         return (0, 0, True) if shelf is None else (shelf.levels.warnings, shelf.levels.errors, shelf.levels.exact)
 

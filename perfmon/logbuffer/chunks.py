@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from math import inf, isfinite
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, UPTIME, YEARLESS, Block
 from perfmon.sources import newlines
 from perfmon.sources.formats import Pack
 
-from .lines import RAW_CAP, LogLevel, last_frame, level_of, searchable, ticks
+from .lines import RAW_CAP, last_frame, ticks
 
 _CHUNK_BYTES = 500
 _MARK_BYTES = 120
@@ -322,96 +321,3 @@ def merged_back(runs: Iterable[tuple[float, int, Iterator[Ranked]]]) -> Iterator
             yield ranked
         for one in islice(run, 1):
             heappush(heap, (-one[0], True, -one[1], -one[2], -one[3], one, run))
-
-
-# --- The number of lines of a log that state a warning or an error, and when: counted while lines are appended ---
-
-_SIGNS = re.compile(rb"[WwEeCcFfPpT](?:ARN|arn|RR|rr|RIT|rit|ATAL|atal|ANIC|anic|XCEP|xcep|raceb)")
-"""In every line that states a level from warning up, but those of glog."""
-_GLOG = re.compile(rb"(?m)^[WEF]\d{4} \d\d:")
-_LEVEL_BYTES = 600
-"""The level is in the first 200 characters; colours and progress bars are longer than they look."""
-_LIVE_BYTES, _LIVE_LINES = 1 << 16, 500
-"""Of what has just come in, so much is counted at a time: in a flood that is not to cost more than the rest."""
-_HISTORY_LINES = 5000
-_LEAST_S = 2.0
-_MOST_SLOTS = 1024
-
-
-@dataclass(slots=True)
-class LevelCounts:
-    """The counts of a log since it was first read."""
-
-    warnings: int = 0
-    errors: int = 0
-    exact: bool = True
-    """Every line was counted; otherwise there are at least so many."""
-    slot_s: float = _LEAST_S
-    slots: dict[int, list[float]] = field(default_factory=dict)
-    """Lines, warnings and errors per slot of time, on the log's own axis; slots double in length, so there are few."""
-
-    def add(
-        self, data: bytes, lines: int, begin: float, end: float, live: bool, time: Callable[[str], float | None]
-    ) -> None:
-        """Count the lines of `data`, printed from `begin` to `end` (infinite: unknown); `time` reads that of a line."""
-        begin = end if not isfinite(begin) else begin
-        timed = isfinite(end)
-        if timed:
-            self._spread(lines, begin, end)
-        most_bytes, most_lines = (_LIVE_BYTES, _LIVE_LINES) if live else (len(data), _HISTORY_LINES)
-        self.exact = self.exact and len(data) <= most_bytes
-        for count, (at, level, text) in enumerate(_levels(data[:most_bytes])):
-            if count >= most_lines:
-                self.exact = False
-                break
-            warns = level is LogLevel.WARNING
-            self.warnings, self.errors = self.warnings + warns, self.errors + (not warns)
-            if timed:
-                own = time(text)
-                when = begin + (end - begin) * at / max(1, len(data)) if own is None else own
-                self._slot(when)[1 if warns else 2] += 1
-
-    def add_to(self, columns: Sequence[list[float]], begin: float, column_s: float) -> None:
-        """Add lines, warnings and errors to columns of time; `begin` of the first one is on the log's own axis."""
-        first, last = begin // self.slot_s, (begin + column_s * len(columns)) // self.slot_s
-        for number in (one for one in self.slots if first <= one <= last):
-            lines, warnings, errors = self.slots[number]
-            low = (number * self.slot_s - begin) / column_s
-            high = low + self.slot_s / column_s
-            for at in range(max(0, int(low)), min(len(columns), int(high) + 1)):
-                columns[at][0] += lines * max(0.0, min(at + 1, high) - max(at, low)) / (high - low)
-            at = int((low + high) / 2)
-            if low + high >= 0 and at < len(columns):
-                columns[at][1] += warnings
-                columns[at][2] += errors
-
-    def _spread(self, lines: int, begin: float, end: float) -> None:
-        """Count lines evenly between two times: dating each of them would cost more than reading them."""
-        parts = min(_MOST_SLOTS, 1 + int((end - begin) / self.slot_s))
-        for part in range(parts):
-            self._slot(begin + (part + 0.5) * (end - begin) / parts)[0] += lines / parts
-
-    def _slot(self, when: float) -> list[float]:
-        slot = self.slots.get(int(when // self.slot_s))
-        if slot is not None:
-            return slot
-        if len(self.slots) >= _MOST_SLOTS:
-            self.slot_s *= 2
-            halves, self.slots = self.slots, {}
-            for number, counts in halves.items():
-                merged = self.slots.setdefault(number // 2, [0.0, 0.0, 0.0])
-                merged[:] = [one + other for one, other in zip(merged, counts, strict=True)]
-        return self.slots.setdefault(int(when // self.slot_s), [0.0, 0.0, 0.0])
-
-
-def _levels(data: bytes) -> Iterator[tuple[int, LogLevel, str]]:
-    """Yield the position, level and head of each line of `data` that states a warning or worse."""
-    at, size = 0, len(data)
-    signs = _GLOG if data[:1] in (b"I", b"W", b"E", b"F") and _GLOG.search(data) else _SIGNS
-    while (found := signs.search(data, at)) is not None:
-        begin = data.rfind(b"\n", 0, found.start()) + 1
-        at = (data.find(b"\n", found.start()) + 1) or size
-        head = searchable(data[begin : min(at - 1, begin + _LEVEL_BYTES)])
-        level = level_of(head)
-        if level >= LogLevel.WARNING:
-            yield begin, level, head

@@ -247,7 +247,16 @@ class Session:
         """A diagnosis with what pollers and the configuration add."""
         seen = self.seen(alignment)
         pid = _polled_pid(seen)
-        findings = tuple(_with_pid(finding, pid) for finding in snapshot.findings)
+        quiet = {one.id for one in self.knowledge.signatures if any(part.kind == "quiet" for part in one.subjects)}
+        heard = {
+            one.spec: max(one.last or 0.0, one.murmured or 0.0)
+            + alignment.shifts.get(one.index, 0.0)
+            - snapshot.run.start
+            for one in self.store.sources
+        }
+        findings = tuple(
+            _with_pid(one, pid, _going_on(one, heard) if one.signature in quiet else ()) for one in snapshot.findings
+        )
         return replace(snapshot, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
@@ -271,23 +280,37 @@ class Session:
 # --- Commands to copy, for the process that is meant where it is known ---
 
 _PID = re.compile(r"\bPID\b")
+_STILL_S = 10.0
+"""By so much may the last lines of processes that stop together lie apart."""
 _PID_OF_LINE = re.compile(r"(?i)\bpid[ =:]{1,2}(\d{2,7})\b")
 
 
 def _polled_pid(seen: Sequence[Seen]) -> str:
-    """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any."""
+    """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any, or
+    where those are of several kinds: nothing tells then which of them is meant."""
     polled = [one for one in seen if one.reading.area is Area.PROCESS]
     if len({one.host for one in polled}) != 1:
         return ""
     readings = [one.reading for one in polled]
     trains = [one.name for one in readings if one.words.get("role") == "trainer"]
-    return next(iter(trains), next((one.name for one in readings if one.words.get("gpu")), ""))
+    users = [one for one in readings if one.words.get("gpu")]
+    alike = len({one.words.get("role") for one in users}) == 1
+    return next(iter(trains), users[0].name if alike else "")
 
 
-def _with_pid(finding: Finding, polled: str) -> Finding:
-    """The finding with the process of its own lines in its commands, else with the one that was polled."""
+def _going_on(finding: Finding, heard: Mapping[str, float]) -> list[str]:
+    """The logs that were `heard` (seconds since the run's start) after the last stop began: their processes answer, and
+    are not those that hang."""
+    begin = finding.moments[-1].start_s if finding.moments else finding.first_s
+    return [spec for spec, last_s in heard.items() if last_s > begin + _STILL_S]
+
+
+def _with_pid(finding: Finding, polled: str, going_on: Sequence[str]) -> Finding:
+    """The finding with the process of its own lines in its commands, else with the one that was polled; lines of logs
+    that are `going_on` are not its own."""
     if not any(_PID.search(command) for command in finding.commands):
         return finding
-    own = (found[1] for line in finding.evidence if (found := _PID_OF_LINE.search(line.text)))
+    lines = (line.text for line in finding.evidence if line.source not in going_on)
+    own = (found[1] for text in lines if (found := _PID_OF_LINE.search(text)))
     pid = finding.identity.get("pid") or next(own, polled)
     return replace(finding, commands=tuple(_PID.sub(pid, one) for one in finding.commands)) if pid else finding

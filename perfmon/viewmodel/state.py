@@ -238,6 +238,7 @@ class MetricLane:
     levels: bytes
     """Per column a `Level`."""
     now: float | None
+    """The last value; NaN where the log reported that."""
     now_level: Level
     p50: float | None
     p95: float | None

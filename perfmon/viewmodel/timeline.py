@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import floor, isfinite
+from math import floor, isfinite, nan
 from typing import TypeVar
 
 from perfmon.clocks import Alignment
@@ -425,6 +425,9 @@ def _metric_lane(
         stats = now.snapshot.metrics.get(metric)
     summary = stats.summary if stats is not None else None
     levels = bytes(len(values)) if band is None else band.levels(values)
+    level = Level.NONE if last is None or band is None else Level(band.level(last) + 1)
+    if stats is not None and stats.ends_not_finite:  # the last value that is a number is not the last one
+        last, level = nan, Level.CRITICAL
     share = stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None
     if group and band is not None:  # of the columns in which something was measured
         share = levels.count(Level.CRITICAL) / (sum(map(isfinite, values)) or 1)
@@ -435,7 +438,7 @@ def _metric_lane(
         values=values,
         levels=levels,
         now=last,
-        now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
+        now_level=level,
         p50=summary.p50 if summary else None,
         p95=summary.p95 if summary else None,
         max=summary.max if summary else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from math import isnan, nan
 
@@ -17,6 +18,7 @@ from perfmon.textgraphics.cells import ASCII
 from perfmon.textgraphics.charts import line, trace
 from perfmon.themes.loader import load_themes
 from perfmon.tui.render.lanes import Geometry, metric_lane
+from perfmon.tui.render.rows import cells
 from perfmon.tui.render.timeline import TimelineView, draw_board
 from perfmon.tui.theme import ColorDepth, ThemeStyles
 from perfmon.viewmodel import held
@@ -234,9 +236,30 @@ def test_without_colours_no_bar_is_reversed() -> None:
 
 def test_under_the_cursor_the_last_value_keeps_its_age() -> None:
     made = shown()
-    assert row(made, "ckpt write", START + 380.0).split()[2:] == ["4.0s-82s"]
+    assert " ".join(row(made, "ckpt write", START + 380.0).split()[2:]) == "4.0s 82s ago"
     count = made.board.viewport.columns
     made = with_metrics(made, lane(values=(13_000.0, *(math.nan,) * (count - 1)), levels=bytes(100)))
     port = made.board.viewport
     values = [row(made, "queue_ms", port.start + column * port.column_s) for column in (0.5, 5.5, 30.5)]
-    assert [value[9:25].strip() for value in values] == ["13.0 s", "13.0 s", "13.0s-4m"]  # no room for `-41s`
+    assert [value[9:25].strip() for value in values] == ["13.0 s", "13.0s 41s ago", "13.0s 4m ago"]
+
+
+def test_a_wide_lane_words_the_age_in_full_and_never_as_a_range() -> None:
+    count = Geometry.of(147).chart
+    made = replace(shown(), board=replace(shown().board, viewport=Viewport(START, START + 600.0, count)))
+    made = with_metrics(made, lane("loss", values=(9.0, *(math.nan,) * (count - 1)), levels=bytes(count)))
+    port = made.board.viewport
+    drawn = draw_board(made, 147, 20, TimelineView(cursor=port.start + 3.5 * port.column_s), PLAIN)
+    (text,) = ["".join(part for part, _ in line) for line in drawn.rows if line[1][0].startswith("loss ")]
+    assert re.search(r"loss +9 ms \(\d+ s ago\)", text)
+    assert {sum(cells(part) for part, _ in line) for line in drawn.rows} == {147}
+
+
+def test_a_value_that_is_no_number_is_marked_in_its_lane() -> None:
+    drawn = metric_lane(replace(lane("loss"), now=math.nan, now_level=Level.CRITICAL), 1.0, Geometry.of(120), PLAIN)
+    assert (drawn.now, drawn.level) == ("nan", Level.CRITICAL)
+
+
+def test_a_filter_of_lanes_ignores_case() -> None:
+    drawn = draw_board(shown(), 80, 9, TimelineView(wanted="CKPT"), PLAIN)
+    assert drawn.keys

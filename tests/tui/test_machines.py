@@ -58,7 +58,7 @@ def pane(shown: MonitorState, view: str = "auto", skin: ThemeStyles = SKIN) -> H
 def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
     lines = result_of(observed(), "gpus", 110)
     assert lines[0].split() == ["GPUS", "util", "lately", "memory", "power", "temp", "slowed", "by", "processes"]
-    assert lines[1].split()[:2] == ["✓", "a100-0:0•"]
+    assert lines[1].split()[:2] == ["▌", "a100-0:0•"]
     for words in ("31%", "70/80G", "183/400W", "61C", "inference 48123", "▇▃"):
         assert words in lines[1], words
     assert "power cap" in lines[3]
@@ -365,7 +365,7 @@ def test_the_gpu_and_the_host_that_the_verdict_rests_on_are_marked() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_what_gpus_hosts_and_engines_begin_with_stands_below_each_other(width: int) -> None:
-    lines = [line for line in result_of(observed(), "auto", width) if re.match(r" [✓✗!?] (a100|vllm)", line)]
+    lines = [line for line in result_of(observed(), "auto", width) if re.match(r"(?: [✓✗!?▌]) (a100|vllm)", line)]
     assert len(lines) == 7
     assert len({re.search(r"\d+%", line).end() for line in lines}) == 1  # type: ignore[union-attr]
     if width >= 120:
@@ -392,3 +392,15 @@ async def test_o_sorts_the_pane_and_its_title_states_the_order() -> None:
             app.screen.query_one(SourcesPane).do_sort()
             await pilot.pause()
             assert title in screen_text(app)[0]
+
+
+def test_gpus_that_idle_while_the_verdict_costs_time_show_it_and_are_not_good() -> None:
+    things = seen(NOW, 1, [gpu(0, 0, 5.0), gpu(0, 1, 96.0)])
+
+    def marks(lost_s: float) -> list[str]:
+        made = snapshot(findings=(finding(proof=("queue_ms",), lost_s=lost_s),))
+        look = RenderContext.at(observed(seen=things, snapshot=made), SKIN)
+        return [look.mark((host, one))[0] for host in look.around.hosts for one in host.of(Area.GPU)]
+
+    assert marks(200.0) == [f" {SKIN.glyph('edge')}", " ✓"]
+    assert marks(0.0) == [" ✓", " ✓"], "nothing is lost: what idles proves nothing"

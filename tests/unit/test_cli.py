@@ -333,8 +333,11 @@ def test_zsh_is_offered_signatures() -> None:
         assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", result)
 
 
-def test_options_of_the_monitor_may_come_before_what_it_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--theme", "midnight", "."]) == 2
+def test_options_of_the_monitor_may_come_before_what_it_watches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.log").write_text("step=1 loss=2.0\n")
+    assert main(["--theme", "midnight", str(tmp_path)]) == 2
     assert "needs a terminal" in capsys.readouterr().err
 
 

@@ -78,3 +78,26 @@ def test_a_folder_that_is_none_is_one_line(runs: Path, capsys: pytest.CaptureFix
     (runs / "empty").mkdir()
     assert main(["runs", "empty"]) == ExitCode.USAGE
     assert "no logs below this directory" in capsys.readouterr().err
+
+
+def test_a_folder_of_several_runs_is_listed_unless_it_is_to_be_watched(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in ([f"{runs}/"], ["--theme", "daylight", str(runs)]):
+        assert main(argv) == ExitCode.DONE
+        assert [row.split()[-1] for row in capsys.readouterr().out.splitlines()] == ["run", "new", "old"]
+    new = str(runs / "new")
+    for argv in (["watch", str(runs)], [str(runs), "--no-history"], [new], [str(runs), new]):
+        assert main(argv) == ExitCode.USAGE
+        assert "needs a terminal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["snapshot", "-o", "-"], ["status"]])
+def test_what_takes_several_runs_together_says_so(
+    runs: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*command, str(runs)])
+    note = f"perfmon: {runs}: 2 runs taken together as one (perfmon runs {runs} lists them)"
+    assert capsys.readouterr().err.splitlines().count(note) == 1
+    main([*command, str(runs / "new")])
+    assert "taken together" not in capsys.readouterr().err

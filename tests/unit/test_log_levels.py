@@ -8,7 +8,7 @@ from logs import Filler, packs, stamped
 
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer
-from perfmon.logbuffer.chunks import _MOST_SLOTS, LevelCounts
+from perfmon.logbuffer.levels import _MOST_SLOTS, LevelCounts
 from perfmon.logbuffer.lines import LogLevel, level_of, searchable
 from perfmon.sources.clock import SourceClock
 
@@ -27,7 +27,9 @@ def test_the_counts_are_those_of_the_lines_however_they_are_cut(lines: list[str]
         filler.add(0, [line.encode() for line in lines[at : at + cut]])
     levels = [level_of(searchable(line.encode())) for line in lines]
     glog = [line[:1] in "EW" and line[1:5].isdigit() for line in lines]
-    if not any(glog):  # which has its own sign: pieces of a log of several kinds are looked through for one
+    if any("Traceback" in line for line in lines):
+        assert filler.book.levels(0)[1] <= sum(level > LogLevel.WARNING for level in levels)
+    elif not any(glog):  # which has its own sign: pieces of a log of several kinds are looked through for one
         warnings, errors = levels.count(LogLevel.WARNING), sum(level > LogLevel.WARNING for level in levels)
         assert filler.book.levels(0) == (warnings, errors, True)
 
@@ -72,3 +74,35 @@ def test_a_long_run_has_few_slots() -> None:
     counts.add(b"x\n", 7, 0.0, 1e9, False, lambda _: None)
     assert len(counts.slots) <= _MOST_SLOTS
     assert sum(slot[2] for slot in counts.slots.values()) == counts.errors == 3000
+
+
+PLAIN = [
+    "ERROR the step failed", "Traceback (most recent call last):", '  File "train.py", line 3, in step',
+    "    x = 1 / 0", "ZeroDivisionError: division by zero", "",
+    "During handling of the above exception, another exception occurred:", "",
+    "Traceback (most recent call last):", '  File "train.py", line 9, in main', "ValueError: no",
+]  # fmt: skip
+HEAD = "(EngineCore pid=7) ERROR 03-02 12:00:00 [core.py:396] "
+LEVELLED = [(HEAD + line).rstrip() for line in ["EngineCore failed.", *PLAIN[1:]]]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("lines", "errors"),
+    [
+        (PLAIN, 1),
+        (LEVELLED, 1),
+        ([*PLAIN, "INFO again"] * 11, 11),
+        ([*LEVELLED, "INFO again"] * 11, 11),
+        ([*PLAIN[1:5], *PLAIN[1:5]], 2),
+        ([*PLAIN[1:5], "ERROR the run is over"], 2),
+        ([*LEVELLED, "ERROR 03-02 12:00:01 [api.py:9] the engine is dead"], 2),
+        (["ERROR one", "ERROR two", "ValueError: three"], 3),
+        (["ERROR one", "INFO fine", *PLAIN[1:]], 2),
+    ],
+)
+def test_a_traceback_is_one_error_however_many_lines_it_has(lines: list[str], errors: int, cut: int) -> None:
+    filler = Filler()
+    for at in range(0, len(lines), cut):
+        filler.add(0, [line.encode() for line in lines[at : at + cut]])
+    assert filler.book.levels(0) == (0, errors, True)

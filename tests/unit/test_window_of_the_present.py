@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Freshness, MonitorState
+from perfmon.viewmodel.state import Freshness, Level, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG, SERVER = LogFile("trainer.log", Path("/trainer.log")), LogFile("vllm.log", Path("/vllm.log"))
@@ -217,3 +218,33 @@ def test_a_glance_counts_the_lines_of_a_log_as_a_whole_reading_does(tmp_path: Pa
     path.write_text(text.rstrip())  # the last line is a block of its own
     offline, seen = observe([str(path)], Config()).snapshot, glance([str(path)], Config(), "600s").snapshot
     assert (seen.run.state, seen.run.goal) == (offline.run.state, offline.run.goal)
+
+
+def test_a_loss_that_is_nan_is_marked_in_its_lane() -> None:
+    run = Run()
+    picture = run.go_on(300, STEP, every=10)
+    assert [one.now for one in picture.board.metrics if one.name == "loss"] == [1.5]
+    picture = run.go_on(100, "step={n} step_time=1.0 loss=nan", every=10)
+    (loss,) = [one for one in picture.board.metrics if one.name == "loss"]
+    assert loss.now is not None
+    assert isnan(loss.now)
+    assert loss.now_level is Level.CRITICAL
+
+
+@pytest.mark.parametrize(("server_goes_on", "pid"), [(True, "PID"), (False, "4243")])
+def test_a_stall_does_not_name_the_process_of_a_log_that_goes_on(server_goes_on: bool, pid: str) -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    served = (
+        "(APIServer pid=4243) INFO 03-02 12:10:00 [loggers.py:127] Engine 000: Avg prompt throughput: 10.0 tokens/s, "
+        "Avg generation throughput: 90.0 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 9.0%"
+    )
+    run.say(SERVER, served)
+    for _ in range(20):
+        picture = run.go_on(30, every=10)
+        if server_goes_on:
+            run.say(SERVER, '(APIServer pid=4243) INFO:     127.0.0.1:47764 - "GET /health HTTP/1.1" 200')
+    assert picture.verdict_finding is not None
+    assert picture.verdict_finding.signature == "stall"
+    assert any(line.source == "vllm.log" for line in picture.verdict_finding.evidence)
+    assert picture.verdict_finding.commands[0] == f"py-spy dump --pid {pid}"

@@ -301,8 +301,8 @@ class OpenActions(FileActions):
         self.log_pane.do_yank()
 
     def do_filter_lanes(self) -> None:
-        """Prompt for a part of a lane's name."""
-        self.push_screen(Prompt("filter lanes", self.board.sight.wanted), lambda text: self.board.want(text or ""))
+        """Prompt for a part of a lane's name; no text shows all lanes again, hence it begins empty."""
+        self.push_screen(Prompt("filter lanes (no text: all)", ""), lambda text: self.board.want(text or ""))
 
     # --- alerts -------------------------------------------------------------------------------------------------------
     def request_alert(self, alert: Alert) -> None:

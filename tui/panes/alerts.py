@@ -65,6 +65,7 @@ class AlertPane(Listing):
         names = names and (height >= 8 or height >= len(self._alerts) + 2)
         place = self.place(height - 1 - names)
         keys = _KEYS if width >= 150 else _KEYS[:14] if width >= 80 else ""
+        keys = keys if self.has_focus else ""  # elsewhere they are of another pane
         summary = self.summary(width - 16 - len(place) - len(keys))
         right = "  ".join(part for part in (place, keys) if part)
         rows = [self.title_row(2, "ALERTS", summary, right, width)]

@@ -281,7 +281,8 @@ class LogLines(Pane, can_focus=True):
 
     def _title(self, width: int) -> Row:
         left = title_text(self.view, self._hunt, self.note, piece=self.view is not self._live)
-        return self.title_row(4, "LOG", left, keys_within(width - cells(left)), width)
+        keys = keys_within(width - cells(left)) if self.has_focus else ""  # elsewhere they are of another pane
+        return self.title_row(4, "LOG", left, keys, width)
 
     def apply_theme(self, skin: ThemeStyles) -> None:
         """Put on another skin."""

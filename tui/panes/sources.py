@@ -106,7 +106,8 @@ class SourcesPane(Listing):
         machines = self._look is not None and self._look.any
         title = TITLES[self.view if machines or self.view != "auto" else "sources"]
         title += f", {self.order}" if self.order and width >= _NAMED_ORDER else ""
-        keys = "  ".join(part for part in (place, keys_of(machines or self.view != "auto", width)) if part)
+        own = keys_of(machines or self.view != "auto", width) if self.has_focus else ""
+        keys = "  ".join(part for part in (place, own) if part)
         return (self.title_row(3, title, self.summary(width), keys, width),)
 
     def summary(self, width: int = 1000) -> str:

@@ -33,6 +33,7 @@ LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("warning", "warning", "between good and critical"),
         ("critical", "critical", "critical"),
         ("unknown", "stale", "unknown: log silent or value not reported"),
+        ("edge", "warning", "the verdict rests on it; an idle GPU"),
     ),
     "Alerts": (
         ("pending", "muted", "pending: too few occurrences yet"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from math import ceil, floor, isfinite
+from math import ceil, floor, isfinite, isnan
 from operator import itemgetter
 
 from rich.style import Style
@@ -249,6 +249,7 @@ def metric_lane(lane: MetricLane, column_s: float, geometry: Geometry, skin: The
     fits = lane.good is None and is_level(lane.unit) and lane.unit != "%"
     runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, column_s, fits, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
+    now = "nan" if lane.now is not None and isnan(lane.now) else now
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
@@ -418,7 +419,8 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
     lanes = [lane for _, lane in ranked]
     if not choice.wanted:
         return lanes
-    return [one for one in lanes if choice.wanted in (drawn := one.draw()).label or choice.wanted in drawn.key]
+    wanted = choice.wanted.casefold()
+    return [one for one in lanes if wanted in f"{(drawn := one.draw()).label}\n{drawn.key}".casefold()]
 
 
 _ALSO = 2.0

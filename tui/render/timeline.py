@@ -189,7 +189,7 @@ def _drawn_lanes(
         shown.append(made[pending.key][2])
         rows.append(made[pending.key][3])
     if not lanes and sight.wanted and body > 0:
-        text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
+        text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: esc, or / and enter, shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
     return RenderedTimeline(rows, shown, keys, top, selected, made=made)
 
@@ -234,16 +234,20 @@ def lane_row(
 ) -> Row:
     """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it."""
     label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
-    now, level, aged = lane.now, lane.level, False
+    now, level, age_s = lane.now, lane.level, 0.0
     if column is not None and isinstance(lane.shown, MetricLane):
-        now, level, aged = at_column(lane.shown, column, geometry, port.column_s)
+        now, level, age_s = at_column(lane.shown, column, geometry, port.column_s)
     elif column is not None and lane.bars:
-        now, level, aged = bar_at(lane, port, column, geometry)
-    mark = skin.mark(level) if level is not Level.NONE and now and not aged else " "
+        now, level, age_s = bar_at(lane, port, column, geometry)
+    mark = skin.mark(level) if level is not Level.NONE and now and not age_s else " "
+    label, room = geometry.label, geometry.now
+    if age_s:  # an age takes what the name leaves
+        now = _aged(now, age_s, label + room - cells(lane.label) - 1)
+        label, room = label + room - max(room, cells(now)), max(room, cells(now))
     head: list[Run] = [
         (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
-        (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
-        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("faint" if aged else "text")),
+        (fit(lane.label, label, glyphs=skin.glyphs), label_style),
+        (fit(now, room, right=True, glyphs=skin.glyphs), skin.style("faint" if age_s else "text")),
         (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
@@ -252,40 +256,39 @@ def lane_row(
     return (*head, *runs, tail)
 
 
-def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, bool]:
-    """The value under the cursor; else, and then True, the last one before it in view, with its age."""
+def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, float]:
+    """The value under the cursor; else the last one before it in view, and its age in seconds."""
     at = min(column, len(lane.values) - 1)
     while at >= 0 and isnan(lane.values[at]):
         at -= 1
     if at < 0:
-        return "-", Level.NONE, False
+        return "-", Level.NONE, 0.0
     level = Level(lane.levels[at])
-    if at == column:
-        return compact_value(lane.values[at], shown_unit(lane.unit), geometry.now), level, False
     value = compact_value(lane.values[at], shown_unit(lane.unit), geometry.now)
-    return _aged(value, (column - at) * column_s, geometry.now), level, True
+    return value, level, (column - at) * column_s
 
 
 def _aged(value: str, seconds: float, room: int) -> str:
     """A value with its age, as closely as it needs; without, where it does not fit at all."""
-    age = f"-{int(seconds)}s" if seconds < 100 else f"-{compact_seconds(seconds, 4).replace(' ', '')}"
-    shown = (f"{value} {age}", f"{value.replace(' ', '')}{age}", value)
+    age = f"{int(seconds)} s" if seconds < 100 else compact_seconds(seconds, 4)
+    brief = f"{value.replace(' ', '')} {age.replace(' ', '')} ago"
+    shown = (f"{value} ({age} ago)", brief, value)
     return next((text for text in shown if cells(text) <= room), value)
 
 
-def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level, bool]:
-    """Duration of the worst span under the cursor; else, and then True, of the last one before it, with its age."""
+def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level, float]:
+    """Duration of the worst span under the cursor; else of the last one before it, and its age in seconds."""
     metric = lane.shown.metric if isinstance(lane.shown, SpanLane) else "wall_ms"
     under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
     if under:
         worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
-        return length_of(worst, metric, geometry.now), worst.level, False
+        return length_of(worst, metric, geometry.now), worst.level, 0.0
     before = [bar for bar in lane.bars if port.column(bar.end) < column]
     if not before:
-        return "-", Level.NONE, False
+        return "-", Level.NONE, 0.0
     last = max(before, key=lambda bar: bar.end)
     age_s = (column - port.column(last.end)) * port.column_s
-    return _aged(length_of(last, metric, geometry.now), age_s, geometry.now), last.level, True
+    return length_of(last, metric, geometry.now), last.level, age_s
 
 
 def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:

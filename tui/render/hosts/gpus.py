@@ -23,9 +23,6 @@ from perfmon.viewmodel import (
 from ...theme import LEVEL_NAMES
 from .table import FIGURE, FULL, GAUGE, NAME, TREND, Cell, Column, RenderContext, Thing, memory_pct, widest
 
-_LATELY, _IDLE_PCT = 15, 50.0
-"""Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
-
 
 def gpu_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """One GPU a row; columns that none of them fills are left out."""
@@ -75,11 +72,7 @@ def _bar(look: RenderContext, seen: Seen, cells: int) -> str:
 
 def _bar_style(look: RenderContext, seen: Seen) -> str:
     """One of the run that idles half of the time stands out; a single second means nothing."""
-    lately = seen.history.get("util_pct", ())[-_LATELY:]
-    stats = look.metrics.get("gpu_busy")
-    limit = _IDLE_PCT if stats is None else stats.critical
-    idles = bool(lately) and limit is not None and sum(lately) / len(lately) < limit
-    return "warning" if idles and seen.reading.words.get("mine", "yes") == "yes" else "rpc"
+    return "warning" if look.idles(seen) else "rpc"
 
 
 def _memory(seen: Seen) -> str:
@@ -165,6 +158,8 @@ def _folded_mark(look: RenderContext, row: Folded) -> Cell:
     if all(look.around.stale(gpu) for gpu in gpus):
         return f" {look.skin.glyph('stale')}", "stale"
     level = max(Level.GOOD, *(worst_of(gpu.reading, look.metrics) for gpu in gpus))
+    if level is Level.GOOD and all(map(look.proves, gpus)):
+        return look.idle_mark()
     return f" {look.skin.mark(level)}", LEVEL_NAMES[level]
 
 

@@ -162,6 +162,8 @@ _MEASURED = {
     Area.SOCKET: ("socket_",),
 }  # fmt: skip
 """First letters of the metrics of things that are not queues."""
+_LATELY, _IDLE_PCT = 15, 50.0
+"""Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
 Place = tuple[str, Area, str]
 
 
@@ -199,6 +201,10 @@ def _blamed_queues(finding: Finding, picture: MonitorState) -> Sequence[Seen]:
     return named or (rests_on if len(rests_on) == 1 else [])
 
 
+def _is_own_gpu(seen: Seen) -> bool:
+    return seen.reading.area is Area.GPU and seen.reading.words.get("mine", "yes") == "yes"
+
+
 @dataclass(frozen=True)
 class RenderContext:
     """The machines of a picture, and how they are drawn."""
@@ -210,12 +216,17 @@ class RenderContext:
     blamed: Mapping[Place, Level] = field(default_factory=dict)
     """The level of the verdict by host, area and name of the things that it is about."""
 
+    costs: bool = False
+    """The verdict costs time: GPUs that idle meanwhile show it."""
+
     @classmethod
     def at(cls, picture: MonitorState, skin: ThemeStyles) -> RenderContext:
         """At that picture."""
         snapshot = picture.snapshot
         metrics = {} if snapshot is None else snapshot.metrics
-        return cls(HostOverview.at(picture), skin, metrics, _blamed(picture))
+        finding = picture.verdict_finding
+        costs = finding is not None and finding.lost_s > 0
+        return cls(HostOverview.at(picture), skin, metrics, _blamed(picture), costs)
 
     @property
     def any(self) -> bool:
@@ -230,8 +241,28 @@ class RenderContext:
             return f" {self.skin.glyph('stale')}", "stale"
         blamed = self.blamed.get((seen.host, seen.reading.area, seen.reading.name), Level.NONE)
         level = max(worst_of(seen.reading, self.metrics), blamed)
+        if level <= Level.GOOD and self.proves(seen):
+            return self.idle_mark()
         named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
         return f" {self.skin.glyph(named)}", named
+
+    def proves(self, seen: Seen) -> bool:
+        """Return true for a GPU of the run that idles now while the verdict costs time, also where GPUs take turns."""
+        used = seen.reading.values.get("util_pct") if _is_own_gpu(seen) else None
+        return self.costs and used is not None and used < _IDLE_PCT
+
+    def idles(self, seen: Seen) -> bool:
+        """Return true for a GPU of the run that lately idled half of the time; a single second means nothing."""
+        if not _is_own_gpu(seen):
+            return False
+        lately = seen.history.get("util_pct", ())[-_LATELY:]
+        stats = self.metrics.get("gpu_busy")
+        limit = _IDLE_PCT if stats is None else stats.critical
+        return bool(lately) and limit is not None and sum(lately) / len(lately) < limit
+
+    def idle_mark(self) -> Cell:
+        """The sign of what idles while the verdict costs time: it shows that, and is neither good nor at fault."""
+        return f" {self.skin.glyph('edge')}", "warning"
 
     def figure(self, thing: Thing, text: str, style: str = "text") -> Cell:
         """The first figure of a row; its age instead, where it is old."""
