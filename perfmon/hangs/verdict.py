@@ -86,6 +86,8 @@ class Verdict:
     """Named ranks; empty unless the answer is NAMED."""
     candidates: tuple[int, ...] = ()
     """Ranks that may be behind as well, or instead."""
+    ahead: tuple[int, ...] = ()
+    """Ranks that alone wait in an operation: they may have launched one too many, or the candidates one too few."""
     causes: list[Cause] = field(default_factory=list)
     waiting: int = 0
     """Ranks with an outstanding operation."""
@@ -304,7 +306,10 @@ class _Judge:
             return
         if not (named or tied) and reported:
             named = reported
-        if named and self._is_vague(proven):
+        if named and len(named) > verdict.waiting and {cause.kind for cause in proven} == {Kind.HOST}:
+            verdict.ahead = tuple(sorted(self._graph.waiting))
+            verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted({*named, *verdict.ahead}))
+        elif named and self._is_vague(proven):
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(named))
         elif named:
             verdict.answer, verdict.ranks = Answer.NAMED, tuple(sorted(named))

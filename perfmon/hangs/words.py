@@ -29,6 +29,12 @@ _STEPS = {
 }
 
 
+_AHEAD = (
+    "Check the call site of {who}: a collective that only some of the ranks reach, such as one under `if rank == 0`,"
+    " waits for ever for the others."
+)
+
+
 def rank_words(ranks: Iterable[int]) -> str:
     """`rank 5` or `ranks 0-3, 7`."""
     numbers = sorted(set(ranks))
@@ -107,6 +113,8 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
                 texts[0] = f"{rank_words(verdict.ranks)}; {texts[0]}"
             tail = f"; {verdict.confidence}" if verdict.confidence else ""
             return f"{'; '.join(texts)}{tail}"
+        case Answer.CANDIDATES if verdict.ahead:
+            return _ahead_words(verdict, evidence)
         case Answer.CANDIDATES:
             return f"not decided; candidates: {rank_words(verdict.candidates)}"
         case Answer.ARRIVED:
@@ -118,6 +126,16 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
             open_one = next((one for one in verdict.causes if one.kind is Kind.UNKNOWN and one.detail), None)
             why = cause_words(open_one, evidence) if open_one is not None else "the evidence does not decide"
             return f"cannot tell who is behind: {why}"
+
+
+def _ahead_words(verdict: Verdict, evidence: Evidence) -> str:
+    cause = max((one for one in verdict.causes if one.kind is Kind.HOST), key=lambda one: one.waiting)
+    who, (be, it) = rank_words(verdict.ahead), ("are", "they are") if len(verdict.ahead) > 1 else ("is", "it is")
+    rest = rank_words(set(verdict.candidates) - set(verdict.ahead))
+    return (
+        f"{who} alone {be} in {operation_words(cause.operation, evidence)}, which {rest} have not launched: either {it}"
+        f" ahead (a collective under `if rank == {verdict.ahead[0]}`), or {rest} are behind"
+    )
 
 
 def brief(verdict: Verdict, evidence: Evidence) -> str:
@@ -145,7 +163,7 @@ def _place(cause: Cause) -> object:
 
 def next_steps(verdict: Verdict) -> list[str]:
     """Next steps, the most important first."""
-    steps = []
+    steps = [_AHEAD.format(who=rank_words(verdict.ahead))] if verdict.ahead else []
     wanted = set(verdict.ranks or verdict.candidates)
     for kind in Kind:
         ranks = {rank for cause in verdict.causes if cause.kind is kind for rank in cause.ranks or cause.among} & wanted
