@@ -75,6 +75,8 @@ class RankState:
     status: dict[GroupKey, Status] = field(default_factory=dict)
     groups: tuple[GroupKey, ...] = ()
     """Groups that it belongs to, used or not."""
+    timeout_s: float = 600.0
+    """The longest time-out of its operations; the default of NCCL where it lists none."""
     complete: bool = True
     """All operations are listed; of watchdog lines only those that timed out are."""
     truncated: bool = False
