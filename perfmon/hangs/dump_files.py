@@ -45,8 +45,8 @@ def find_dumps(
     """The files in a folder that are flight-recorder dumps by name and first bytes, with the rank of each.
 
     The rank is the number at the end of the name, what stands before it depends on version and launcher; in a folder of
-    one rank (`rank_3`, `3`) it is that of the folder, where the name has none. Files that are empty or damaged are among
-    them if their names differ from those of dumps next to them in the rank alone. `since`: only
+    one rank (`rank_3`, `3`) it is that of the folder, where the name has none. Empty and damaged files are among
+    them if their names differ from those of dumps next to them by the rank alone. `since`: only
     files that were written to later (seconds since 1970). `below`: also those in the folders below it. `prefix`: only
     names that begin with it. The search ends at `until` (seconds of the monotonic clock).
     """
@@ -238,7 +238,7 @@ def _world_of(content: _Content) -> tuple[int, ...]:
 
 
 def _of_one_job(sets: Mapping[_Set, Mapping[int, Sequence[_Written]]], dumps: Dumps) -> dict[int, list[_Written]]:
-    """The dumps by rank, without those of other jobs: of another world, or with dumps of the same ranks of another time.
+    """The dumps by rank, without those of other jobs: of another world, or of the same ranks at another time.
 
     Ranks of different jobs must not meet in one graph. Copies of folders keep no times of writing, so unless these are
     hours apart the last operations are compared: the set with the newest one comes first.
@@ -309,12 +309,12 @@ def _without_stale(states: Sequence[_Written], dumps: Dumps) -> list[RankState]:
     kept: list[RankState] = []
     for at, state in states:
         gap_s = (_latest_ns(last) - _latest_ns(state)) / 1e9
-        if not 0 < _latest_ns(state) or gap_s <= state.timeout_s:
+        if not _latest_ns(state) or gap_s <= state.timeout_s:
             kept.append(state)
         elif written - at > state.timeout_s or _contradicts(state, last):
             dumps.notes.append(
-                f"{state.source}: of an earlier attempt, {gap_s / 60:.0f} min before the last operation, ignored (if not,"
-                " the clocks of the hosts differ)"
+                f"{state.source}: of an earlier attempt, {gap_s / 60:.0f} min before the last operation, ignored"
+                " (if not, the clocks of the hosts differ)"
             )
         else:
             kept.append(state)

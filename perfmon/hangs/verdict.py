@@ -340,7 +340,7 @@ class _Judge:
         }  # fmt: skip
 
     def _is_only(self, missing: set[int]) -> bool:
-        """Return true if the ranks are few, and those that wait for them have no further peers of whom none is known."""
+        """Return true if the ranks are few, and those that wait for them have no peers that are not known."""
         places = {place for rank in missing for place in self._graph.awaited[rank]}
         return self._is_few(missing) and (self._evidence.sized or all(place.group.ranks for place in places))
 

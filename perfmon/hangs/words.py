@@ -84,7 +84,8 @@ def cause_words(cause: Cause, evidence: Evidence) -> str:
         case Kind.ARRIVED:
             return f"{who} {'have all' if several else 'has'} arrived in {what}, which does not finish"
         case Kind.UNKNOWN if cause.detail and len(cause.ranks) == len(evidence.world):
-            known = f"all {len(cause.ranks)} ranks that are known have" if several else f"{who}, the only known one, has"
+            all_known = f"all {len(cause.ranks)} ranks that are known"
+            known = f"{all_known} have" if several else f"{who}, the only known one, has"
             return f"{known} arrived in {what}; {cause.detail}"
         case Kind.UNKNOWN if cause.detail:
             return f"{who} {be} in {what}; {cause.detail}"

@@ -355,7 +355,7 @@ def test_a_rank_that_was_idle_for_longer_than_a_time_out_counts(tmp_path: Path) 
     assert (dumps.notes, judge(dumps.evidence())[0].ranks) == ([], (late,))
 
 
-@pytest.mark.parametrize("name", ["rank_{}/fr.pkl", "{}/fr", "rank_{}/flight.json", "trace_{}.json.gz", "rank_{}/fr.gz"])
+@pytest.mark.parametrize("name", ["rank_{}/fr.pkl", "{}/fr", "rank_{}/flight.json", "trace_{}.json.gz", "{}/fr.gz"])
 def test_names_of_dumps(name: str, tmp_path: Path) -> None:
     for rank in range(3):
         path = tmp_path / name.format(rank)
