@@ -24,12 +24,19 @@ _MISMATCH = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(\d+), )?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]{0,200})\])?"
 )
-_SIZE = re.compile(
-    rb"""(?<![\w.-])(?<!local )(?<!parallel )(?:world[_ ]size|num_processes)["']?\s{0,2}[:=]\s{0,2}(\d{1,7})\b"""
-    rb"""|\bin world size (\d{1,7})\b|\[(?:PG [^\]\n]{0,80} )?rank \d{1,7}/(\d{1,7})\]""",
-    re.IGNORECASE,
+_SIZES = (
+    (
+        b"world",
+        rb"""(?<![\w.-])(?<!local )(?<!parallel )(?<!\wp )world[_ ]size["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b""",
+    ),
+    (b"world size ", rb"(?<=in )world size (\d{1,7})\b"),
+    (b"num_processes", rb"""(?<![\w.-])num_processes["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b"""),
+    (b"[rank ", rb"\[rank \d{1,7}/(\d{1,7})\]"),
+    (b"starting with ", rb"(?<=processes registered\. )starting with (\d{1,7}) processes"),
+    (b"pg guid 0", rb"pg guid 0(?:\(default_pg\))? rank \d{1,7}\] \w{1,40} initialization options: size: (\d{1,7})\b"),
 )
-"""The number of all ranks, as launchers and programs print it; not that of a node or of one kind of group."""
+"""The number of all ranks, as launchers and programs print it, not that of a node or of one kind of group: what a lower
+line is searched for, and what has to stand there."""
 _MOST_LINES = 200_000
 _MOST_RANK = 1 << 20
 _WORLD = GroupKey("0")
@@ -201,9 +208,9 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
     for log, item in read_logs(logs):
         if not isinstance(item, Block):
             continue
-        sizes = {int(number) for found in _SIZE.findall(item.data) for number in found if number}
-        if sizes:
-            yield {"world_size": str(max(sizes))}, ""
+        size = _size_in(item.data)
+        if size:
+            yield {"world_size": str(size)}, ""
         heading = headings.setdefault(log, Heading())
         for record in scanner.scan(item.data, item.offset, max(item.line, 1), heading).records:
             for observation in record[5]:
@@ -211,6 +218,18 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
                 if fields is not None and count < _MOST_LINES:
                     count += 1
                     yield fields, record[6]
+
+
+def _size_in(data: bytes) -> int:
+    """The largest number of ranks that some lines state, or 0."""
+    size, data = 0, data.lower()
+    for mark, pattern in _SIZES:
+        expression, at = re.compile(pattern), data.find(mark)
+        while at >= 0:
+            match = expression.match(data, at)
+            size = max(size, int(match[1])) if match is not None else size
+            at = data.find(mark, at + 1)
+    return size
 
 
 def _fields_of(observation: tuple[object, ...]) -> Fields | None:

@@ -92,7 +92,8 @@ def test_all_arrived(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     ["config: {'world_size': 8, 'tp': 4}", "WORLD_SIZE=8", "worker 0 in world size 8 is DP rank 0", "[rank 0/8] ready",
-     "tensor_parallel_world_size=4 local_world_size=4, local world size: 4", "step 1"],
+     "tensor_parallel_world_size=4 local_world_size=4, local world size: 4, TP world size: 4", "step 1",
+     "[PG ID 3 PG GUID 3(tp) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
 )  # fmt: skip
 def test_the_ranks_that_are_known_are_not_all(line: str, tmp_path: Path) -> None:
     """The rank that is behind may be among those that no line is of."""
@@ -101,6 +102,16 @@ def test_the_ranks_that_are_known_are_not_all(line: str, tmp_path: Path) -> None
         verdict = judged(tmp_path, line, *lines)
         assert (verdict.answer in (Answer.UNKNOWN, Answer.CANDIDATES), verdict.ranks) == (True, ())
         assert not set(verdict.candidates) & set(range(count))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["config: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] ready",
+     "All distributed processes registered. Starting with 4 processes", "num_processes: 4",
+     "[PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
+)  # fmt: skip
+def test_the_size_of_the_job_by_its_lines(line: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, line, *(timeout(rank, 7) for rank in range(4))).answer is Answer.ARRIVED
 
 
 def test_the_answer_states_that_the_size_is_unknown(tmp_path: Path) -> None:
