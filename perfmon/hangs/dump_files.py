@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
@@ -104,7 +104,8 @@ class _Set:
 
     folder: Path
     family: str
-    world: tuple[int, ...]
+    world: tuple[int, ...] = field(hash=False)
+    """Of a large job thousands: they are compared, not hashed."""
 
 
 class DumpReader:
@@ -257,8 +258,8 @@ def _of_one_job(sets: Mapping[_Set, Mapping[int, Sequence[_Written]]], dumps: Du
     world: tuple[int, ...] = ()
     other: list[_Set] = []
 
-    def order(one: _Set) -> tuple[bool, int, str]:
-        return newest - written[one] > _OTHER_ATTEMPT_S, -max(latest[one].values()), str(one)
+    def order(one: _Set) -> tuple[bool, int, str, str]:
+        return newest - written[one] > _OTHER_ATTEMPT_S, -max(latest[one].values()), str(one.folder), one.family
 
     for one in sorted(sets, key=order):
         whole = {rank: at_ns for rank, at_ns in latest[one].items() if (one, rank) not in torn}
