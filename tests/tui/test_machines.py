@@ -11,7 +11,7 @@ from hosts import SIZES, SKIN, Host, paged, screen_text
 from machines import LINKS, gpu, reading, readings, seen
 from pictures import START, picture, source
 from rich.cells import cell_len
-from snapshots import HOSTILE, finding, snapshot
+from snapshots import HOSTILE, finding, metric, snapshot
 
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
@@ -117,6 +117,16 @@ def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
                   "put 41/s", "get 63/s", "empty 31%", "port 12321", "consumer too slow",
                   "job 123456 running", "bottleneck_test"):  # fmt: skip
         assert words in text, words
+
+
+@pytest.mark.parametrize(("good", "critical"), [(None, None), (60.0, 90.0)])
+def test_a_queue_of_a_metric_without_limits_has_a_strip(good: float | None, critical: float | None) -> None:
+    queue = Seen("here", Reading(Area.QUEUE, "q", {"fill_pct": 0.0}, {}), 0.0, {"fill_pct": (0.0, 95.0)})
+    fill = metric("queue_fill", (0.0, 95.0), "%", good=good, critical=critical)
+    look = RenderContext.at(observed(snapshot=replace(snapshot(), metrics={"queue_fill": fill})), SKIN)
+    drawn = look.strip(queue, "fill_pct", "queue_fill", 2)
+    assert [SKIN.style(style) for _, style in drawn]
+    assert [style for _, style in drawn] == (["queue", "queue"] if good is None else ["good", "critical"])
 
 
 def test_what_has_no_column_is_told_by_its_name() -> None:

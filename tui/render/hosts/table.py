@@ -270,7 +270,8 @@ class RenderContext:
         words = [(" " * (cells - len(values)), "text")] if len(values) < cells else []
         known = self.metrics.get(metric)
         for sign, one in zip(drawn, values, strict=True):
-            words.append((sign, "queue" if known is None else LEVEL_NAMES.get(_within(known, one), "queue")))
+            level = Level.NONE if known is None else _within(known, one)
+            words.append((sign, "queue" if level is Level.NONE else LEVEL_NAMES[level]))
         return tuple(words)
 
     def name(self, thing: Thing, text: str) -> str:
