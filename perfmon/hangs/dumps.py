@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from .unpickle import MOST_BYTES, load_plain
 
 KEYS = (b"pg_config", b"collective_seq_id", b"pg_status", b"comm_lib_version")
 """Of which each dump has some."""
+GZIP = b"\x1f\x8b"
 _DIGITS = re.compile(r"\d+")
 _PEER = re.compile(r"(?P<what>send|recv)\s+(?P<mine>\d+)(?:->|<-)(?P<peer>\d+|\?)$")
 _MOST_ENTRIES = 1_000_000
@@ -57,7 +59,9 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     """One dump. Raises OSError or ValueError, whose text has the reason."""
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"larger than {MOST_BYTES >> 20} MB")
-    data = path.read_bytes()
+    data = _unpacked(path.read_bytes())
+    if not data:
+        raise ValueError("empty")
     table, torn = _load_json(data) if data.lstrip()[:1] == b"{" else load_plain(data)
     if not isinstance(table, dict) or not {"entries", "pg_config", "pg_status", "version"} & table.keys():
         raise ValueError("not a flight-recorder dump")
@@ -66,6 +70,20 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
         state.truncated = True
         state.notes.append(f"{state.source}: {counted(len(state.operations), 'entry', 'entries')} recovered")
     return state
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The content of a gzip file, as far as it can be read; other data as it is."""
+    if data[:2] != GZIP:
+        return data
+    unpacker = zlib.decompressobj(31)
+    try:
+        found = unpacker.decompress(data, MOST_BYTES)
+    except zlib.error:
+        raise ValueError("damaged gzip file") from None
+    if unpacker.unconsumed_tail:
+        raise ValueError(f"larger than {MOST_BYTES >> 20} MB")
+    return found
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
@@ -137,6 +155,8 @@ def state_of(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> 
             state.operations.append(operation)
             ids[_text(entry.get("pg_id"))] = operation.group
     state.operations.sort(key=lambda one: one.record)
+    limits = [ms for ms in (_whole(entry.get("timeout_ms")) for entry in entries) if ms is not None and ms > 0]
+    state.timeout_s = max(limits) / 1000 if limits else state.timeout_s
     backends = {_text(one.get("profiling_name", "")).rpartition(":")[0] for one in entries}
     is_gloo = isinstance(table.get("pg_config"), dict) and "" in table["pg_config"]
     rows = table.get("pg_status")

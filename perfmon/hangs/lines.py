@@ -24,6 +24,19 @@ _MISMATCH = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(\d+), )?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]{0,200})\])?"
 )
+_SIZES = (
+    (
+        b"world",
+        rb"""(?<![\w.-])(?<!local )(?<!parallel )(?<!\wp )world[_ ]size["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b""",
+    ),
+    (b"world size ", rb"(?<=in )world size (\d{1,7})\b"),
+    (b"num_processes", rb"""(?<![\w.-])num_processes["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b"""),
+    (b"[rank ", rb"\[rank \d{1,7}/(\d{1,7})\]"),
+    (b"starting with ", rb"(?<=processes registered\. )starting with (\d{1,7}) processes"),
+    (b"pg guid 0", rb"pg guid 0(?:\(default_pg\))? rank \d{1,7}\] \w{1,40} initialization options: size: (\d{1,7})\b"),
+)
+"""The number of all ranks, as launchers and programs print it, not that of a node or of one kind of group: what a lower
+line is searched for, and what has to stand there."""
 _MOST_LINES = 200_000
 _MOST_RANK = 1 << 20
 _WORLD = GroupKey("0")
@@ -49,12 +62,13 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
     reported: dict[int, str] = {}
     stuck: dict[int, str] = {}
     alive: set[int] = set()
+    size = 0
     for fields, text in lines:
         rank = _whole(fields.get("rank"))
         world.update(one for one in (rank, _whole(fields.get("from_rank"))) if one is not None and one < _MOST_RANK)
-        size = _whole(fields.get("world_size"))
-        if size is not None and 0 < size <= _MOST_RANK:
-            world.add(size - 1)
+        listed = _whole(fields.get("world_size"))
+        if listed is not None and size < listed <= _MOST_RANK:
+            size = listed
         message = str(fields.get("message", "")) or text
         for name in ("missing", "ranks"):
             for number in _RANKS.findall(str(fields.get(name, "")))[:1000]:
@@ -72,7 +86,7 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
         _note(seen.setdefault(rank, _Seen(text=text)), fields, descriptions)
     states = [_state(rank, one) for rank, one in sorted(seen.items()) if one.timeouts or one.statuses]
     _add_members(states, seen, descriptions)
-    evidence = build(states, descriptions, world)
+    evidence = build(states, descriptions, world, size)
     evidence.reported, evidence.stuck, evidence.alive = reported, stuck, frozenset(alive)
     return evidence
 
@@ -194,6 +208,9 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
     for log, item in read_logs(logs):
         if not isinstance(item, Block):
             continue
+        size = _size_in(item.data)
+        if size:
+            yield {"world_size": str(size)}, ""
         heading = headings.setdefault(log, Heading())
         for record in scanner.scan(item.data, item.offset, max(item.line, 1), heading).records:
             for observation in record[5]:
@@ -201,6 +218,18 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
                 if fields is not None and count < _MOST_LINES:
                     count += 1
                     yield fields, record[6]
+
+
+def _size_in(data: bytes) -> int:
+    """The largest number of ranks that some lines state, or 0."""
+    size, data = 0, data.lower()
+    for mark, pattern in _SIZES:
+        expression, at = re.compile(pattern), data.find(mark)
+        while at >= 0:
+            match = expression.match(data, at)
+            size = max(size, int(match[1])) if match is not None else size
+            at = data.find(mark, at + 1)
+    return size
 
 
 def _fields_of(observation: tuple[object, ...]) -> Fields | None:
@@ -228,7 +257,10 @@ def merge(dumps: Evidence, lines: Evidence) -> Evidence:
             state.operations = [replace(one, group=known(one.group, rank)) for one in state.operations]
             state.status = {known(key, rank): status for key, status in state.status.items()}
             states.append(state)
-    both = build(states, {**lines.descriptions, **dumps.descriptions}, {*dumps.world, *lines.world})
+    heard = {*lines.states, *lines.reported, *lines.stuck, *lines.alive}
+    world = {*dumps.world, *(heard if dumps.sized else lines.world)}  # a log may be of another attempt, or of several
+    size = len(dumps.world) if dumps.sized else len(lines.world) if lines.sized else 0
+    both = build(states, {**lines.descriptions, **dumps.descriptions}, world, size)
     both.notes, both.files = [*dumps.notes, *lines.notes], dumps.files
     both.reported, both.stuck, both.alive = lines.reported, lines.stuck, lines.alive
     return both

@@ -75,6 +75,8 @@ class RankState:
     status: dict[GroupKey, Status] = field(default_factory=dict)
     groups: tuple[GroupKey, ...] = ()
     """Groups that it belongs to, used or not."""
+    timeout_s: float = 600.0
+    """The longest time-out of its operations; the default of NCCL where it lists none."""
     complete: bool = True
     """All operations are listed; of watchdog lines only those that timed out are."""
     truncated: bool = False
@@ -93,6 +95,8 @@ class Evidence:
     states: dict[int, RankState] = field(default_factory=dict)
     world: tuple[int, ...] = ()
     """All ranks that are known to exist, ascending."""
+    sized: bool = False
+    """The size of the job is known: the world has no further rank."""
     members: dict[GroupKey, tuple[int, ...]] = field(default_factory=dict)
     descriptions: dict[GroupKey, str] = field(default_factory=dict)
     reported: dict[int, str] = field(default_factory=dict)
@@ -116,10 +120,12 @@ class Evidence:
 
     def lists_all(self, key: GroupKey) -> bool:
         """Return true where all members of a group are known."""
-        return bool(
-            key.ranks
-            or is_default(self.descriptions.get(key, ""))
-            or (self.members.get(key) == self.world and len(self.world) > 1)
+        return bool(key.ranks) or (self.sized and self.is_world(key))
+
+    def is_world(self, key: GroupKey) -> bool:
+        """Return true for the group of all ranks."""
+        return is_default(self.descriptions.get(key, "")) or (
+            self.members.get(key) == self.world and len(self.world) > 1
         )
 
     def label(self, key: GroupKey) -> str:
@@ -135,8 +141,13 @@ def is_default(description: str) -> bool:
     return description in _DEFAULT_GROUPS
 
 
-def build(states: Sequence[RankState], descriptions: Mapping[GroupKey, str], world: Iterable[int] = ()) -> Evidence:
-    """Evidence of some ranks: the world and the members of groups follow from what the ranks list."""
+def build(
+    states: Sequence[RankState], descriptions: Mapping[GroupKey, str], world: Iterable[int] = (), size: int = 0
+) -> Evidence:
+    """Evidence of some ranks: the world and the members of groups follow from what the ranks list.
+
+    `size`: number of ranks by other evidence, 0 if there is none.
+    """
     known = {state.rank: state for state in states}
     members: dict[GroupKey, set[int]] = {}
     for state in states:
@@ -145,6 +156,7 @@ def build(states: Sequence[RankState], descriptions: Mapping[GroupKey, str], wor
     everyone = {*world, *known, *(rank for ranks in members.values() for rank in ranks)}
     peers = {one.peer for state in states for one in state.operations}
     everyone.update(rank for rank in peers if rank is not None and rank != UNKNOWN_PEER)
+    everyone.update((size - 1,) if size > 0 else ())
     top = max(everyone, default=-1)
     if 0 <= top < 1 << 20:  # ranks are numbered without gaps
         everyone = set(range(top + 1))
@@ -154,9 +166,16 @@ def build(states: Sequence[RankState], descriptions: Mapping[GroupKey, str], wor
     return Evidence(
         states=known,
         world=tuple(sorted(everyone)),
+        sized=size == top + 1 > 0 or any(_is_world(key, descriptions, top) for key in members),
         members={key: tuple(sorted(ranks)) for key, ranks in members.items()},
         descriptions=dict(descriptions),
     )
+
+
+def _is_world(key: GroupKey, descriptions: Mapping[GroupKey, str], top: int) -> bool:
+    """Return true for a group that lists the members of the whole job."""
+    listed = key.ranks[-1:] == (top,)
+    return listed and (is_default(descriptions.get(key, "")) or len(key.ranks) == top + 1 > 1)
 
 
 def named_ranks(ranks: Iterable[int]) -> str:

@@ -26,6 +26,7 @@ _SAME_IN = ("all_reduce", "allreduce", "broadcast", "_all_gather_base", "_allgat
 _SAME_OUT = ("_reduce_scatter_base",)
 _MOST_IN_CYCLE = 64
 _MOST_CAUSES = 64
+UNKNOWN_SIZE = "the size of the job is unknown"
 
 
 class Kind(StrEnum):
@@ -85,6 +86,8 @@ class Verdict:
     """Named ranks; empty unless the answer is NAMED."""
     candidates: tuple[int, ...] = ()
     """Ranks that may be behind as well, or instead."""
+    ahead: tuple[int, ...] = ()
+    """Ranks that alone wait in an operation: they may have launched one too many, or the candidates one too few."""
     causes: list[Cause] = field(default_factory=list)
     waiting: int = 0
     """Ranks with an outstanding operation."""
@@ -172,13 +175,16 @@ class _Judge:
             return self._cause(Kind.MISMATCH, minority, place, operation=operation, detail=detail, among=among)
         finished = [rank for rank, relation in relations.items() if relation is Relation.FINISHED]
         together = [rank for rank, relation in relations.items() if relation is Relation.TOGETHER]
-        unknown = not self._evidence.lists_all(place.group) or Relation.UNKNOWN in relations.values()
+        named = place.group.ranks or self._evidence.is_world(place.group)
+        unknown = not named or Relation.UNKNOWN in relations.values()
         if place.rank >= 0:  # a send or a receive: both sides are there, or the other one is not known
             return self._at_transfer(place, operation, bool(together))
         if unknown:
             return self._cause(Kind.UNKNOWN, ranks, place, operation=operation)
         if finished and len(ranks) <= len(finished):
             return self._cause(Kind.DEVICE, ranks, place, operation=operation, among=tuple(sorted(finished)))
+        if not self._evidence.lists_all(place.group):
+            return self._cause(Kind.UNKNOWN, ranks, place, operation=operation, detail=UNKNOWN_SIZE)
         return self._cause(Kind.ARRIVED, ranks, place, operation=operation)
 
     def _at_transfer(self, place: Place, operation: Operation | None, together: bool) -> Cause:
@@ -300,14 +306,17 @@ class _Judge:
             return
         if not (named or tied) and reported:
             named = reported
-        if named and self._is_vague(proven):
+        if named and len(named) > verdict.waiting and {cause.kind for cause in proven} == {Kind.HOST}:
+            verdict.ahead = tuple(sorted(self._graph.waiting))
+            verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted({*named, *verdict.ahead}))
+        elif named and self._is_vague(proven):
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(named))
         elif named:
             verdict.answer, verdict.ranks = Answer.NAMED, tuple(sorted(named))
             verdict.candidates = tuple(sorted(((missing if self._is_few(missing) else set()) | tied) - named))
         elif tied:
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(tied | missing))
-        elif missing and not (idle or unknown or by_kind.get(Kind.ARRIVED)) and self._is_few(missing):
+        elif missing and not (idle or unknown or by_kind.get(Kind.ARRIVED)) and self._is_only(missing):
             verdict.answer, verdict.ranks = Answer.NAMED, tuple(sorted(missing))
         elif by_kind.get(Kind.ARRIVED) and not (unknown or missing):
             verdict.answer = Answer.ARRIVED
@@ -329,6 +338,11 @@ class _Judge:
             rank for rank, frontier in self._graph.frontiers.items()
             if not frontier.operations and frontier.known and rank not in self._graph.awaited
         }  # fmt: skip
+
+    def _is_only(self, missing: set[int]) -> bool:
+        """Return true if the ranks are few, and those that wait for them have no peers that are not known."""
+        places = {place for rank in missing for place in self._graph.awaited[rank]}
+        return self._is_few(missing) and (self._evidence.sized or all(place.group.ranks for place in places))
 
     def _is_few(self, missing: set[int]) -> bool:
         lost = len(self._evidence.missing)
@@ -363,6 +377,8 @@ class _Judge:
                            f"ranks {named_ranks(silent)} printed watchdog lines, so they were alive")  # fmt: skip
         for rank, line in sorted(self._evidence.stuck.items())[:3]:
             reasons.append(f"the watchdog of rank {rank} made no progress itself: {line[:200]}")
+        if not self._evidence.sized and self._evidence.states and verdict.answer is not Answer.NO_HANG:
+            reasons.append(f"{UNKNOWN_SIZE}: {counted(len(self._evidence.world), 'rank')} known")
         if self._evidence.states and not any(state.complete for state in self._evidence.states.values()):
             reasons.append("watchdog lines only show operations that timed out")
         return reasons

@@ -24,8 +24,15 @@ _STEPS = {
     Kind.REPORTED: "Check the last log lines and the stack (py-spy dump) of {who}.",
     Kind.ARRIVED: "All ranks have launched it: check the network (NCCL_DEBUG=INFO, link counters), the GPUs of the"
     " group, and known bugs of this NCCL version.",
-    Kind.UNKNOWN: "Dump again with a larger ring buffer (TORCH_FR_BUFFER_SIZE=20000), from all ranks.",
+    Kind.UNKNOWN: "Give the dumps and logs of all ranks; if the oldest operation is not known, dump again with a larger"
+    " ring buffer (TORCH_FR_BUFFER_SIZE=20000).",
 }
+
+
+_AHEAD = (
+    "Check the call site of {who}: a collective that only some of the ranks reach, such as one under `if rank == 0`,"
+    " waits for ever for the others."
+)
 
 
 def rank_words(ranks: Iterable[int]) -> str:
@@ -51,6 +58,8 @@ def cause_words(cause: Cause, evidence: Evidence) -> str:
     who, several = rank_words(cause.ranks), len(cause.ranks) > 1
     what = operation_words(cause.operation, evidence)
     have, be = ("have", "are") if several else ("has", "is")
+    if cause.operation is not None and cause.operation.is_p2p and cause.kind in (Kind.HOST, Kind.MISSING):
+        what = f"the {'send' if cause.operation.name == 'recv' else 'recv'} that matches {what}"
     match cause.kind:
         case Kind.HOST:
             outstanding = f"{have} no outstanding operation" if _is_complete(cause, evidence) else f"{be} behind"
@@ -73,7 +82,13 @@ def cause_words(cause: Cause, evidence: Evidence) -> str:
         case Kind.REPORTED:
             return f"{who}: {cause.detail}"
         case Kind.ARRIVED:
-            return f"{who} {have} all arrived in {what}, which does not finish"
+            return f"{who} {'have all' if several else 'has'} arrived in {what}, which does not finish"
+        case Kind.UNKNOWN if cause.detail and len(cause.ranks) == len(evidence.world):
+            all_known = f"all {len(cause.ranks)} ranks that are known"
+            known = f"{all_known} have" if several else f"{who}, the only known one, has"
+            return f"{known} arrived in {what}; {cause.detail}"
+        case Kind.UNKNOWN if cause.detail:
+            return f"{who} {be} in {what}; {cause.detail}"
         case _:
             return f"the oldest outstanding operation of {who}, or the members of its group, are not known"
 
@@ -99,6 +114,8 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
                 texts[0] = f"{rank_words(verdict.ranks)}; {texts[0]}"
             tail = f"; {verdict.confidence}" if verdict.confidence else ""
             return f"{'; '.join(texts)}{tail}"
+        case Answer.CANDIDATES if verdict.ahead:
+            return _ahead_words(verdict, evidence)
         case Answer.CANDIDATES:
             return f"not decided; candidates: {rank_words(verdict.candidates)}"
         case Answer.ARRIVED:
@@ -107,7 +124,19 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
         case Answer.NO_HANG:
             return "no rank has an outstanding operation: nothing hangs in a collective"
         case _:
-            return "cannot tell who is behind: the evidence does not decide"
+            open_one = next((one for one in verdict.causes if one.kind is Kind.UNKNOWN and one.detail), None)
+            why = cause_words(open_one, evidence) if open_one is not None else "the evidence does not decide"
+            return f"cannot tell who is behind: {why}"
+
+
+def _ahead_words(verdict: Verdict, evidence: Evidence) -> str:
+    cause = max((one for one in verdict.causes if one.kind is Kind.HOST), key=lambda one: one.waiting)
+    who, (be, it) = rank_words(verdict.ahead), ("are", "they are") if len(verdict.ahead) > 1 else ("is", "it is")
+    rest = rank_words(set(verdict.candidates) - set(verdict.ahead))
+    return (
+        f"{who} alone {be} in {operation_words(cause.operation, evidence)}, which {rest} have not launched: either {it}"
+        f" ahead (a collective under `if rank == {verdict.ahead[0]}`), or {rest} are behind"
+    )
 
 
 def brief(verdict: Verdict, evidence: Evidence) -> str:
@@ -135,7 +164,7 @@ def _place(cause: Cause) -> object:
 
 def next_steps(verdict: Verdict) -> list[str]:
     """Next steps, the most important first."""
-    steps = []
+    steps = [_AHEAD.format(who=rank_words(verdict.ahead))] if verdict.ahead else []
     wanted = set(verdict.ranks or verdict.candidates)
     for kind in Kind:
         ranks = {rank for cause in verdict.causes if cause.kind is kind for rank in cause.ranks or cause.among} & wanted

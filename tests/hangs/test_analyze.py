@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -60,6 +61,24 @@ def test_without_dumps_a_stall_names_no_rank(tmp_path: Path) -> None:
     for path in (*tmp_path.glob("comm*"), *tmp_path.glob("*.json")):
         path.unlink()
     assert "behind" not in finding(tmp_path).sentence
+
+
+@pytest.mark.parametrize(("world", "words"), [(0, False), (8, False), (7, True)])
+def test_no_rank_is_cleared_while_the_size_of_the_job_is_unknown(world: int, words: bool, tmp_path: Path) -> None:
+    """Ranks 0 to 6 wait in the same operation: of 8 ranks, or of a number that no dump lists, the last may be late."""
+    folder = run(tmp_path, "late")
+    for path in (*tmp_path.glob("comm*"), *tmp_path.glob("*.json")):
+        path.unlink()
+    entry = {"record_id": 5, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 5,
+             "profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "state": "scheduled"}  # fmt: skip
+    table: dict[str, object] = {"version": "2.4", "entries": [entry]}
+    if world:
+        table["pg_config"] = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}}
+    for rank in range(7):
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(table, 2))
+    sentence = finding(folder).sentence
+    assert ("all arrived" in sentence) is words
+    assert ("behind: rank 7" in sentence) is (world == 8)
 
 
 def test_dumps_of_an_earlier_run_are_not_of_this_one(tmp_path: Path) -> None:

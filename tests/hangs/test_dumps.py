@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
@@ -293,3 +294,83 @@ def test_reading_ends_in_time(tmp_path: Path) -> None:
     reader, paths = DumpReader(), find_dumps(GLOO / "late")
     assert (reader.read(paths, until=0.0).states, reader.left) == ([], len(paths))
     assert (len(reader.read(paths).states), reader.left) == (3, 0)
+
+
+def test_dumps_of_two_jobs_in_one_folder_are_not_mixed(tmp_path: Path) -> None:
+    """Other names or another number of ranks: one job is judged, the other is named."""
+    for at, seed in enumerate(range(3, 9)):
+        mine, other = make(seed, "host"), make(seed + 40, "host")
+        for table in mine.dumps.values():
+            for entry in table["entries"]:
+                entry["time_created_ns"] += 3_600_000_000_000
+        folder = tmp_path / str(at)
+        write(folder, mine.dumps, "job_7_rank_")
+        write(folder, other.dumps, "job_5_rank_")
+        dumps = read_dumps(folder)
+        assert judge(dumps.evidence())[0].ranks == tuple(mine.culprits)
+        assert dumps.notes == [
+            f"{len(other.dumps)} dumps of an earlier attempt or another job, ignored: {at}/job_5_rank_*"
+        ]
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_stale_dump_of_an_earlier_attempt_is_left_out(is_copy: bool, tmp_path: Path) -> None:
+    """Its rank wrote none this time; a copy of the folder keeps no times, and the numbers of operations show it."""
+    hang = next(
+        one for seed in range(100)
+        if (one := make(seed, "host")).world >= 8
+        and all(any(e["process_group"][0] == "0" for e in table["entries"]) for table in one.dumps.values())
+    )  # fmt: skip
+    lost = next(rank for rank in hang.dumps if rank not in hang.culprits)
+    write(tmp_path, {lost: hang.dumps[lost]})
+    if not is_copy:
+        path = tmp_path / f"comm_lib_trace_rank_{lost}"
+        os.utime(path, (path.stat().st_mtime - 1200,) * 2)
+    for rank, table in hang.dumps.items():
+        for entry in table["entries"]:
+            entry["time_created_ns"] += 1_200_000_000_000
+        if rank != lost:
+            write(tmp_path, {rank: table})
+    dumps = read_dumps(tmp_path)
+    assert dumps.notes == [
+        f"comm_lib_trace_rank_{lost}: of an earlier attempt, 20 min before the last operation, ignored (if not, the"
+        " clocks of the hosts differ)"
+    ]
+    assert sorted(state.rank for state in dumps.states) == sorted(set(hang.dumps) - {lost})
+    assert judge(dumps.evidence())[0].ranks == tuple(hang.culprits)
+
+
+def test_a_rank_that_was_idle_for_longer_than_a_time_out_counts(tmp_path: Path) -> None:
+    """The other ranks have worked without it, and wait for it now."""
+    hang = make(9, "host")
+    (late,) = hang.culprits
+    for entry in hang.dumps[late]["entries"]:
+        entry["time_created_ns"] -= 1
+    for rank, table in hang.dumps.items():
+        for entry in table["entries"]:
+            if rank != late and entry["state"] != "completed":
+                entry["time_created_ns"] += 900_000_000_000
+    write(tmp_path, hang.dumps)
+    dumps = read_dumps(tmp_path)
+    assert (dumps.notes, judge(dumps.evidence())[0].ranks) == ([], (late,))
+
+
+@pytest.mark.parametrize("name", ["rank_{}/fr.pkl", "{}/fr", "rank_{}/flight.json", "trace_{}.json.gz", "{}/fr.gz"])
+def test_names_of_dumps(name: str, tmp_path: Path) -> None:
+    for rank in range(3):
+        path = tmp_path / name.format(rank)
+        path.parent.mkdir(exist_ok=True)
+        data = (GLOO / "late" / f"fr_trace_{rank}.json").read_bytes()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    dumps = read_dumps(tmp_path)
+    assert (dumps.notes, judge(dumps.evidence())[0].ranks) == ([], (2,))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 64, b"no such file\n"])
+def test_a_dump_without_content_is_named(content: bytes, tmp_path: Path) -> None:
+    hang = make(0, "host")
+    write(tmp_path, hang.dumps)
+    lost = next(rank for rank in hang.dumps if rank not in hang.culprits)
+    (tmp_path / f"comm_lib_trace_rank_{lost}").write_bytes(content)
+    (note,) = read_dumps(tmp_path).notes
+    assert note.startswith(f"comm_lib_trace_rank_{lost}: {'not readable' if content else 'empty'}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfmon.hangs import Answer, Kind, Verdict, judge
+import pytest
+
+from perfmon.hangs import Answer, Kind, Verdict, judge, summary
 from perfmon.hangs.lines import read_lines
 
+SIZE = "INFO started rank 0 with world_size=4"
 HEAD = "[E1003 10:10:{s:02d}.123456789 ProcessGroupNCCL.cpp:616]"
 
 
@@ -51,15 +54,18 @@ def test_the_rank_that_did_not_enqueue_it(tmp_path: Path) -> None:
 
 
 def test_the_rank_that_is_silent(tmp_path: Path) -> None:
-    verdict = judged(tmp_path, *(timeout(rank, 5) for rank in (0, 1, 3)))
+    lines = [timeout(rank, 5) for rank in (0, 1, 3)]
+    verdict = judged(tmp_path, SIZE, *lines)
     assert (verdict.ranks, verdict.causes[0].kind) == ((2,), Kind.MISSING)
+    verdict = judged(tmp_path, *lines)
+    assert (verdict.ranks, verdict.candidates) == ((), (2,))
 
 
 def test_a_rank_that_only_echoed_the_signal_was_alive(tmp_path: Path) -> None:
     echo = (
         f"[rank2]:{HEAD.format(s=40)} [PG ID 0 PG GUID 0(default_pg) Rank 2] Observed flight recorder dump signal from"
     )
-    verdict = judged(tmp_path, *(timeout(rank, 5) for rank in (0, 1, 3)), f"{echo} another rank via TCPStore.")
+    verdict = judged(tmp_path, SIZE, *(timeout(rank, 5) for rank in (0, 1, 3)), f"{echo} another rank via TCPStore.")
     assert verdict.ranks == (2,)
     assert "rank 2 printed watchdog lines, so it was alive" in verdict.reasons
 
@@ -80,7 +86,41 @@ def test_another_size(tmp_path: Path) -> None:
 
 def test_all_arrived(tmp_path: Path) -> None:
     lines = [line for rank in range(4) for line in (timeout(rank, 7), status(rank, 7, 9, 6))]
-    assert judged(tmp_path, *lines).answer is Answer.ARRIVED
+    assert judged(tmp_path, SIZE, *lines).answer is Answer.ARRIVED
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["config: {'world_size': 8, 'tp': 4}", "WORLD_SIZE=8", "worker 0 in world size 8 is DP rank 0", "[rank 0/8] ready",
+     "tensor_parallel_world_size=4 local_world_size=4, local world size: 4, TP world size: 4", "step 1",
+     "[PG ID 3 PG GUID 3(tp) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
+)  # fmt: skip
+def test_the_ranks_that_are_known_are_not_all(line: str, tmp_path: Path) -> None:
+    """The rank that is behind may be among those that no line is of."""
+    for count in (4, 1):
+        lines = [text for rank in range(count) for text in (timeout(rank, 7), status(rank, 7, 7, 6))]
+        verdict = judged(tmp_path, line, *lines)
+        assert (verdict.answer in (Answer.UNKNOWN, Answer.CANDIDATES), verdict.ranks) == (True, ())
+        assert not set(verdict.candidates) & set(range(count))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["config: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] ready",
+     "All distributed processes registered. Starting with 4 processes", "num_processes: 4",
+     "[PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
+)  # fmt: skip
+def test_the_size_of_the_job_by_its_lines(line: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, line, *(timeout(rank, 7) for rank in range(4))).answer is Answer.ARRIVED
+
+
+def test_the_answer_states_that_the_size_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("\n".join(timeout(rank, 7) for rank in range(7)))
+    evidence = read_lines(tmp_path)
+    assert summary(judge(evidence)[0], evidence) == (
+        "cannot tell who is behind: all 7 ranks that are known have arrived in allreduce 7 in default_pg;"
+        " the size of the job is unknown"
+    )
 
 
 def test_lines_of_one_rank_prove_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.hangs import Answer, Evidence, GroupKey, Kind, RankState, Verdict, judge, summary
+from perfmon.hangs import Answer, Evidence, GroupKey, Kind, RankState, Verdict, judge, next_steps, summary
 
 from .builders import OTHER, PAIR, WORLD, job, op
 
@@ -27,6 +27,18 @@ def test_a_rank_that_never_enqueued_the_collective() -> None:
         "rank 2 has no outstanding operation and has not launched all_reduce 5 in default_pg;"
         " 3 of 3 waiting ranks wait for it"
     )
+
+
+def test_one_rank_alone_in_an_operation_is_ahead_or_the_others_are_behind() -> None:
+    """A collective under `if rank == 0` looks like a majority that is late."""
+    evidence = job({rank: [op(4, finished=True)] for rank in (1, 2, 3)} | {0: [op(4, finished=True), op(5)]})
+    verdict, _ = judge(evidence)
+    assert (verdict.answer, verdict.ranks, verdict.candidates) == (Answer.CANDIDATES, (), (0, 1, 2, 3))
+    assert summary(verdict, evidence) == (
+        "rank 0 alone is in all_reduce 5 in default_pg, which ranks 1-3 have not launched: either it is ahead (a"
+        " collective under `if rank == 0`), or ranks 1-3 are behind"
+    )
+    assert "call site of rank 0" in next_steps(verdict)[0]
 
 
 def test_the_chain_is_followed_to_its_end() -> None:
@@ -135,6 +147,13 @@ def test_a_send_and_its_receive_are_together() -> None:
     verdict, graph = judge(evidence)
     assert graph.waits_for(0) == set()
     assert Kind.ARRIVED in kinds(verdict)
+
+
+def test_an_operation_of_one_side_is_matched_by_the_other() -> None:
+    evidence = job({0: [op(3, PAIR, "send", peer=1)]} | {rank: [op(2, finished=True)] for rank in (1, 2, 3)})
+    assert "rank 1 has no outstanding operation and has not launched the recv that matches send to rank 1 in" in (
+        summary(judge(evidence)[0], evidence)
+    )
 
 
 def test_a_send_and_a_receive_of_different_sizes_are_a_tie() -> None:
