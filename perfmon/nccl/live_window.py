@@ -16,6 +16,8 @@ from .operations import PARTS
 from .schema import P2P
 from .waits import common_waits, waits_of
 
+_RECENT = 6
+"""Slices that tell how much waiting is usual: a fault that begins is judged after half of them."""
 _SAMPLES = 512
 """Values of one slice that are kept for a median; of more they are thinned evenly."""
 
@@ -133,7 +135,7 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
     exchanged = list(_exchanged(slices, seats))
     common = _common(slices, seats, comms, exchanged) if exchanged else None
-    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common)
+    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common, _RECENT)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),

@@ -59,7 +59,7 @@ def part_lines(
 ) -> list[str]:
     """Lines of one part, without timestamps; of pairs, those about the ranks that they make late."""
     by_comm = {link.comm: link.ratio for link in links}
-    ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
+    ranks = sorted(waits, key=lambda wait: -wait.lasting_share * wait.own_lateness)[:_CANDIDATES]
     lines = []
     for wait in ranks:
         if wait.shares[part] > 0:
@@ -80,7 +80,7 @@ def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: fl
     lead = own / (own + others) if own else 0.0
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '
-        f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.share:.2f} "
+        f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.lasting_share:.2f} "
         f"own_pct={100 * wait.own_lateness:.2f} link_ratio={slowest:.3f}"
     )
 

@@ -11,6 +11,9 @@ Stages of a pipeline wait for each other in sends and receives, and who came las
 of a communicator exchange data with each other, along any number of stages, all of this waiting may explain why one is
 late. Elsewhere all members are in the same place of pipelines, as the ranks of a tensor-parallel group are: then only
 what a rank waited longer than the other members does.
+
+One pause may cause more waiting than all operations else. What lasts is judged by sums in which no part of the job
+counts for more than the usual one does.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 from .model import RankWait, Seat
@@ -150,14 +154,49 @@ def waits_of(
     exchanged: Iterable[tuple[Any, ...]],
     kernel_us: Sequence[float],
     common: Mapping[str, float] | None = None,
+    recent: int = PARTS,
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
     pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
     `kernel_us` the kernel time of all ranks in each part, `common` by communicator the waiting in sends and receives
-    that is no reason for lateness within it; all in microseconds.
+    that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the `recent`
+    last ones.
     """
+    caused, suffered, exchanged = list(caused), list(suffered), list(exchanged)
+    ranks = _sums(caused, suffered, exchanged, common)
+    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
+    lasting = _sums(*_levelled(caused, suffered, totals, recent), exchanged, common)
+    origins, lasting_origins = _origins(ranks), _origins(lasting)
+    lasting_total = sum(sum(waits.parts) for waits in lasting.values())
+    found = [
+        RankWait(
+            seat=seat,
+            ops=waits.ops,
+            caused_us=sum(waits.parts),
+            last_share=_share(sum(waits.parts), sum(totals)),
+            share=_share(origins[seat], sum(totals)),
+            lasting_share=_share(lasting_origins[seat], lasting_total),
+            lateness_us=waits.lateness,
+            own_lateness=lasting[seat].own,
+            comm_share=_share(sum(waits.parts), sum(kernel_us)),
+            shares=tuple(map(_share, waits.parts, totals)),
+            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
+            comms=tuple(sorted(waits.suffered)),
+        )
+        for seat, waits in ranks.items()
+        if waits.ops
+    ]
+    return tuple(sorted(found, key=lambda wait: (-wait.share, -wait.caused_us, wait.seat.rank, wait.seat.host)))
+
+
+def _sums(
+    caused: Iterable[tuple[Any, ...]],
+    suffered: Iterable[tuple[Any, ...]],
+    exchanged: Iterable[tuple[Any, ...]],
+    common: Mapping[str, float] | None,
+) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
     for *seat, comm, part, count, caused_us, late in caused:
         waits = ranks[Seat(*seat)]
@@ -171,26 +210,35 @@ def waits_of(
         ranks[Seat(*seat)].exchanged += exchanged_us
     for waits in ranks.values():
         waits.excuse(common or {})
-    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    origins = _origins(ranks)
-    found = [
-        RankWait(
-            seat=seat,
-            ops=waits.ops,
-            caused_us=sum(waits.parts),
-            last_share=_share(sum(waits.parts), sum(totals)),
-            share=_share(origins[seat], sum(totals)),
-            lateness_us=waits.lateness,
-            own_lateness=waits.own,
-            comm_share=_share(sum(waits.parts), sum(kernel_us)),
-            shares=tuple(map(_share, waits.parts, totals)),
-            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
-            comms=tuple(sorted(waits.suffered)),
-        )
-        for seat, waits in ranks.items()
-        if waits.ops
-    ]
-    return tuple(sorted(found, key=lambda wait: (-wait.share, -wait.caused_us, wait.seat.rank, wait.seat.host)))
+    return ranks
+
+
+def _levelled(
+    caused: Sequence[tuple[Any, ...]], suffered: Sequence[tuple[Any, ...]], totals: Sequence[float], recent: int
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The same sums, with the parts that have more caused wait than the usual one reduced to it.
+
+    The own waiting of a rank is known of the whole job only; it was in the parts in which others came last.
+    """
+    usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
+    weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
+    if min(weights) == 1.0:
+        return list(caused), list(suffered)
+    late_of: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    mine: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    levelled = []
+    for *seat, comm, part, count, caused_us, late in caused:
+        weight = weights[part]
+        for sums in (late_of[comm], mine[*seat, comm]):
+            sums[0] += late
+            sums[1] += weight * late
+        levelled.append((*seat, comm, part, count, weight * caused_us, weight * late))
+    reduced = []
+    for *key, suffered_us in suffered:
+        total, own = late_of[key[-1]], mine[tuple(key)]
+        others, kept = total[0] - own[0], total[1] - own[1]
+        reduced.append((*key, suffered_us * (min(1.0, kept / others) if others > 0 else 1.0)))
+    return levelled, reduced
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:

@@ -26,7 +26,7 @@ FAULTS = {
     "healthy": Faults(),
     "slow rank": Faults(slow_rank=3, delay_us=8_000),
     "slow adapter": Faults(slow_adapter=1),
-    "later": Faults(slow_rank=6, delay_us=8_000, since=0.4),
+    "later": Faults(slow_rank=6, delay_us=8_000, since=0.3),
 }
 
 
