@@ -80,6 +80,8 @@ class RankWait:
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]
     """Share of caused wait in each part of the job."""
+    own_shares: tuple[float, ...]
+    """The same of own lateness only."""
     comm_shares: tuple[float, ...]
     """Caused wait in each part, as a share of the kernel time of all ranks in that part."""
     comms: tuple[str, ...]

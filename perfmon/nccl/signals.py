@@ -75,8 +75,8 @@ def part_lines(
 
 def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: float) -> str:
     # Ranks that are late because they waited for this one cause wait, too, but are not its origin.
-    share, own = wait.shares[part], wait.shares[part] * wait.own_lateness
-    others = max((one.shares[part] * one.own_lateness for one in ranks if one is not wait), default=0.0)
+    share, own = wait.shares[part], wait.own_shares[part]
+    others = max((one.own_shares[part] for one in ranks if one is not wait), default=0.0)
     lead = own / (own + others) if own else 0.0
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,11 @@ class _Waits:
         lateness = self.lateness
         return max(0.0, 1.0 - (self.excused + sum(self.suffered.values())) / lateness) if lateness else 0.0
 
+    def own_in(self, late: float, suffered: float) -> float:
+        """The same in a part of the job, from its lateness and waiting there."""
+        excused = self.excused / self.lateness if self.lateness else 0.0
+        return max(0.0, 1.0 - excused - suffered / late) if late else 0.0
+
     def excuse(self, common: Mapping[str, float]) -> None:
         """Set what explains its lateness; `common` is the waiting of all members, by communicator."""
         usual = sum(late * min(self.exchanged, common.get(comm, 0.0)) for comm, late in self.late.items())
@@ -167,7 +173,10 @@ def waits_of(
     caused, suffered, exchanged = list(caused), list(suffered), list(exchanged)
     ranks = _sums(caused, suffered, exchanged, common)
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    lasting = _sums(*_levelled(caused, suffered, totals, recent), exchanged, common)
+    lateness, waited = _suffered_parts(caused, suffered)
+    usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
+    weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
+    lasting = _sums(*_levelled(caused, suffered, waited, weights), exchanged, common)
     origins, lasting_origins = _origins(ranks), _origins(lasting)
     lasting_total = sum(sum(waits.parts) for waits in lasting.values())
     found = [
@@ -182,6 +191,12 @@ def waits_of(
             own_lateness=lasting[seat].own,
             comm_share=_share(sum(waits.parts), sum(kernel_us)),
             shares=tuple(map(_share, waits.parts, totals)),
+            own_shares=tuple(
+                _share(caused_us, total) * waits.own_in(late, suffered_us)
+                for caused_us, total, late, suffered_us in zip(
+                    waits.parts, totals, lateness[seat], waited[seat], strict=True
+                )
+            ),
             comm_shares=tuple(map(_share, waits.parts, kernel_us)),
             comms=tuple(sorted(waits.suffered)),
         )
@@ -214,31 +229,45 @@ def _sums(
 
 
 def _levelled(
-    caused: Sequence[tuple[Any, ...]], suffered: Sequence[tuple[Any, ...]], totals: Sequence[float], recent: int
+    caused: Sequence[tuple[Any, ...]],
+    suffered: Sequence[tuple[Any, ...]],
+    parts: Mapping[Seat, Sequence[float]],
+    weights: Sequence[float],
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """The same sums, with the parts that have more caused wait than the usual one reduced to it.
+    """The same sums with a weight of each part; `parts` is the own waiting of each rank in them."""
+    reduced = {seat: _share(sum(map(mul, weights, waited)), sum(waited)) for seat, waited in parts.items()}
+    return (
+        [
+            (*key, part, count, weights[part] * caused_us, weights[part] * late)
+            for *key, part, count, caused_us, late in caused
+        ],
+        [(*seat, comm, reduced[Seat(*seat)] * suffered_us) for *seat, comm, suffered_us in suffered],
+    )
 
-    The own waiting of a rank is known of the whole job only; it was in the parts in which others came last.
+
+def _suffered_parts(
+    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]]
+) -> tuple[dict[Seat, list[float]], dict[Seat, list[float]]]:
+    """Lateness and own waiting of each rank in each part.
+
+    Its waiting in a communicator is known of the whole job only; it was where others came last.
     """
-    usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
-    weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
-    if min(weights) == 1.0:
-        return list(caused), list(suffered)
-    late_of: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    mine: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    levelled = []
-    for *seat, comm, part, count, caused_us, late in caused:
-        weight = weights[part]
-        for sums in (late_of[comm], mine[*seat, comm]):
-            sums[0] += late
-            sums[1] += weight * late
-        levelled.append((*seat, comm, part, count, weight * caused_us, weight * late))
-    reduced = []
-    for *key, suffered_us in suffered:
-        total, own = late_of[key[-1]], mine[tuple(key)]
-        others, kept = total[0] - own[0], total[1] - own[1]
-        reduced.append((*key, suffered_us * (min(1.0, kept / others) if others > 0 else 1.0)))
-    return levelled, reduced
+    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    mine: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    lateness: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *seat, comm, part, _, _, late in caused:
+        for sums in (of_comm[comm], mine[*seat, comm], lateness[Seat(*seat)]):
+            sums[part] += late
+    waited: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *seat, comm, suffered_us in suffered:
+        own = mine.get((*seat, comm), (0.0,) * PARTS)
+        others = [max(0.0, total - late) for total, late in zip(of_comm[comm], own, strict=True)]
+        if not any(others):
+            others = [1.0] * PARTS
+        sums, scale = waited[Seat(*seat)], suffered_us / sum(others)
+        for part, late in enumerate(others):
+            sums[part] += scale * late
+    return lateness, waited
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:

@@ -218,3 +218,31 @@ def test_a_slow_rank_in_a_pipeline_is_late_among_ranks_of_its_own_stage(replicas
     assert accused(found) == []
     found, writer = analyzed(tmp_path / "slow", replace(plan, faults=Faults(slow_rank=6, delay_us=2000)))
     assert accused(found) == [("nccl-slow-rank", f"rank 6 on {writer.hosts[1]} (pid {writer.pids[6]})")]
+
+
+UNLUCKY = {
+    "one pause": Plan(1, 8, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=10e6)),
+    "one pause of a small job": Plan(2, 2, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=3e6)),
+    "a late start": Plan(2, 4, steps=30, layers=2, faults=Faults(paused_rank=5, pause_us=60e6, pause_at=0.0)),
+    "heavy tails": Plan(2, 4, steps=60, layers=2, jitter=0.3, tail=1.2),
+}
+
+
+@pytest.mark.parametrize("name", UNLUCKY)
+def test_waiting_that_does_not_last_accuses_no_one(name: str, tmp_path: Path) -> None:
+    found, _ = analyzed(tmp_path, UNLUCKY[name])
+    if (paused := UNLUCKY[name].faults.paused_rank) is not None:
+        assert (found.ranks[0].seat.rank, found.ranks[0].share > 0.9) == (paused, True)
+    assert accused(found) == []
+
+
+def test_a_slow_rank_is_named_though_another_one_stopped_once(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, paused_rank=5, pause_us=10e6)
+    found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
+    assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
+
+
+def test_a_rank_that_becomes_slow_half_way_is_named(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, since=0.45)
+    found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
+    assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
