@@ -25,6 +25,8 @@ from operator import mul
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
+from perfmon.core import format_share, plain
+
 from .model import RankWait, Seat
 from .operations import PARTS
 from .schema import P2P, RANK_BITS
@@ -74,6 +76,16 @@ _MEMBERS = """
     SELECT DISTINCT s.id, s.job_rank, s.host, s.pid, s.slot FROM seats AS s
         JOIN ops AS o ON o.id = s.id WHERE o.is_complete
 """
+
+
+_LONGEST = """
+    SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) FROM ops AS o
+        JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
+    WHERE o.is_complete AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
+    ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
+"""
+_PAUSE_SHARE = 0.25
+"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
 
 
 @dataclass(slots=True)
@@ -131,6 +143,23 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
     return waits_of(caused, suffered, exchanged, kernel_us, common_waits(members, pairs, waited))
+
+
+def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
+    """A note if much of the waiting is for a rank that was late for once."""
+    notes = []
+    for wait in waits[:1]:
+        if wait.share - wait.lasting_share > _PAUSE_SHARE:
+            seat = wait.seat
+            row = connection.execute(_LONGEST, [seat.host, seat.pid, seat.slot]).fetchone()
+            assert row is not None  # noqa: S101 - it came last somewhere
+            coll, sn, comm, late_us = row
+            notes.append(
+                f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s for one operation ({plain(coll, 40)} {sn} "
+                f"of communicator {plain(comm, 40)}): it is the origin of {format_share(wait.share)} of all waiting, but "
+                f"of {format_share(wait.lasting_share)} without what is rare"
+            )
+    return notes
 
 
 def common_waits(

@@ -233,6 +233,9 @@ def test_waiting_that_does_not_last_accuses_no_one(name: str, tmp_path: Path) ->
     found, _ = analyzed(tmp_path, UNLUCKY[name])
     if (paused := UNLUCKY[name].faults.paused_rank) is not None:
         assert (found.ranks[0].seat.rank, found.ranks[0].share > 0.9) == (paused, True)
+        (note,) = [note for note in found.notes if note.startswith(f"rank {paused} on ")]
+        late_s = float(note.partition("late by ")[2].partition(" s for one operation")[0])
+        assert late_s == pytest.approx(UNLUCKY[name].faults.pause_us / 1e6, rel=0.01)
     assert accused(found) == []
 
 
