@@ -29,7 +29,7 @@ from perfmon.core import format_share, plain
 
 from .model import RankWait, Seat
 from .operations import PARTS
-from .schema import P2P, RANK_BITS
+from .schema import P2P, RANK_BITS, ROOTED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _ROUNDS = 6
 """Wait is passed on along so many collectives: the share of a slow rank hardly changes after three."""
 
-_CAUSED = """
+_CAUSED = f"""
     SELECT s.job_rank, s.host, s.pid, s.slot, o.id, o.part, count(*), sum(o.caused_us),
         round(fsum(o.caused_us / (o.n_ranks - 1)), 3)
     FROM ops AS o JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
-    WHERE o.is_complete GROUP BY ALL ORDER BY ALL
+    WHERE o.is_complete AND o.coll NOT IN {ROOTED} GROUP BY ALL ORDER BY ALL
 """
 
 _SUFFERED = """
@@ -78,10 +78,10 @@ _MEMBERS = """
 """
 
 
-_LONGEST = """
+_LONGEST = f"""
     SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) FROM ops AS o
         JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
-    WHERE o.is_complete AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
+    WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
     ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
 """
 _PAUSE_SHARE = 0.25
@@ -156,8 +156,8 @@ def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> li
             coll, sn, comm, late_us = row
             notes.append(
                 f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s for one operation ({plain(coll, 40)} {sn} "
-                f"of communicator {plain(comm, 40)}): it is the origin of {format_share(wait.share)} of all waiting, but "
-                f"of {format_share(wait.lasting_share)} without what is rare"
+                f"of communicator {plain(comm, 40)}): it is the origin of {format_share(wait.share)} of all waiting, "
+                f"but of {format_share(wait.lasting_share)} without what is rare"
             )
     return notes
 

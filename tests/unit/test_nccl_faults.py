@@ -10,7 +10,7 @@ import pytest
 
 from lab.nccl_logs import Faults, Plan, Writer, write
 from perfmon.core import InputError
-from perfmon.nccl import Job, JobAnalysis
+from perfmon.nccl import Job, JobAnalysis, LiveJob
 from perfmon.reports import nccl_text
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
@@ -249,3 +249,18 @@ def test_a_rank_that_becomes_slow_half_way_is_named(tmp_path: Path) -> None:
     faults = Faults(slow_rank=2, since=0.45)
     found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
     assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
+
+
+def test_the_root_of_broadcasts_is_not_the_rank_that_others_wait_for(tmp_path: Path) -> None:
+    write(tmp_path, Plan(1, 8, steps=20, layers=2, faults=Faults(slow_rank=0, delay_us=3000)))
+    for path in tmp_path.iterdir():
+        text = path.read_text()
+        path.write_text(text.replace('"coll":"AllGather"', '"coll":"Broadcast"').replace("ReduceScatter", "Reduce"))
+    with Job([tmp_path]) as job:
+        assert accused(found := job.analyze()) == []
+    assert found.ranks == ()
+    live = LiveJob()
+    for path in sorted(tmp_path.iterdir()):
+        live.feed(path, path.read_bytes())
+    live.advance(caught_up=True)
+    assert live.state(0.0).ranks == ()
