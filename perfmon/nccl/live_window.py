@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from .links import FEWEST_OPS, ratios_of
+from .links import FEWEST_OPS, groups_of, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
@@ -141,6 +141,9 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
         sum(kernel_us),
         {comm.id: comm.name for comm in comms},
         {comm.id: tuple(sorted({host for host, _ in comm.seats.values() if host})) for comm in comms},
+        groups_of(
+            (comm.id, place, (comm.kind, comm.n_ranks, comm.nnodes)) for comm in comms for place in comm.seats.values()
+        ),
     )
     return WindowResult(waits, links)
 

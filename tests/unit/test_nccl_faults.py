@@ -264,3 +264,13 @@ def test_the_root_of_broadcasts_is_not_the_rank_that_others_wait_for(tmp_path: P
         live.feed(path, path.read_bytes())
     live.advance(caught_up=True)
     assert live.state(0.0).ranks == ()
+
+
+def test_links_of_another_job_on_slower_hardware_are_not_slow(tmp_path: Path) -> None:
+    write(tmp_path, Plan(4, 4, steps=20, layers=2))
+    small = write(tmp_path, Plan(1, 4, steps=20, layers=2, seed=2, faults=Faults(slow_nvlink=0)))
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    assert accused(found) == []
+    assert small.comms[0].id not in {link.comm for link in found.links}
+    assert len(found.links) > 4
