@@ -14,7 +14,7 @@ from .files import InspectorFile, find_files
 from .jobs import check_one_job
 from .links import link_ratios
 from .model import JobAnalysis
-from .operations import collective_stats, coverage, losses, prepare
+from .operations import collective_stats, coverage, losses, numbering, prepare
 from .pairs import pair_ratios
 from .proxies import proxy_times
 from .waits import pause_notes, rank_waits
@@ -76,7 +76,7 @@ class Job:
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=(*notes, *apart, *uncompared, *pause_notes(self.connection, ranks)),
+            notes=(*notes, *apart, *numbering(self.connection), *uncompared, *pause_notes(self.connection, ranks)),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],

@@ -274,3 +274,17 @@ def test_links_of_another_job_on_slower_hardware_are_not_slow(tmp_path: Path) ->
     assert accused(found) == []
     assert small.comms[0].id not in {link.comm for link in found.links}
     assert len(found.links) > 4
+
+
+def test_ranks_of_several_communicators_are_noted(tmp_path: Path) -> None:
+    def notes() -> list[str]:
+        with Job([tmp_path]) as job:
+            return [note for note in job.analyze().notes if note.startswith("no communicator of all processes")]
+
+    write(tmp_path, replace(PLAN, nodes=2))
+    assert notes() == []
+    for path in tmp_path.iterdir():
+        kept = [line for line in path.read_text().splitlines() if '"comm_name":"world"' not in line]
+        path.write_text("".join(f"{line}\n" for line in kept))
+    (note,) = notes()
+    assert "within 2 communicators, such as one of 4 ranks tensor;" in note
