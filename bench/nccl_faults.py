@@ -10,12 +10,15 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lab.nccl_logs import Faults, Plan, Writer, write
-from perfmon.nccl import Job, JobAnalysis
+from perfmon.core import Block, Config
+from perfmon.nccl import Job, JobAnalysis, LiveJob
+from perfmon.pipeline import Session
 
 KINDS = ("slow-rank", "slow-adapter", "slow-nvlink", "healthy")
 
@@ -107,6 +110,59 @@ def pipelines(first: int, seeds: int) -> None:
     print(f"pipelines: the slow rank is named in {named} of {slow} jobs, another rank or a link in {wrong} of {seeds}")
 
 
+def interrupted_plan(seed: int) -> Plan:
+    """A job without a slow rank: one stops once, one starts late, or delays of all are heavy-tailed."""
+    pick = random.Random(seed)
+    nodes, gpus = pick.choice([(1, 8), (2, 4), (2, 2), (2, 1), (1, 2), (1, 4), (4, 4)])
+    rank = pick.randrange(nodes * gpus)
+    plan = Plan(nodes, gpus, pick.randint(50, 90), 2, seed, compute_us=pick.uniform(60e3, 90e3), jitter=0.01)
+    if seed % 3 == 0:
+        at = pick.uniform(0.05, 0.95)
+        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(0.3e6, 20e6), pause_at=at))
+    if seed % 3 == 1:
+        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(5e6, 120e6), pause_at=0.0))
+    return replace(plan, tail=pick.choice([1.2, 1.5, 2.0]))
+
+
+def live_signatures(folder: Path) -> list[str]:
+    """Signatures of the findings while the logs are written, a second of the job at a time."""
+    lines = sorted(
+        (int(line.partition(b'"dump_timestamp_us":')[2].partition(b",")[0]), path.name, line)
+        for path in folder.iterdir()
+        for line in path.read_bytes().splitlines(keepends=True)
+    )
+    job, session, due, found = LiveJob(), Session(Config()), 0, set[str]()
+    source = session.add_source("nccl-inspector")
+    for at, name, line in lines:
+        if at >= due:
+            due, text = at + 1_000_000, "".join(f"{one}\n" for one in job.advance(caught_up=True))
+            session.feed(source, Block(text.encode(), 0, 1))
+            found |= {
+                one.signature
+                for one in session.snapshot().findings
+                if one.state != "pending" and one.signature.startswith("nccl-")
+            }
+        job.feed(name, line)
+    return sorted(found)
+
+
+def interrupted(first: int, seeds: int) -> None:
+    """Print how often a rank is accused that is not slow, in complete logs and live."""
+    wrong, wrong_live = 0, 0
+    for seed in range(first, first + seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = interrupted_plan(seed)
+            write(Path(folder), plan)
+            with Job([Path(folder)]) as job:
+                complete = [finding.signature for finding in job.analyze().findings]
+            live = live_signatures(Path(folder))
+        wrong += bool(complete)
+        wrong_live += bool(live)
+        if complete or live:
+            print(f"seed {seed} {plan.nodes}x{plan.gpus} tail {plan.tail} {plan.faults}: found {complete}, live {live}")
+    print(f"a pause, a late start or heavy tails: someone is accused in {wrong} of {seeds} jobs, live in {wrong_live}")
+
+
 def shares(found: JobAnalysis, rank: int) -> tuple[float, float]:
     """Share of caused wait of the slow rank, and the largest one of another."""
     own = sum(wait.share for wait in found.ranks if wait.seat.rank == rank)
@@ -119,6 +175,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--pipelines", type=int, default=60, help="jobs of pipelines, after the others")
+    parser.add_argument("--interrupted", type=int, default=60, help="jobs without a slow rank where ranks stop once")
     args = parser.parse_args()
     total, right, ranks_at_links, concentrated = Counter[str](), Counter[str](), 0, 0
     for seed in range(args.first, args.first + args.seeds):
@@ -145,6 +202,7 @@ def main() -> None:
     print(f"slow rank has 80 % of caused wait or more and no other above 5 %: {concentrated} of {total['slow-rank']}")
     print(f"ranks accused where a link is slow: {ranks_at_links}")
     pipelines(args.first, args.pipelines)
+    interrupted(args.first, args.interrupted)
 
 
 if __name__ == "__main__":

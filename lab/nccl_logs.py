@@ -59,6 +59,11 @@ class Faults:
     """Transfer time over a slow link relative to a healthy one."""
     since: float = 0.0
     """Share of the job after which the fault begins."""
+    paused_rank: int | None = None
+    """Rank that stops once, for `pause_us`, before the first collective of a step."""
+    pause_us: float = 10e6
+    pause_at: float = 0.5
+    """Share of the job after which it stops; 0 is a late start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class Plan:
     compute_us: float = 400.0
     jitter: float = 0.06
     """Relative standard deviation of compute times."""
+    tail: float = 0.0
+    """Shape of the Pareto distribution of delays that any rank has besides, in units of the jitter; 0 is none."""
     faults: Faults = Faults()
     lost_records: float = 0.0
     """Share of records that are missing."""
@@ -119,6 +126,8 @@ class Writer:
         plan = self.plan
         for step in range(plan.steps):
             faults = plan.faults if step >= plan.faults.since * plan.steps else Faults()
+            if plan.faults.paused_rank is not None and step == int(plan.faults.pause_at * plan.steps):
+                self._clock[plan.faults.paused_rank] += plan.faults.pause_us
             for _ in range(plan.layers):
                 self._compute(faults)
                 self._all("tensor", "AllGather", 8 * MIB, faults)
@@ -137,6 +146,8 @@ class Writer:
         usual, spread = self.plan.compute_us, self.plan.jitter
         for rank in range(len(self._clock)):
             self._clock[rank] += max(0.2 * usual, self._random.gauss(usual, spread * usual))
+            if self.plan.tail:
+                self._clock[rank] += (self._random.paretovariate(self.plan.tail) - 1.0) * spread * usual
         if faults.slow_rank is not None:
             self._clock[faults.slow_rank] += max(0.0, self._random.gauss(1.0, 0.2)) * faults.delay_us
 

@@ -14,10 +14,10 @@ from .files import InspectorFile, find_files
 from .jobs import check_one_job
 from .links import link_ratios
 from .model import JobAnalysis
-from .operations import collective_stats, coverage, losses, prepare
+from .operations import collective_stats, coverage, losses, numbering, prepare
 from .pairs import pair_ratios
 from .proxies import proxy_times
-from .waits import rank_waits
+from .waits import pause_notes, rank_waits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,18 +70,19 @@ class Job:
             "SELECT DISTINCT version FROM files WHERE version IS NOT NULL ORDER BY version"
         ).fetchall()
         pairs, slow_pairs, uncompared = pair_ratios(self.connection)
+        ranks = rank_waits(self.connection)
         found = JobAnalysis(
             files=len(self.files),
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=(*notes, *apart, *uncompared),
+            notes=(*notes, *apart, *numbering(self.connection), *uncompared, *pause_notes(self.connection, ranks)),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],
             versions=tuple(version for (version,) in versions),
             by=collective_stats(self.connection),
-            ranks=rank_waits(self.connection),
+            ranks=ranks,
             links=link_ratios(self.connection),
             pairs=pairs,
             slow_pairs=slow_pairs,

@@ -1,13 +1,14 @@
 """Transfer times of communicators compared with those of their peers: a slow link makes all operations over it longer.
 
 The transfer time of an operation is its shortest kernel time, which contains no waiting. Peers have the same number of
-ranks and domains, and are compared by collective and message size, so no figure of any hardware is needed.
+ranks and domains, and are compared by collective and message size, so no figure of any hardware is needed. Groups of
+processes without a common communicator may be different jobs on different hardware: only alike ones are compared.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,14 +31,20 @@ _TRANSFERS = f"""
     HAVING count(*) >= CASE WHEN grouping(part) = 1 THEN {FEWEST_OPS} ELSE 1 END
 """
 
-Kind = tuple[str, int, int]
+Shape = tuple[str, int, int]
 """Type of a communicator, its ranks and domains."""
+Group = tuple[tuple[Shape, int], ...]
+"""Shapes of the communicators that are connected by common processes, with their numbers."""
+_Kind = tuple[Shape, Group]
+_MEMBERS = """
+    SELECT DISTINCT id, host, pid, comm_type, n_ranks, nnodes FROM members WHERE coll IS NOT NULL AND n_ranks > 1
+"""
 
 
 class _Class(NamedTuple):
     """Operations that can be compared."""
 
-    kind: Kind
+    kind: _Kind
     collective: str
     size: int
 
@@ -52,7 +59,31 @@ def link_ratios(connection: DuckDBPyConnection) -> tuple[LinkRatio, ...]:
     """Every communicator that has peers, the slowest first."""
     row = connection.execute("SELECT coalesce(sum(exec_us), 0) FROM ops WHERE is_complete").fetchone()
     names, hosts = _names(connection)
-    return ratios_of(connection.execute(_TRANSFERS).fetchall(), row[0] if row else 0.0, names, hosts)
+    members = connection.execute(_MEMBERS).fetchall()
+    groups = groups_of((id, (host, pid), (kind, ranks, domains)) for id, host, pid, kind, ranks, domains in members)
+    return ratios_of(connection.execute(_TRANSFERS).fetchall(), row[0] if row else 0.0, names, hosts, groups)
+
+
+def groups_of(members: Iterable[tuple[str, Hashable, Shape]]) -> dict[str, Group]:
+    """Group of each communicator, from (communicator, process, shape) of all members."""
+    parents: dict[Hashable, Hashable] = {}
+
+    def root(one: Hashable) -> Hashable:
+        while (parent := parents.get(one, one)) != one:
+            parents[one] = parents.get(parent, parent)
+            one = parent
+        return one
+
+    shapes = {}
+    for comm, process, shape in members:
+        shapes[comm] = shape
+        parents[root((process,))] = root(comm)
+    roots = {comm: root(comm) for comm in shapes}
+    held: dict[Hashable, Counter[Shape]] = defaultdict(Counter)
+    for comm, shape in shapes.items():
+        held[roots[comm]][shape] += 1
+    groups = {at: tuple(sorted(counts.items())) for at, counts in held.items()}
+    return {comm: groups[at] for comm, at in roots.items()}
 
 
 def ratios_of(
@@ -60,23 +91,24 @@ def ratios_of(
     total_us: float,
     names: Mapping[str, str],
     hosts: Mapping[str, tuple[str, ...]],
+    groups: Mapping[str, Group],
 ) -> tuple[LinkRatio, ...]:
     """The ratios from medians, wherever these were made.
 
     `transfers` has (communicator, type, ranks, domains, collective, size, part or None for all of them, operations,
-    median transfer time, kernel time of all ranks); `total_us` is the kernel time of all complete operations; names and
-    hosts are by communicator.
+    median transfer time, kernel time of all ranks); `total_us` is the kernel time of all complete operations; names,
+    hosts and groups are by communicator.
     """
     whole: dict[_Class, dict[str, _Part]] = defaultdict(dict)
     parts: dict[tuple[_Class, str], dict[int, _Part]] = defaultdict(dict)
     for comm, comm_type, ranks, domains, coll, size, part, ops, transfer, total in transfers:
-        of = _Class((comm_type, ranks, domains), coll, size)
+        of = _Class(((comm_type, ranks, domains), groups.get(comm, ())), coll, size)
         if part is None:
             whole[of][comm] = _Part(ops, transfer, total)
         else:
             parts[of, comm][part] = _Part(ops, transfer, total)
     references = _references(whole)
-    by_comm: dict[tuple[Kind, str], list[_Class]] = defaultdict(list)
+    by_comm: dict[tuple[_Kind, str], list[_Class]] = defaultdict(list)
     for of, comm in references:
         by_comm[of.kind, comm].append(of)
     ratios = {
@@ -89,7 +121,7 @@ def ratios_of(
         ratio = ratios[kind, comm]
         peers = [other for (of_kind, name), other in ratios.items() if of_kind == kind and name != comm]
         excess = sum(
-            kind[1] * whole[of][comm].ops * max(0.0, whole[of][comm].transfer_us - references[of, comm])
+            kind[0][1] * whole[of][comm].ops * max(0.0, whole[of][comm].transfer_us - references[of, comm])
             for of in classes
         )
         courses = tuple(
@@ -102,8 +134,8 @@ def ratios_of(
             LinkRatio(
                 comm=comm,
                 name=names.get(comm, ""),
-                comm_type=kind[0],
-                n_ranks=kind[1],
+                comm_type=kind[0][0],
+                n_ranks=kind[0][1],
                 hosts=hosts.get(comm, ()),
                 peers=len(peers),
                 ops=sum(whole[of][comm].ops for of in classes),

@@ -20,7 +20,7 @@ from .live_window import LiveComm, Samples, Slice, WindowResult, analyze, seats_
 from .model import Seat
 from .operations import PARTS
 from .records import Context, Drops, LineParser, ReadCounts, Record, type_of
-from .schema import P2P
+from .schema import P2P, ROOTED
 from .signals import part_lines
 
 SLICE_S = 3.0
@@ -203,6 +203,8 @@ class LiveJob:
         sums.transfer_us += op.shortest
         sums.exec_us += op.exec_us
         sums.transfers.add(op.shortest)
+        if collective in ROOTED:
+            return
         late = piece.late.setdefault((comm, op.last), [0, 0.0, 0.0])
         late[0] += 1
         late[1] += caused

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from .links import FEWEST_OPS, ratios_of
+from .links import FEWEST_OPS, groups_of, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
 from .waits import common_waits, waits_of
 
+_RECENT = 6
+"""Slices that tell how much waiting is usual: a fault that begins is judged after half of them."""
 _SAMPLES = 512
 """Values of one slice that are kept for a median; of more they are thinned evenly."""
 
@@ -133,12 +135,15 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
     exchanged = list(_exchanged(slices, seats))
     common = _common(slices, seats, comms, exchanged) if exchanged else None
-    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common)
+    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common, _RECENT)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),
         {comm.id: comm.name for comm in comms},
         {comm.id: tuple(sorted({host for host, _ in comm.seats.values() if host})) for comm in comms},
+        groups_of(
+            (comm.id, place, (comm.kind, comm.n_ranks, comm.nnodes)) for comm in comms for place in comm.seats.values()
+        ),
     )
     return WindowResult(waits, links)
 

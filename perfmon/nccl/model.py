@@ -70,14 +70,18 @@ class RankWait:
     """Share of all caused wait, by who came last."""
     share: float
     """Share of all caused wait by its origin: wait for a rank that was late because it waited is that of the other."""
+    lasting_share: float
+    """The same where no part of the job counts for more than the usual one: a single pause has a small share of it."""
     lateness_us: float
     """Mean wait of the other ranks, summed over the operations in which it came last."""
     own_lateness: float
-    """Share of its lateness that was not itself waiting for other ranks, 0 to 1."""
+    """Share of its lateness that was not itself waiting for other ranks, 0 to 1; no part counts for more than usual."""
     comm_share: float
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]
     """Share of caused wait in each part of the job."""
+    own_shares: tuple[float, ...]
+    """The same of own lateness only."""
     comm_shares: tuple[float, ...]
     """Caused wait in each part, as a share of the kernel time of all ranks in that part."""
     comms: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmon.core import InputError, counted
+from perfmon.core import InputError, counted, plain
 
 from .aggregate import execute_freely
 from .model import CollectiveStats, Coverage
@@ -44,9 +44,8 @@ _SEATS = """
             count(*) OVER (PARTITION BY id, host, pid) AS held FROM settled),
     -- Which GPU of a process with several it is shows only where all of them are in the communicator.
     certain AS (SELECT * FROM numbered QUALIFY held = max(held) OVER (PARTITION BY host, pid))
-    SELECT *, first_value("rank") OVER (
-        PARTITION BY host, pid, slot ORDER BY n_ranks DESC, records DESC, id) AS job_rank
-    FROM certain
+    SELECT *, first_value("rank") OVER largest AS job_rank, first_value(id) OVER largest AS job_comm
+    FROM certain WINDOW largest AS (PARTITION BY host, pid, slot ORDER BY n_ranks DESC, records DESC, id)
 """
 """Each rank of each communicator with its process, and with the rank of that process in its largest communicator."""
 
@@ -102,6 +101,24 @@ def coverage(connection: DuckDBPyConnection) -> Coverage:
     dropped = connection.execute("SELECT coalesce(sum(dropped), 0) FROM members WHERE coll IS NULL").fetchone()
     assert comms is not None and ops is not None and dropped is not None  # noqa: S101, PT018 - aggregates have a row
     return Coverage(comms[0], dict(missing), ops[0], ops[1], int(dropped[0]))
+
+
+def numbering(connection: DuckDBPyConnection) -> list[str]:
+    """A note if the ranks of processes are not those of one communicator: then several have the same number."""
+    rows = connection.execute(
+        """
+        SELECT max(s.n_ranks), max(m.name) FROM seats AS s JOIN members AS m ON m.id = s.id
+        WHERE s.id = s.job_comm AND s.n_ranks > 1 GROUP BY s.id ORDER BY 1 DESC, s.id
+        """
+    ).fetchall()
+    if len(rows) < 2:
+        return []
+    size, name = rows[0]
+    such = f" {plain(name, 40)}" if name and name != "unknown" else ""
+    return [
+        f"no communicator of all processes has records: ranks are numbered within {len(rows)} communicators, such "
+        f"as one of {counted(size, 'rank')}{such}; host and pid tell them apart"
+    ]
 
 
 def losses(connection: DuckDBPyConnection, repairs: RepairCounts) -> tuple[int, dict[str, int], list[str]]:

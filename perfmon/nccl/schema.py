@@ -11,6 +11,9 @@ SINGLE, NVLINK, HCA, MIXED = "single-rank", "nvlink-only", "hca-only", "mixed"
 COMM_TYPES = (SINGLE, NVLINK, HCA, MIXED)
 """Types of communicators by their number of ranks and of NVLink domains."""
 P2P = ("Send", "Recv")
+ROOTED = ("Broadcast", "Reduce", "Gather", "Scatter")
+"""Collectives whose ranks do not all wait for each other: what a rank sends is buffered, and its kernel may end before
+another one has come. So the shortest kernel is not that of the last one."""
 
 COLUMNS = """{
     header: 'STRUCT(id VARCHAR, comm_name VARCHAR, "rank" BIGINT, n_ranks BIGINT, nnodes BIGINT)',

@@ -59,7 +59,7 @@ def part_lines(
 ) -> list[str]:
     """Lines of one part, without timestamps; of pairs, those about the ranks that they make late."""
     by_comm = {link.comm: link.ratio for link in links}
-    ranks = sorted(waits, key=lambda wait: -wait.share * wait.own_lateness)[:_CANDIDATES]
+    ranks = sorted(waits, key=lambda wait: -wait.lasting_share * wait.own_lateness)[:_CANDIDATES]
     lines = []
     for wait in ranks:
         if wait.shares[part] > 0:
@@ -75,12 +75,12 @@ def part_lines(
 
 def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: float) -> str:
     # Ranks that are late because they waited for this one cause wait, too, but are not its origin.
-    share, own = wait.shares[part], wait.shares[part] * wait.own_lateness
-    others = max((one.shares[part] * one.own_lateness for one in ranks if one is not wait), default=0.0)
+    share, own = wait.shares[part], wait.own_shares[part]
+    others = max((one.own_shares[part] for one in ranks if one is not wait), default=0.0)
     lead = own / (own + others) if own else 0.0
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '
-        f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.share:.2f} "
+        f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.lasting_share:.2f} "
         f"own_pct={100 * wait.own_lateness:.2f} link_ratio={slowest:.3f}"
     )
 

@@ -11,6 +11,9 @@ Stages of a pipeline wait for each other in sends and receives, and who came las
 of a communicator exchange data with each other, along any number of stages, all of this waiting may explain why one is
 late. Elsewhere all members are in the same place of pipelines, as the ranks of a tensor-parallel group are: then only
 what a rank waited longer than the other members does.
+
+One pause may cause more waiting than all operations else. What lasts is judged by sums in which no part of the job
+counts for more than the usual one does.
 """
 
 from __future__ import annotations
@@ -18,11 +21,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
+
+from perfmon.core import format_share, plain
 
 from .model import RankWait, Seat
 from .operations import PARTS
-from .schema import P2P, RANK_BITS
+from .schema import P2P, RANK_BITS, ROOTED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,11 +37,11 @@ if TYPE_CHECKING:
 _ROUNDS = 6
 """Wait is passed on along so many collectives: the share of a slow rank hardly changes after three."""
 
-_CAUSED = """
+_CAUSED = f"""
     SELECT s.job_rank, s.host, s.pid, s.slot, o.id, o.part, count(*), sum(o.caused_us),
         round(fsum(o.caused_us / (o.n_ranks - 1)), 3)
     FROM ops AS o JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
-    WHERE o.is_complete GROUP BY ALL ORDER BY ALL
+    WHERE o.is_complete AND o.coll NOT IN {ROOTED} GROUP BY ALL ORDER BY ALL
 """
 
 _SUFFERED = """
@@ -71,6 +78,16 @@ _MEMBERS = """
 """
 
 
+_LONGEST = f"""
+    SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) FROM ops AS o
+        JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
+    WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
+    ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
+"""
+_PAUSE_SHARE = 0.25
+"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
+
+
 @dataclass(slots=True)
 class _Waits:
     """Sums of one rank, in microseconds."""
@@ -99,6 +116,11 @@ class _Waits:
         lateness = self.lateness
         return max(0.0, 1.0 - (self.excused + sum(self.suffered.values())) / lateness) if lateness else 0.0
 
+    def own_in(self, late: float, suffered: float) -> float:
+        """The same in a part of the job, from its lateness and waiting there."""
+        excused = self.excused / self.lateness if self.lateness else 0.0
+        return max(0.0, 1.0 - excused - suffered / late) if late else 0.0
+
     def excuse(self, common: Mapping[str, float]) -> None:
         """Set what explains its lateness; `common` is the waiting of all members, by communicator."""
         usual = sum(late * min(self.exchanged, common.get(comm, 0.0)) for comm, late in self.late.items())
@@ -121,6 +143,23 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
     return waits_of(caused, suffered, exchanged, kernel_us, common_waits(members, pairs, waited))
+
+
+def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
+    """A note if much of the waiting is for a rank that was late for once."""
+    notes = []
+    for wait in waits[:1]:
+        if wait.share - wait.lasting_share > _PAUSE_SHARE:
+            seat = wait.seat
+            row = connection.execute(_LONGEST, [seat.host, seat.pid, seat.slot]).fetchone()
+            assert row is not None  # noqa: S101 - it came last somewhere
+            coll, sn, comm, late_us = row
+            notes.append(
+                f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s for one operation ({plain(coll, 40)} {sn} "
+                f"of communicator {plain(comm, 40)}): it is the origin of {format_share(wait.share)} of all waiting, "
+                f"but of {format_share(wait.lasting_share)} without what is rare"
+            )
+    return notes
 
 
 def common_waits(
@@ -150,14 +189,58 @@ def waits_of(
     exchanged: Iterable[tuple[Any, ...]],
     kernel_us: Sequence[float],
     common: Mapping[str, float] | None = None,
+    recent: int = PARTS,
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
     pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
     `kernel_us` the kernel time of all ranks in each part, `common` by communicator the waiting in sends and receives
-    that is no reason for lateness within it; all in microseconds.
+    that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the `recent`
+    last ones.
     """
+    caused, suffered, exchanged = list(caused), list(suffered), list(exchanged)
+    ranks = _sums(caused, suffered, exchanged, common)
+    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
+    lateness, waited = _suffered_parts(caused, suffered)
+    usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
+    weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
+    lasting = _sums(*_levelled(caused, suffered, waited, weights), exchanged, common)
+    origins, lasting_origins = _origins(ranks), _origins(lasting)
+    lasting_total = sum(sum(waits.parts) for waits in lasting.values())
+    found = [
+        RankWait(
+            seat=seat,
+            ops=waits.ops,
+            caused_us=sum(waits.parts),
+            last_share=_share(sum(waits.parts), sum(totals)),
+            share=_share(origins[seat], sum(totals)),
+            lasting_share=_share(lasting_origins[seat], lasting_total),
+            lateness_us=waits.lateness,
+            own_lateness=lasting[seat].own,
+            comm_share=_share(sum(waits.parts), sum(kernel_us)),
+            shares=tuple(map(_share, waits.parts, totals)),
+            own_shares=tuple(
+                _share(caused_us, total) * waits.own_in(late, suffered_us)
+                for caused_us, total, late, suffered_us in zip(
+                    waits.parts, totals, lateness[seat], waited[seat], strict=True
+                )
+            ),
+            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
+            comms=tuple(sorted(waits.suffered)),
+        )
+        for seat, waits in ranks.items()
+        if waits.ops
+    ]
+    return tuple(sorted(found, key=lambda wait: (-wait.share, -wait.caused_us, wait.seat.rank, wait.seat.host)))
+
+
+def _sums(
+    caused: Iterable[tuple[Any, ...]],
+    suffered: Iterable[tuple[Any, ...]],
+    exchanged: Iterable[tuple[Any, ...]],
+    common: Mapping[str, float] | None,
+) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
     for *seat, comm, part, count, caused_us, late in caused:
         waits = ranks[Seat(*seat)]
@@ -171,26 +254,49 @@ def waits_of(
         ranks[Seat(*seat)].exchanged += exchanged_us
     for waits in ranks.values():
         waits.excuse(common or {})
-    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    origins = _origins(ranks)
-    found = [
-        RankWait(
-            seat=seat,
-            ops=waits.ops,
-            caused_us=sum(waits.parts),
-            last_share=_share(sum(waits.parts), sum(totals)),
-            share=_share(origins[seat], sum(totals)),
-            lateness_us=waits.lateness,
-            own_lateness=waits.own,
-            comm_share=_share(sum(waits.parts), sum(kernel_us)),
-            shares=tuple(map(_share, waits.parts, totals)),
-            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
-            comms=tuple(sorted(waits.suffered)),
-        )
-        for seat, waits in ranks.items()
-        if waits.ops
-    ]
-    return tuple(sorted(found, key=lambda wait: (-wait.share, -wait.caused_us, wait.seat.rank, wait.seat.host)))
+    return ranks
+
+
+def _levelled(
+    caused: Sequence[tuple[Any, ...]],
+    suffered: Sequence[tuple[Any, ...]],
+    parts: Mapping[Seat, Sequence[float]],
+    weights: Sequence[float],
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The same sums with a weight of each part; `parts` is the own waiting of each rank in them."""
+    reduced = {seat: _share(sum(map(mul, weights, waited)), sum(waited)) for seat, waited in parts.items()}
+    return (
+        [
+            (*key, part, count, weights[part] * caused_us, weights[part] * late)
+            for *key, part, count, caused_us, late in caused
+        ],
+        [(*seat, comm, reduced[Seat(*seat)] * suffered_us) for *seat, comm, suffered_us in suffered],
+    )
+
+
+def _suffered_parts(
+    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]]
+) -> tuple[dict[Seat, list[float]], dict[Seat, list[float]]]:
+    """Lateness and own waiting of each rank in each part.
+
+    Its waiting in a communicator is known of the whole job only; it was where others came last.
+    """
+    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    mine: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    lateness: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *seat, comm, part, _, _, late in caused:
+        for sums in (of_comm[comm], mine[*seat, comm], lateness[Seat(*seat)]):
+            sums[part] += late
+    waited: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *seat, comm, suffered_us in suffered:
+        own = mine.get((*seat, comm), (0.0,) * PARTS)
+        others = [max(0.0, total - late) for total, late in zip(of_comm[comm], own, strict=True)]
+        if not any(others):
+            others = [1.0] * PARTS
+        sums, scale = waited[Seat(*seat)], suffered_us / sum(others)
+        for part, late in enumerate(others):
+            sums[part] += scale * late
+    return lateness, waited
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:

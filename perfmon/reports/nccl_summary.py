@@ -109,6 +109,7 @@ def _wait(wait: RankWait) -> dict[str, Any]:
         "pid": wait.seat.pid,
         "caused_wait_us": wait.caused_us,
         "caused_wait_share": wait.share,
+        "lasting_share": wait.lasting_share,
         "last_share": wait.last_share,
         "own_lateness": wait.own_lateness,
         "kernel_time_share": wait.comm_share,

@@ -10,7 +10,7 @@ import pytest
 
 from lab.nccl_logs import Faults, Plan, Writer, write
 from perfmon.core import InputError
-from perfmon.nccl import Job, JobAnalysis
+from perfmon.nccl import Job, JobAnalysis, LiveJob
 from perfmon.reports import nccl_text
 
 pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
@@ -218,3 +218,73 @@ def test_a_slow_rank_in_a_pipeline_is_late_among_ranks_of_its_own_stage(replicas
     assert accused(found) == []
     found, writer = analyzed(tmp_path / "slow", replace(plan, faults=Faults(slow_rank=6, delay_us=2000)))
     assert accused(found) == [("nccl-slow-rank", f"rank 6 on {writer.hosts[1]} (pid {writer.pids[6]})")]
+
+
+UNLUCKY = {
+    "one pause": Plan(1, 8, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=10e6)),
+    "one pause of a small job": Plan(2, 2, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=3e6)),
+    "a late start": Plan(2, 4, steps=30, layers=2, faults=Faults(paused_rank=5, pause_us=60e6, pause_at=0.0)),
+    "heavy tails": Plan(2, 4, steps=60, layers=2, jitter=0.3, tail=1.2),
+}
+
+
+@pytest.mark.parametrize("name", UNLUCKY)
+def test_waiting_that_does_not_last_accuses_no_one(name: str, tmp_path: Path) -> None:
+    found, _ = analyzed(tmp_path, UNLUCKY[name])
+    if (paused := UNLUCKY[name].faults.paused_rank) is not None:
+        assert (found.ranks[0].seat.rank, found.ranks[0].share > 0.9) == (paused, True)
+        (note,) = [note for note in found.notes if note.startswith(f"rank {paused} on ")]
+        late_s = float(note.partition("late by ")[2].partition(" s for one operation")[0])
+        assert late_s == pytest.approx(UNLUCKY[name].faults.pause_us / 1e6, rel=0.01)
+    assert accused(found) == []
+
+
+def test_a_slow_rank_is_named_though_another_one_stopped_once(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, paused_rank=5, pause_us=10e6)
+    found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
+    assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
+
+
+def test_a_rank_that_becomes_slow_half_way_is_named(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, since=0.45)
+    found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
+    assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
+
+
+def test_the_root_of_broadcasts_is_not_the_rank_that_others_wait_for(tmp_path: Path) -> None:
+    write(tmp_path, Plan(1, 8, steps=20, layers=2, faults=Faults(slow_rank=0, delay_us=3000)))
+    for path in tmp_path.iterdir():
+        text = path.read_text()
+        path.write_text(text.replace('"coll":"AllGather"', '"coll":"Broadcast"').replace("ReduceScatter", "Reduce"))
+    with Job([tmp_path]) as job:
+        assert accused(found := job.analyze()) == []
+    assert found.ranks == ()
+    live = LiveJob()
+    for path in sorted(tmp_path.iterdir()):
+        live.feed(path, path.read_bytes())
+    live.advance(caught_up=True)
+    assert live.state(0.0).ranks == ()
+
+
+def test_links_of_another_job_on_slower_hardware_are_not_slow(tmp_path: Path) -> None:
+    write(tmp_path, Plan(4, 4, steps=20, layers=2))
+    small = write(tmp_path, Plan(1, 4, steps=20, layers=2, seed=2, faults=Faults(slow_nvlink=0)))
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    assert accused(found) == []
+    assert small.comms[0].id not in {link.comm for link in found.links}
+    assert len(found.links) > 4
+
+
+def test_ranks_of_several_communicators_are_noted(tmp_path: Path) -> None:
+    def notes() -> list[str]:
+        with Job([tmp_path]) as job:
+            return [note for note in job.analyze().notes if note.startswith("no communicator of all processes")]
+
+    write(tmp_path, replace(PLAN, nodes=2))
+    assert notes() == []
+    for path in tmp_path.iterdir():
+        kept = [line for line in path.read_text().splitlines() if '"comm_name":"world"' not in line]
+        path.write_text("".join(f"{line}\n" for line in kept))
+    (note,) = notes()
+    assert "within 2 communicators, such as one of 4 ranks tensor;" in note

@@ -26,7 +26,7 @@ FAULTS = {
     "healthy": Faults(),
     "slow rank": Faults(slow_rank=3, delay_us=8_000),
     "slow adapter": Faults(slow_adapter=1),
-    "later": Faults(slow_rank=6, delay_us=8_000, since=0.4),
+    "later": Faults(slow_rank=6, delay_us=8_000, since=0.3),
 }
 
 
@@ -64,6 +64,16 @@ def test_live_and_complete_logs_accuse_the_same(fault: str, form: str, tmp_path:
         complete = [(f.signature, f.identity["group"]) for f in job.analyze().findings]
     assert bool(complete) == (fault != "healthy")
     assert accused(fed(tmp_path)[1]) == complete
+
+
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("shape", [(1, 8), (2, 2)], ids=str)
+def test_one_pause_accuses_no_one_live(shape: tuple[int, int], at: float, tmp_path: Path) -> None:
+    faults = Faults(paused_rank=1, pause_us=8e6, pause_at=at)
+    write(tmp_path, replace(PLAN, nodes=shape[0], gpus=shape[1], faults=faults))
+    lines = fed(tmp_path)[1]
+    assert any('waiting for="rank 1 ' in line for line in lines)
+    assert accused(lines) == []
 
 
 def test_stages_of_a_pipeline_that_wait_for_each_other_accuse_no_one(tmp_path: Path) -> None:
