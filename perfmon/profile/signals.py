@@ -41,6 +41,7 @@ _LEAST_READINGS, _MOST_READINGS, _ALL_READINGS = 60, 240, 4000
 """Of each GPU, of one of a few, of all: rules that want some minutes first find nothing in them."""
 _LEAD = 4
 """Signatures skip so many samples of a log: what a run starts with. A trace starts in the middle of one."""
+_LATE, _FULL = "straggler-rank", 100.0
 _STEP_S = 10
 """Traces last seconds: their time is stretched for rules that want minutes of a run."""
 _EPOCH_S = 946_684_800
@@ -104,7 +105,7 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     findings = tuple(
         replace(
             one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
-            count=1, evidence=_idle_moments(found, one), moments=(), lost=(),
+            count=1, sentence=_sentence(found, one), evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
         if one.signature in SIGNATURES and one.state != "pending"
@@ -112,12 +113,24 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     ledger = tuple(replace(entry, lost_s=entry.lost_s * scale) for entry in diagnosis.ledger)
     verdict = diagnosis.verdict
     if verdict is not None:
-        verdict = replace(verdict, lost_s=verdict.lost_s * scale) if verdict.signature in SIGNATURES else None
+        late = [one.sentence for one in findings if one.signature == verdict.signature == _LATE]
+        sentence = late[0] if late else verdict.sentence
+        known = verdict.signature in SIGNATURES
+        verdict = replace(verdict, lost_s=verdict.lost_s * scale, sentence=sentence) if known else None
     files = sorted({use.file for use in found.gpus})
     name = files[0] if len(files) == 1 else f"{len(files)} traces in {PurePath(files[0]).parent}"
     sources = tuple(replace(one, spec=name, lines=found.events, bytes=found.size) for one in diagnosis.run.sources)
     run = replace(diagnosis.run, wall_s=span, sources=sources, state=Progress.FINISHED, goal=None)
     return replace(diagnosis, findings=findings, ledger=ledger, verdict=verdict, run=run)
+
+
+def _sentence(found: Profile, finding: Finding) -> str:
+    """That of a finding; a trace has no reports of the speed of a rank, as logs have."""
+    if finding.signature != _LATE:
+        return finding.sentence
+    late, rank = late_ranks(found.gpus), finding.identity["rank"]
+    count = sum(str(one) == rank and speed < _FULL for one, speed in late)
+    return f"rank {rank} is the last to arrive in collectives in {count} of {len(late)} parts of the trace: others wait"
 
 
 def _idle_moments(found: Profile, finding: Finding) -> tuple[EvidenceLine, ...]:
@@ -148,8 +161,10 @@ def _signals(found: Profile) -> _Readings:
     for use in found.gpus:
         reading = _of_part(use, use.whole)
         made += [(at * 0.001 if at < _LEAD else _STEP_S * (at - _LEAD + 1), reading) for at in range(_LEAD + count)]
-    for at, (rank, speed) in enumerate(late := late_ranks(found.gpus), 1):
-        made.append((length * at / len(late), Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
+    late = late_ranks(found.gpus)
+    for at, (rank, speed) in enumerate([*late[:1] * _LEAD, *late], 1 - _LEAD):
+        time = length * at / len(late) if at > 0 else 0.001 * (at + _LEAD)
+        made.append((time, Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
     for number in range(1, count + 1):
         made.append((_STEP_S * number, Reading(Area.TRACE, "parts", {"part": float(number)})))
     return made
