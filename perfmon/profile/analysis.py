@@ -218,7 +218,8 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     held = {
         "idle": idle,
         "late": late,
-        "launch": minus(minus(late, waits or []), fed),
+        "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
+        "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
         "data": waits,
         "communication": by_kind[COMMUNICATION],
         "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),

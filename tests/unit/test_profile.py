@@ -484,6 +484,29 @@ def test_short_kernels_are_launch_bound_and_exposed_collectives_communication_bo
     assert found.findings[0].lost_share == pytest.approx(0.45, abs=0.02)
 
 
+def test_long_gaps_without_launches_are_a_stall_of_the_host(tmp_path: Path) -> None:
+    events, begin = list[Any](), 0.0
+    for step in range(4):
+        for part in range(100):
+            events += kernel(step * 100 + part, begin + part * 10, begin + 10 + part * MS, MS)
+        events.append(event("cpu_op", "write_log", begin + 100 * MS, 60 * MS))
+        begin += 160 * MS
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert _use(found).queue_mean > 10
+    assert [one.signature for one in found.findings] == ["host-stall"]
+    assert found.findings[0].lost_share == pytest.approx(180 / 580, abs=0.02)
+    assert "write_log 60.0 ms" in found.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize(("busy", "is_idle"), [(3, True), (40, True), (60, False)])
+def test_a_gpu_is_idle_below_half_of_the_time_whatever_the_reason(tmp_path: Path, busy: int, is_idle: bool) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at, 1000 + at * 100, busy)  # launched in time
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert [one.signature for one in found.findings] == (["gpu-idle"] if is_idle else [])
+
+
 def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
     events = []
     for at in range(300):
