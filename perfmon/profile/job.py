@@ -127,7 +127,8 @@ def read_profile(
     )  # fmt: skip
     seats = Counter((use.rank, use.device) for use in found.gpus if use.rank is not None)
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
-        found.notes.append(f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone")
+        note = f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone"
+        found.notes.insert(0, note)  # it doubts all figures, others are about a file
     _without_waits(found.gpus)
     from .signals import find  # loads the rule engine
 
@@ -248,7 +249,13 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         found.events += trace.events
         found.notes += trace.notes
         found.is_partial = found.is_partial or trace.is_partial
-        found.uses += evaluate(trace, options.long_gap)
+        uses = evaluate(trace, options.long_gap)
+        if any(not use.launched for use in uses):
+            found.notes.append(
+                "launches of the work of a GPU are not in it: why it is idle is not known "
+                "(record with ProfilerActivity.CPU, or nsys profile --trace=cuda)"
+            )
+        found.uses += uses
         found.ranges += named_ranges(trace)
         if not trace.gpus:
             found.notes.append(

@@ -208,7 +208,7 @@ def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
         "busy_pct": 100 * (1 - part.idle), "idle_pct": whole * part.idle, "late_pct": whole * part.late,
         "launch_pct": whole * part.launch, "stall_pct": whole * part.stall, "comm_pct": whole * part.communication,
         "exposed_pct": whole * part.exposed, "h2d_pct": whole * part.fed, "sync_pct": whole * part.sync,
-        "queue": max(0.0, use.queue_mean),
+        "queue": max(0.0, round(use.queue_mean, 1)),
     }  # fmt: skip
     if part.data is not None:
         values["loader_pct"] = whole * part.data

@@ -60,6 +60,24 @@ def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
     assert use.queue_most == 3
 
 
+def test_without_launches_the_reasons_of_idle_time_are_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [one for at in range(20) for one in kernel(at, 0, at * 100, 50) if one["cat"] == "kernel"]
+    path = write(tmp_path / "t.json", events)
+    assert "why it is idle is not known" in _note(path)
+    assert main(["profile", str(path), "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["gpus"][0]["idle_us_by"].values()) == {None}
+    assert main(["profile", str(path)]) == 0
+    assert capsys.readouterr().out.count("unknown") == 4
+
+
+def test_a_doubt_about_all_figures_is_the_first_note(tmp_path: Path) -> None:
+    for at in range(3):
+        write(tmp_path / f"{at}.json", [*starved(4 + at), {"ph": "X", "ts": "x"}], distributedInfo={"rank": 0})
+    assert read_profile([tmp_path]).notes[0].startswith("several traces are of rank 0")
+
+
 def test_only_synchronisation_on_an_idle_gpu_is_a_stall(tmp_path: Path) -> None:
     events = [
         *kernel(1, 0, 10, 10 * MS),
