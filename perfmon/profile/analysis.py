@@ -124,6 +124,8 @@ class GpuUse:
     """The steps, or other parts of the time, in order."""
     cells: list[Shares] = field(default_factory=list)
     """Equal short parts, as samples."""
+    launched: bool = True
+    """Some launch of its work is in the trace: without any the reasons of idle time are not known."""
     lanes: dict[str, list[Interval]] = field(default_factory=dict)
     """The time of each kind of work, for a picture: disjoint, ascending."""
 
@@ -206,7 +208,9 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         sum(copy[2] for copy in copies if copy[4]), sum(copy[2] for copy in copies),
         total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
     )  # fmt: skip
-    _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], _launcher(trace, work, rows))
+    thread = _launcher(trace, work, rows)
+    use.launched = thread is not None
+    _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], thread)
     use.collectives = _collectives(trace, work, rows)
     late = _late(trace, work, rows, idle)
     fed = _fed(trace, device, by_kind[COMPUTE])
@@ -218,7 +222,8 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     held = {
         "idle": idle,
         "late": late,
-        "launch": minus(minus(late, waits or []), fed),
+        "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
+        "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
         "data": waits,
         "communication": by_kind[COMMUNICATION],
         "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),

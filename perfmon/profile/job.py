@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,6 +36,8 @@ _Progress = Callable[[int, int], None]
 _TOGETHER = 8
 """Collectives that ranks must have in common before one of them can be the last."""
 _LEAST_OF_PART = 4
+_MOST_OF_PARTS, _LEAST_COST = 0.6, 0.05
+"""From which shares of the parts, and of the time, on a rank is late: by chance some rank is the last each time."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Profile:
     size: int = 0
     """Bytes of all files."""
     partial: list[str] = field(default_factory=list)
-    """Files whose end is missing."""
+    """Files whose end, or a part of them, is missing."""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,9 @@ def read_profile(
     )  # fmt: skip
     seats = Counter((use.rank, use.device) for use in found.gpus if use.rank is not None)
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
-        found.notes.append(f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone")
+        note = f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone"
+        found.notes.insert(0, note)  # it doubts all figures, others are about a file
+    _without_waits(found.gpus)
     from .signals import find  # loads the rule engine
 
     found.findings = find(found, config)
@@ -245,7 +249,13 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         found.events += trace.events
         found.notes += trace.notes
         found.is_partial = found.is_partial or trace.is_partial
-        found.uses += evaluate(trace, options.long_gap)
+        uses = evaluate(trace, options.long_gap)
+        if any(not use.launched for use in uses):
+            found.notes.append(
+                "launches of the work of a GPU are not in it: why it is idle is not known "
+                "(record with ProfilerActivity.CPU, or nsys profile --trace=cuda)"
+            )
+        found.uses += uses
         found.ranges += named_ranges(trace)
         if not trace.gpus:
             found.notes.append(
@@ -257,12 +267,25 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
     return found
 
 
-def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
-    """Of each part of the collectives that all ranks have in common, the rank that is the last to arrive.
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """One collective that all ranks have in common, or several like it: the last rank to arrive, and who waits for it.
 
-    The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that. Its speed
-    is a percentage: the part of the time that would be left if it came with the others.
+    The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that.
     """
+
+    last: int
+    of_rank: dict[int, float]
+    """Nanoseconds."""
+
+    @property
+    def mean(self) -> float:
+        """Of those that wait."""
+        return sum(self.of_rank.values()) / (len(self.of_rank) - 1)
+
+
+def _waits(uses: Sequence[GpuUse]) -> list[_Wait]:
+    """The collectives of a job in order; none where those of its ranks do not correspond."""
     of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
     if len(of_rank) < 2 or len(of_rank) != len(uses):
         return []
@@ -270,17 +293,47 @@ def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
     if any(one != counts[0] for one in counts) or sum(counts[0].values()) < _TOGETHER:
         return []
     first = next(iter(of_rank.values()))
-    order = sorted((at, name, number) for name, held in first.items() for number, at in enumerate(held.start))
-    parts = min(PARTS, len(order) // _LEAST_OF_PART)
-    span = max(use.span for use in uses) / parts
     found = []
-    for part in range(parts):
-        caused = Counter[int]()
-        for _, name, number in order[part * len(order) // parts : (part + 1) * len(order) // parts]:
-            durations = {rank: held[name].duration[number] for rank, held in of_rank.items()}
-            last = min(durations, key=durations.__getitem__)
-            mean = (sum(durations.values()) - durations[last]) / (len(durations) - 1)
-            caused[last] += round((mean - durations[last]) * first[name].count / len(first[name].start))
-        rank, wait = caused.most_common(1)[0]
-        found.append((rank, 100.0 * (1.0 - min(1.0, wait / span))))
+    for _, name, number in sorted(
+        (at, name, number) for name, held in first.items() for number, at in enumerate(held.start)
+    ):
+        durations = {rank: held[name].duration[number] for rank, held in of_rank.items()}
+        last = min(durations, key=durations.__getitem__)
+        like_it = first[name].count / len(first[name].start)
+        found.append(_Wait(last, {rank: (one - durations[last]) * like_it for rank, one in durations.items()}))
     return found
+
+
+def _without_waits(uses: Sequence[GpuUse]) -> None:
+    """Take the time in which ranks wait for the last one off the communication that findings are about."""
+    waits = _waits(uses)
+    for use in uses if waits else ():
+        wait = sum(one.of_rank[use.rank] for one in waits if use.rank is not None)
+        left = 1 - min(1.0, wait / use.communication) if use.communication else 1.0
+        use.whole = replace(use.whole, communication=use.whole.communication * left, exposed=use.whole.exposed * left)
+
+
+def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
+    """Of each part of the collectives that all ranks have in common, the rank that is the last to arrive.
+
+    Its speed is a percentage: the part of the time that would be left if it came with the others. Nothing where no rank
+    is the last one in most parts, or it costs hardly more than the others do by chance.
+    """
+    waits = _waits(uses)
+    if not waits:
+        return []
+    parts = min(PARTS, len(waits) // _LEAST_OF_PART)
+    whole = max(use.span for use in uses)
+    found, caused = list[tuple[int, float]](), Counter[int]()
+    for part in range(parts):
+        here = Counter[int]()
+        for one in waits[part * len(waits) // parts : (part + 1) * len(waits) // parts]:
+            here[one.last] += round(one.mean)
+        rank, wait = here.most_common(1)[0]
+        found.append((rank, 100.0 * (1.0 - min(1.0, wait * parts / whole))))
+        caused.update(here)
+    (late, cost), *others = caused.most_common(2)
+    excess = cost - sum(other for _, other in others)
+    if sum(rank == late for rank, _ in found) < _MOST_OF_PARTS * parts or excess < _LEAST_COST * whole:
+        return []
+    return [(rank, speed if rank == late else 100.0) for rank, speed in found]

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -37,6 +38,14 @@ _TRIES = 8
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[')
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"\w+"\s*:)')
 """Between two objects of an array. No string can hold it: a quote within a string has a backslash before it."""
+_BETWEEN_TEXT = re.compile(_BETWEEN.pattern.decode())
+_SPACE = re.compile(r"[, \t\r\n]*")
+_LENIENT = json.JSONDecoder(strict=False)
+"""Reads also NaN, Infinity and control characters in strings."""
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+"""Names of files of Windows are in traces as they are."""
+_FOREIGN = re.compile("[\udc80-\udcff]")
 _GPU = {
     "kernel": COMPUTE, "mtia_ccp_events": COMPUTE,
     "memcpy": COPY, "gpu_memcpy": COPY, "memset": MEMSET, "gpu_memset": MEMSET,
@@ -115,6 +124,10 @@ def read_kineto(path: Path) -> Trace:
                     except (OverflowError, ValueError):
                         wrong += 1
     trace.settle()
+    if trace.damaged:
+        trace.cut(
+            f"the file is damaged in {counted(trace.damaged, 'place')}: {counted(trace.damaged_bytes, 'byte')} left out"
+        )
     if trace.malformed:
         trace.notes.append(f"{counted(trace.malformed, 'event')} with values of a wrong type: left out")
     if wrong:
@@ -175,18 +188,25 @@ def _pieces(texts: Iterator[bytes], trace: Trace) -> Iterator[list[_Event]]:
             _describe(text[: found.start()].rstrip().rstrip(b",") + b"}", trace)
             text, begun = text[found.end() :], True
         if not piece:
-            yield _last(text, trace)
+            events, rest = _one_by_one(text, trace)
+            yield events
+            if rest.startswith(b"]"):
+                _describe(b"{" + rest[1:].lstrip().lstrip(b","), trace)
+            elif not trace.is_partial:
+                trace.cut(_CUT)
             return
         cuts = [found.start() + 1 for found in _BETWEEN.finditer(text, max(0, len(text) - _PIECE))]
         for cut in reversed(cuts[-_TRIES:]):
             try:
                 events = _decode(b"[" + text[:cut] + b"]", trace)
             except _BROKEN:
-                continue  # objects within an event, or behind the events
+                continue  # objects within an event, or behind the events; or the piece is damaged
             yield events
             text = text[cut:].lstrip(b", \t\r\n")
             break
         else:
+            events, text = _one_by_one(text, trace)
+            yield events
             if len(text) > _MOST_OPEN:
                 trace.cut("an event of more than 64 MiB, or no JSON; what was read up to there is evaluated")
                 return
@@ -196,42 +216,70 @@ def _decode(text: bytes, trace: Trace) -> list[_Event]:
     try:
         return _EVENTS.decode(text)
     except msgspec.ValidationError:
-        found = []
-        for one in msgspec.json.decode(text):
-            try:
-                found.append(msgspec.convert(one, _Event, strict=False))
-            except (msgspec.ValidationError, ArithmeticError):
-                trace.malformed += 1
-        return found
+        return _converted(msgspec.json.decode(text), trace)
 
 
-def _last(text: bytes, trace: Trace) -> list[_Event]:
-    """The events at the end of a file, before what describes the run."""
-    written = text.decode("utf-8", "replace")
-    try:
-        _, end = json.JSONDecoder().raw_decode("[" + written)
-    except (ValueError, RecursionError):
-        cuts = [found.start() + 1 for found in _BETWEEN.finditer(text)]
-        for cut in [len(text.rstrip(b", \t\r\n")), *reversed(cuts[-_TRIES:])]:
-            try:
-                events = _decode(b"[" + text[:cut] + b"]", trace)
-            except _BROKEN:
-                continue
+def _converted(objects: list[Any], trace: Trace) -> list[_Event]:
+    found = []
+    for one in objects:
+        try:
+            found.append(msgspec.convert(one, _Event, strict=False))
+        except (msgspec.ValidationError, ArithmeticError):
+            trace.malformed += 1
+    return found
+
+
+def _one_by_one(text: bytes, trace: Trace) -> tuple[list[_Event], bytes]:
+    """The events of a text that is no JSON as a whole, and what is left: an open event, or the end of the array.
+
+    A damaged event is left out where a sound one follows.
+    """
+    raw = text.decode("utf-8", "surrogateescape")
+    sound = _repaired(raw)
+    found, at = list[Any](), 0
+    while True:
+        at = _SPACE.match(sound, at).end()  # type: ignore[union-attr]
+        if at == len(sound) or sound[at] == "]":
             break
+        try:
+            one, at = _LENIENT.raw_decode(sound, at)
+        except (ValueError, RecursionError):
+            after = _next_sound(sound, at)
+            if after is None:
+                break
+            trace.damaged += 1
+            trace.damaged_bytes += len(raw[at:after].encode("utf-8", "surrogateescape"))
+            at = after
         else:
-            events = []
-        if not trace.is_partial:
-            trace.cut(_CUT)
-        return events
-    _describe(b"{" + written[end - 1 :].lstrip().lstrip(",").encode(), trace)
-    return _decode(("[" + written[: end - 1]).encode(), trace)
+            found.append(one)
+    return _converted(found, trace), raw[at:].encode("utf-8", "surrogateescape")
+
+
+def _next_sound(text: str, at: int) -> int | None:
+    """The place of the next event that can be read."""
+    for found in _BETWEEN_TEXT.finditer(text, at):
+        with suppress(ValueError, RecursionError):
+            one, _ = _LENIENT.raw_decode(text, found.end())
+            if isinstance(one, dict) and "ph" in one:
+                return found.end()
+    return None
+
+
+def _repaired(text: str) -> str:
+    """The same with as many characters: of C's numbers that are none, of single backslashes and of foreign bytes."""
+    text = _FOREIGN.sub("\N{REPLACEMENT CHARACTER}", text)
+    text = _ESCAPE.sub(lambda found: found[0] if len(found[0]) > 1 else "/", text)
+    return _NOT_FINITE.sub(lambda found: found[0] if found[0][0] == '"' else "NaN".ljust(len(found[0])), text)
 
 
 def _describe(text: bytes, trace: Trace) -> None:
     try:
         head = msgspec.json.decode(text, type=_Head)
     except _BROKEN:
-        return
+        try:
+            head = msgspec.convert(_LENIENT.decode(_repaired(text.decode("utf-8", "surrogateescape"))), _Head)
+        except (ValueError, RecursionError):
+            return
     if head.distributed is not None and isinstance(head.distributed.rank, int):
         trace.rank = head.distributed.rank
     trace.devices |= {one.id: one.name for one in (*head.early, *head.devices) if isinstance(one.id, int)}

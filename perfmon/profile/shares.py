@@ -29,7 +29,9 @@ class Shares:
     late: float
     """Idle, and the next work is launched late."""
     launch: float
-    """Of that, what neither waits for data nor for copies explain."""
+    """Of that, gaps below a millisecond that neither waits for data nor for copies explain."""
+    stall: float
+    """The same in longer gaps: the host launches nothing."""
     data: float | None
     """Waits of the host for a batch that nothing hides; None without a DataLoader."""
     communication: float

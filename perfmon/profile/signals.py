@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from .shares import Shares
 
 SIGNATURES = (
-    "data-starved", "pageable-transfer", "transfer-bound", "launch-bound", "comm-bound", "straggler-rank", "gpu-idle",
+    "data-starved", "pageable-transfer", "transfer-bound", "host-stall", "launch-bound", "comm-bound", "straggler-rank",
+    "gpu-idle",
 )  # fmt: skip
 _COMPARED = frozenset((
-    "gpu_busy", "host_wait_share", "launch_gap_share", "loader_share", "exposed_comm_share", "comm_share", "h2d_share",
-    "pageable_share", "sync_stall_share", "launch_queue", "profiled_step_ms", "range_ms", "range_gap_ms",
+    "gpu_busy", "host_wait_share", "launch_gap_share", "host_stall_share", "loader_share", "exposed_comm_share",
+    "comm_share", "h2d_share", "pageable_share", "sync_stall_share", "launch_queue", "profiled_step_ms", "range_ms",
+    "range_gap_ms",
 ))  # fmt: skip
-_ABOUT_GAPS = ("data-starved", "launch-bound", "gpu-idle")
+_ABOUT_GAPS = ("data-starved", "host-stall", "launch-bound", "gpu-idle")
 _MOMENTS, _NAME = 3, 80
 _RANGES = 12
 _LENGTH_S = 600
@@ -41,6 +43,7 @@ _LEAST_READINGS, _MOST_READINGS, _ALL_READINGS = 60, 240, 4000
 """Of each GPU, of one of a few, of all: rules that want some minutes first find nothing in them."""
 _LEAD = 4
 """Signatures skip so many samples of a log: what a run starts with. A trace starts in the middle of one."""
+_LATE, _FULL, _HALF = "straggler-rank", 100.0, 0.5
 _STEP_S = 10
 """Traces last seconds: their time is stretched for rules that want minutes of a run."""
 _EPOCH_S = 946_684_800
@@ -104,20 +107,40 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     findings = tuple(
         replace(
             one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
-            count=1, evidence=_idle_moments(found, one), moments=(), lost=(),
+            count=1, sentence=_sentence(found, one), evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
-        if one.signature in SIGNATURES and one.state != "pending"
+        if one.signature in SIGNATURES and one.state != "pending" and not _is_of_logs(found, one)
     )  # fmt: skip
     ledger = tuple(replace(entry, lost_s=entry.lost_s * scale) for entry in diagnosis.ledger)
     verdict = diagnosis.verdict
     if verdict is not None:
-        verdict = replace(verdict, lost_s=verdict.lost_s * scale) if verdict.signature in SIGNATURES else None
+        late = [one.sentence for one in findings if one.signature == verdict.signature == _LATE]
+        sentence = late[0] if late else verdict.sentence
+        known = verdict.signature in {one.signature for one in findings}
+        verdict = replace(verdict, lost_s=verdict.lost_s * scale, sentence=sentence) if known else None
     files = sorted({use.file for use in found.gpus})
     name = files[0] if len(files) == 1 else f"{len(files)} traces in {PurePath(files[0]).parent}"
     sources = tuple(replace(one, spec=name, lines=found.events, bytes=found.size) for one in diagnosis.run.sources)
     run = replace(diagnosis.run, wall_s=span, sources=sources, state=Progress.FINISHED, goal=None)
     return replace(diagnosis, findings=findings, ledger=ledger, verdict=verdict, run=run)
+
+
+def _is_of_logs(found: Profile, finding: Finding) -> bool:
+    """A GPU that is idle for less than half of the time: a trace shows its reasons, as logs do not."""
+    group = finding.identity.get("group")
+    return finding.signature == "gpu-idle" and all(
+        use.whole.idle <= _HALF for use in found.gpus if group in (None, label(use))
+    )
+
+
+def _sentence(found: Profile, finding: Finding) -> str:
+    """That of a finding; a trace has no reports of the speed of a rank, as logs have."""
+    if finding.signature != _LATE:
+        return finding.sentence
+    late, rank = late_ranks(found.gpus), finding.identity["rank"]
+    count = sum(str(one) == rank and speed < _FULL for one, speed in late)
+    return f"rank {rank} is the last to arrive in collectives in {count} of {len(late)} parts of the trace: others wait"
 
 
 def _idle_moments(found: Profile, finding: Finding) -> tuple[EvidenceLine, ...]:
@@ -148,8 +171,10 @@ def _signals(found: Profile) -> _Readings:
     for use in found.gpus:
         reading = _of_part(use, use.whole)
         made += [(at * 0.001 if at < _LEAD else _STEP_S * (at - _LEAD + 1), reading) for at in range(_LEAD + count)]
-    for at, (rank, speed) in enumerate(late := late_ranks(found.gpus), 1):
-        made.append((length * at / len(late), Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
+    late = late_ranks(found.gpus)
+    for at, (rank, speed) in enumerate([*late[:1] * _LEAD, *late], 1 - _LEAD):
+        time = length * at / len(late) if at > 0 else 0.001 * (at + _LEAD)
+        made.append((time, Reading(Area.TRACE, str(rank), {"speed_pct": speed})))
     for number in range(1, count + 1):
         made.append((_STEP_S * number, Reading(Area.TRACE, "parts", {"part": float(number)})))
     return made
@@ -181,8 +206,9 @@ def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
     whole = 100 * scale
     values = {
         "busy_pct": 100 * (1 - part.idle), "idle_pct": whole * part.idle, "late_pct": whole * part.late,
-        "launch_pct": whole * part.launch, "comm_pct": whole * part.communication, "exposed_pct": whole * part.exposed,
-        "h2d_pct": whole * part.fed, "sync_pct": whole * part.sync, "queue": max(0.0, use.queue_mean),
+        "launch_pct": whole * part.launch, "stall_pct": whole * part.stall, "comm_pct": whole * part.communication,
+        "exposed_pct": whole * part.exposed, "h2d_pct": whole * part.fed, "sync_pct": whole * part.sync,
+        "queue": max(0.0, round(use.queue_mean, 1)),
     }  # fmt: skip
     if part.data is not None:
         values["loader_pct"] = whole * part.data
@@ -193,10 +219,11 @@ def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
 
 def _of_whole(use: GpuUse) -> Reading:
     """What decides whether something is found."""
-    names = {"launch": "launch", "comm": "communication", "exposed": "exposed", "h2d": "fed"}
+    names = {"launch": "launch", "stall": "stall", "comm": "communication", "exposed": "exposed", "h2d": "fed"}
     if use.loader is not None:
         names["loader"] = "data"
     values = {f"whole_{name}_pct": 100.0 * getattr(use.whole, held) for name, held in names.items()}
+    values["whole_busy_pct"] = 100.0 * (1 - use.whole.idle)
     if use.copied_bytes:
         values["whole_pageable_pct"] = 100 * use.pageable_bytes / use.copied_bytes
     return Reading(Area.TRACE, label(use), values)

@@ -133,10 +133,13 @@ class Trace:
     events: int = 0
     malformed: int = 0
     """Events that are left out for the types of their values."""
+    damaged: int = 0
+    damaged_bytes: int = 0
+    """Places that cannot be read, and how much they are."""
     notes: list[str] = field(default_factory=list)
     """What was lost, in sentences."""
     is_partial: bool = False
-    """Its end is missing."""
+    """Its end, or a part of it, is missing."""
     is_ns: bool = False
     """Its times are nanoseconds, whatever the format says."""
     last_step: int | None = None
@@ -176,7 +179,7 @@ class Trace:
         self._steps[name] = max(start, self._steps.get(name, start))
 
     def cut(self, note: str) -> None:
-        """The end of the file is missing or unreadable."""
+        """The end of the file, or a part of it, is missing or unreadable."""
         self.is_partial = True
         self.notes.append(note)
 

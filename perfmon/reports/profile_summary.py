@@ -59,7 +59,8 @@ def _gpu(use: GpuUse) -> dict[str, Any]:
         "communication_overlapped_pct": _percent(use.overlapped, use.communication),
         "copy_pct": _percent(use.copy, use.span),
         "idle_us_by": {
-            "host_wait": use.host_wait / 1e3, "kernel_wait": use.kernel_wait / 1e3, "other": use.other / 1e3
+            name: part / 1e3 if use.launched else None
+            for name, part in (("host_wait", use.host_wait), ("kernel_wait", use.kernel_wait), ("other", use.other))
         },
         "streams": {
             str(stream): {"host_wait": host / 1e3, "kernel_wait": kernel / 1e3, "other": other / 1e3}
@@ -117,6 +118,8 @@ def profile_markdown(found: Profile) -> str:
     for head, rows, _ in _tables(found):
         lines += ["", *markdown_table(head, [[inline(cell) for cell in row] for row in rows])]
     lines += ["", *(f"- {inline(one_line(note))}" for note in found.notes[:_SHOWN_NOTES])]
+    if len(found.notes) > _SHOWN_NOTES:
+        lines.append(f"- and {len(found.notes) - _SHOWN_NOTES} more notes")
     return "\n".join(lines) + "\n"
 
 
@@ -179,8 +182,16 @@ def _use_row(use: GpuUse) -> list[str]:
 
 def _reason_row(use: GpuUse) -> list[str]:
     loader = "" if use.loader is None or not use.stepped else format_share(use.loader / use.stepped)
+    if not use.launched:
+        return [_rank(use), _name(use), *["unknown"] * 3, _time(use.sync_stall), loader, "unknown"]
     reasons = [_time(part) for part in (use.host_wait, use.kernel_wait, use.other, use.sync_stall)]
-    return [_rank(use), _name(use), *reasons, loader, f"{use.queue_mean:,.0f} (max {use.queue_most:,})"]
+    return [
+        _rank(use),
+        _name(use),
+        *reasons,
+        loader,
+        f"{max(0.0, round(use.queue_mean, 1)):,g} (max {use.queue_most:,})",
+    ]
 
 
 def _gap_row(gap: Gap, use: GpuUse) -> list[str]:

@@ -69,9 +69,10 @@ class Area(StrEnum):
     POLLER = "poller"
     """name: the poller. took_ms age_s. Words: state (ok, stale, failed) why."""
     TRACE = "trace"
-    """What `perfmon profile` reads from a trace. name: GPU (and rank): busy_pct idle_pct late_pct launch_pct comm_pct
-    exposed_pct h2d_pct sync_pct loader_pct pageable_pct, shares of a part of the time, the same with `whole_` of all of
-    it, queue (launches), step_ms; rank: speed_pct; named range: range_ms between_ms; `parts`: part, their number."""
+    """What `perfmon profile` reads from a trace. name: GPU (and rank): busy_pct idle_pct late_pct launch_pct stall_pct
+    comm_pct exposed_pct h2d_pct sync_pct loader_pct pageable_pct, shares of a part of the time, the same with `whole_`
+    of all of it, queue (launches), step_ms; rank: speed_pct; named range: range_ms between_ms; `parts`: part, their
+    number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,9 @@ UNPLAYED = {
         "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-growth",
         "queue-overhead",
     ),
-    "they are found in traces of profilers": ("comm-bound", "launch-bound", "pageable-transfer", "transfer-bound"),
+    "they are found in traces of profilers": (
+        "comm-bound", "host-stall", "launch-bound", "pageable-transfer", "transfer-bound",
+    ),
 }  # fmt: skip
 """Signatures without a scenario, by the reason."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,24 @@ def test_idle_time_is_divided_by_its_reason(tmp_path: Path) -> None:
     assert use.queue_most == 3
 
 
+def test_without_launches_the_reasons_of_idle_time_are_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [one for at in range(20) for one in kernel(at, 0, at * 100, 50) if one["cat"] == "kernel"]
+    path = write(tmp_path / "t.json", events)
+    assert "why it is idle is not known" in _note(path)
+    assert main(["profile", str(path), "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["gpus"][0]["idle_us_by"].values()) == {None}
+    assert main(["profile", str(path)]) == 0
+    assert capsys.readouterr().out.count("unknown") == 4
+
+
+def test_a_doubt_about_all_figures_is_the_first_note(tmp_path: Path) -> None:
+    for at in range(3):
+        write(tmp_path / f"{at}.json", [*starved(4 + at), {"ph": "X", "ts": "x"}], distributedInfo={"rank": 0})
+    assert read_profile([tmp_path]).notes[0].startswith("several traces are of rank 0")
+
+
 def test_only_synchronisation_on_an_idle_gpu_is_a_stall(tmp_path: Path) -> None:
     events = [
         *kernel(1, 0, 10, 10 * MS),
@@ -95,6 +114,49 @@ def test_the_last_rank_to_arrive_is_named_whatever_the_clocks(tmp_path: Path, la
     assert [finding.identity["rank"] for finding in found.findings if finding.signature == "straggler-rank"] == (
         [] if late is None else [str(late)]
     )
+
+
+def _ranks(
+    folder: Path, slow: float = 1, late: float = 0, jitter: float = 0, collective: float = 1, seed: int = 3
+) -> Profile:
+    """Traces of four ranks: 20 steps of three kernels of 2 ms, and a collective that begins when the last one is there.
+
+    Rank 2 is slower by `slow`, and its host late by `late` ms in each step.
+    """
+    rng = random.Random(seed)
+    events: list[list[Any]] = [[] for _ in range(4)]
+    begin = 0.0
+    for step in range(20):
+        arrived = []
+        for rank in range(4):
+            at = begin + 10
+            for part in range(3):
+                length = (2 + rng.random() * jitter) * MS * (slow if rank == 2 else 1)
+                at += late * MS if rank == 2 and not part else 0
+                events[rank] += kernel(step * 4 + part, at - 5 if late and rank == 2 else begin, at, length)
+                at += length + 1
+            arrived.append(at)
+        begin = max(arrived) + collective * MS
+        for rank, at in enumerate(arrived):
+            events[rank] += kernel(step * 4 + 3, at - 100, at, begin - at, "ncclDevKernel_AllReduce_Sum_bf16_RING", 9)
+    for rank in range(4):
+        write(folder / f"rank{rank}.json", events[rank], distributedInfo={"rank": rank})
+    return read_profile([folder])
+
+
+def test_waiting_for_a_slow_rank_is_no_communication(tmp_path: Path) -> None:
+    slow = _ranks(tmp_path, slow=1.6)
+    assert [(one.signature, one.identity) for one in slow.findings] == [("straggler-rank", {"rank": "2"})]
+    assert slow.findings[0].lost_share == pytest.approx(3.6 / 10.6, rel=0.2)
+    assert slow.gpus[0].communication / slow.gpus[0].span == pytest.approx(4.6 / 10.6, abs=0.02)
+    assert slow.gpus[0].whole.exposed == pytest.approx(1 / 10.6, abs=0.02)
+    network = _ranks(tmp_path, collective=6)
+    assert {one.signature for one in network.findings} == {"comm-bound"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_rank_that_is_last_by_chance_is_no_straggler(tmp_path: Path, seed: int) -> None:
+    assert _ranks(tmp_path, jitter=2, seed=seed).findings == ()
 
 
 def _nsys(path: Path, tables: bool = True) -> Path:
@@ -190,6 +252,43 @@ def test_a_trace_that_ends_in_the_middle_is_evaluated_up_to_there(tmp_path: Path
         found = read_profile([path])
         assert _use(found).busy >= 10 * 30_000_000, name
         assert any("ends in the middle" in note for note in found.notes), name
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "nan", "-nan", "inf"])
+def test_a_number_that_is_none_costs_at_most_its_event(tmp_path: Path, number: str) -> None:
+    around = {"deviceProperties": [{"id": 0, "name": "Test GPU", "share": 0.5}], "distributedInfo": {"rank": 3}}
+    whole = write(tmp_path / "t.json", starved(30), **around).read_text()
+    as_argument = whole.replace('"device": 0,', f'"device": 0, "text, inf, nan": {number}, "list": [{number}],')
+    for text in (as_argument, whole.replace('"share": 0.5', f'"share": {number}')):
+        (tmp_path / "t.json").write_text(text)
+        found = read_profile([tmp_path / "t.json"])
+        use = _use(found)
+        assert (use.product, use.rank, use.busy, found.notes) == ("Test GPU", 3, 29 * 30_000_000, [])
+    first = starved(30)
+    first[3]["dur"] = "?"
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": first}).replace('"?"', number))
+    write(tmp_path / "good.json", starved(), distributedInfo={"rank": 1})
+    assert len(read_profile([tmp_path]).gpus) == 2
+
+
+@pytest.mark.parametrize("steps", [30, 2000], ids=["small", "pieces"])
+def test_a_damaged_event_costs_itself_alone(tmp_path: Path, steps: int) -> None:
+    text = json.dumps({"traceEvents": starved(steps), "deviceProperties": [{"id": 0, "name": "Test GPU"}]})
+    place = text.index('"gemm"', len(text) // 3)
+    size = 30_000_000 * (steps - 1)
+    for damaged, lost in (
+        (text[:place] + "####" + text[place + 4 :], 10_000_000),
+        (text[:place] + "\x00\x01" + text[place + 2 :], 10_000_000),
+        (text.replace('}], "device', '},], "device'), 0),
+        (text.replace('"gemm"', r'"C:\Users\k"'), 0),
+    ):
+        (tmp_path / "t.json").write_text(damaged)
+        found = read_profile([tmp_path / "t.json"])
+        use = _use(found)
+        assert (use.busy, use.product) == (size - lost, "Test GPU")
+        assert len(found.partial) == (lost > 0)
+        assert all("damaged in 1 place: " in note for note in found.notes)
+        assert len(found.notes) == (lost > 0)
 
 
 def test_what_stands_around_the_events_may_be_larger_than_they_are(tmp_path: Path) -> None:
@@ -401,6 +500,29 @@ def test_short_kernels_are_launch_bound_and_exposed_collectives_communication_bo
     found = read_profile([write(tmp_path / "comm.json", events)])
     assert [one.signature for one in found.findings] == ["comm-bound"]
     assert found.findings[0].lost_share == pytest.approx(0.45, abs=0.02)
+
+
+def test_long_gaps_without_launches_are_a_stall_of_the_host(tmp_path: Path) -> None:
+    events, begin = list[Any](), 0.0
+    for step in range(4):
+        for part in range(100):
+            events += kernel(step * 100 + part, begin + part * 10, begin + 10 + part * MS, MS)
+        events.append(event("cpu_op", "write_log", begin + 100 * MS, 60 * MS))
+        begin += 160 * MS
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert _use(found).queue_mean > 10
+    assert [one.signature for one in found.findings] == ["host-stall"]
+    assert found.findings[0].lost_share == pytest.approx(180 / 580, abs=0.02)
+    assert "write_log 60.0 ms" in found.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize(("busy", "is_idle"), [(3, True), (40, True), (60, False)])
+def test_a_gpu_is_idle_below_half_of_the_time_whatever_the_reason(tmp_path: Path, busy: int, is_idle: bool) -> None:
+    events = []
+    for at in range(300):
+        events += kernel(at, at, 1000 + at * 100, busy)  # launched in time
+    found = read_profile([write(tmp_path / "t.json", events)])
+    assert [one.signature for one in found.findings] == (["gpu-idle"] if is_idle else [])
 
 
 def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
