@@ -295,6 +295,50 @@ def test_a_queue_that_is_empty_because_all_is_done_is_not_starved() -> None:
     assert "data-starved" not in found(judged(queue=lines))
 
 
+# --- the own times of producers, without a queue or GPU that is looked at ---------------------------------------------
+PACED = {
+    "producer-slow": peaknet(batches=160, receive=3.0),
+    "parse-bound": peaknet(batches=160, load=1.8),
+    "queue-overhead": peaknet(batches=160, hand_over=2.0),
+}
+
+
+@pytest.mark.parametrize("cause", PACED)
+@pytest.mark.parametrize("polled", [False, True])
+def test_what_takes_a_producers_time_is_the_verdict_with_and_without_a_gpu(cause: str, polled: bool) -> None:
+    lines, lasts = PACED[cause], 160 * (3.0 if cause == "producer-slow" else 2.2)
+    gpus = {"gpus": gpu(count=int(lasts / 2), busy=lambda n: (0, 0, 12, 40, 5)[n % 5])} if polled else {}
+    diagnosis = judged(pipeline=lines, **gpus)
+    assert verdict(diagnosis) == cause
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s > 0.5 * lasts
+
+
+def test_the_receivers_word_that_nothing_comes_is_proof_before_any_batch_was_reported() -> None:
+    lines = peaknet(batches=40, receive=12.5)
+    assert not any("Processed" in line for line in lines)
+    for gpus in ({}, {"gpus": gpu(count=250, busy=lambda n: 40 if n % 6 == 0 else 0)}):
+        diagnosis = judged(pipeline=lines, **gpus)
+        assert verdict(diagnosis) == "producer-slow"
+        assert diagnosis.verdict is not None
+        assert diagnosis.verdict.lost_s > 0.8 * 500
+
+
+def test_batches_that_pile_up_before_a_slow_consumer_are_not_waited_for() -> None:
+    lines = [line for line in peaknet(batches=400, receive=2.0) if "Processed" not in line or "0 batches" in line]
+    half = [line for line in lines if "Processed" not in line or int(line.split("Processed ")[1].split()[0]) % 100]
+    slower = [line.replace("Processed 150", "Processed 100").replace("Processed 250", "Processed 150")
+              .replace("Processed 350", "Processed 200") for line in half]  # fmt: skip
+    assert "data-starved" not in found(judged(pipeline=slower, gpus=gpu(count=400, busy=40)))
+
+
+def test_lines_that_ray_left_out_make_no_wait() -> None:
+    lines = peaknet(batches=1200, receive=0.05, push=0.3)
+    shortened = [line + " [repeated 12x across cluster]" if "Successfully pushed" in line else line
+                 for number, line in enumerate(lines) if "batches" in line or number // 5 % 15 == 0]  # fmt: skip
+    assert found(judged(pipeline=shortened)) == {}
+
+
 # --- healthy pipelines ------------------------------------------------------------------------------------------------
 HEALTHY = {
     "a full prefetch queue": {"queue": queue(capacity=8, depth=8, put_wait=90.0, get_wait=0.4)},
