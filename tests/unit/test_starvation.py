@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
+from streams import connection, epoch, gpu, interleaved, peaknet, queue, stamp, text
 
 from perfmon.cli import main
 from perfmon.clocks import align
@@ -202,6 +202,40 @@ def test_a_queue_that_runs_dry_now_and_then_is_starved_by_its_mean() -> None:
     assert verdict(diagnosis) == "producer-slow"
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.lost_s == pytest.approx(0.7 * 480, rel=0.2)
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_a_printed_row_stands_for_the_steps_since_the_row_before(every: int) -> None:
+    rows = epoch(lambda n: 0.4 + n % 7 / 35, iterations=300 * every, step=0.3, every=every)
+    diagnosis = judged(train=rows)
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_share == pytest.approx(0.486 / 0.786, rel=0.1)
+
+
+def test_waits_of_which_no_printed_row_has_one_are_in_the_means() -> None:
+    rows = epoch(lambda n: 2.0 if n % 8 == 3 and n % 10 else 0.001, iterations=2000, step=0.1)
+    diagnosis = judged(train=rows)
+    assert diagnosis.metrics["data_share"].summary.max < 2
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert "1.0 %" not in diagnosis.verdict.sentence
+
+
+def test_one_long_wait_within_an_epoch_and_rounded_means_prove_nothing() -> None:
+    assert found(judged(train=epoch(lambda n: 70.0 if n == 777 else 0.004, iterations=3000))) == {}
+    assert found(judged(train=epoch(lambda n: 0.0005 if n % 2 else 0.0, iterations=3000, step=0.002))) == {}
+
+
+def test_a_loader_that_becomes_slow_costs_the_time_since() -> None:
+    rows = epoch(lambda n: 0.5 if n >= 2000 else 0.004, iterations=3000, step=0.3)
+    timed = [
+        f"{stamp(sum(0.8 if n >= 2000 else 0.304 for n in range(at * 10 + 1)))} {row}" for at, row in enumerate(rows)
+    ]
+    diagnosis = judged(train=timed)
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(500, rel=0.1)
 
 
 # --- bursts ----------------------------------------------------------------------------------------------------------
