@@ -182,6 +182,26 @@ def test_a_consumer_that_pauses_as_it_always_does_lives() -> None:
     assert "consumer-dead" not in found(judged(queue=lines, gpus=gpu(count=600, busy=97)))
 
 
+def test_a_consumer_that_is_gone_is_named_soon_where_only_its_queue_is_seen() -> None:
+    lines = queue(count=90, every=1.0, capacity=16, depth=16, put_wait=lambda n: 80.0 if n < 60 else 100.0,
+                  get_wait=0.1, put=lambda n: 20 if n < 60 else 0, get=lambda n: 20 if n < 60 else 0)  # fmt: skip
+    assert verdict(judged(queue=lines)) == "consumer-dead"
+    assert "consumer-dead" not in found(judged(queue=lines[:75]))
+
+
+def test_a_trainer_that_evaluates_before_a_full_queue_is_not_gone() -> None:
+    lines = queue(count=110, every=1.0, capacity=16, depth=16, put_wait=lambda n: 80.0 if n < 60 else 100.0,
+                  get_wait=0.1, put=lambda n: 2 if n < 60 else 0, get=lambda n: 2 if n < 60 else 0)  # fmt: skip
+    steps = [f"{stamp(n / 2)} INFO step: {n} loss: 2.1" for n in range(120)]
+    assert "consumer-dead" not in found(judged(queue=interleaved(lines, steps)))
+
+
+def test_a_gpu_that_idles_while_its_consumer_never_waits_is_named() -> None:
+    lines = queue(count=150, depth=lambda n: 60 + n % 40, get_wait=4.0, put_wait=3.0)
+    assert verdict(judged(queue=lines, gpus=gpu(count=150, busy=lambda n: 40 if n % 4 == 0 else 3))) == "gpu-idle"
+    assert found(judged(queue=lines, gpus=gpu(count=150, busy=94))) == {}
+
+
 # --- bursts: the median is healthy, the mean is not -------------------------------------------------------------------
 def test_a_few_long_waits_count_though_most_rows_are_healthy() -> None:
     diagnosis = judged(train=epoch(lambda n: 67.5 if n and n % 170 == 0 else 0.001, iterations=1200))
