@@ -368,6 +368,13 @@ def test_what_takes_a_producers_time_is_the_verdict_with_and_without_a_gpu(cause
     assert diagnosis.verdict.lost_s > 0.5 * lasts
 
 
+def test_a_cause_holds_as_long_as_its_evidence_in_a_long_run() -> None:
+    diagnosis = judged(pipeline=peaknet(batches=900, receive=3.0), gpus=gpu(count=275, every=10, busy=12))
+    assert verdict(diagnosis) == "producer-slow"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_share > 0.8
+
+
 def test_the_receivers_word_that_nothing_comes_is_proof_before_any_batch_was_reported() -> None:
     lines = peaknet(batches=40, receive=12.5)
     assert not any("Processed" in line for line in lines)
