@@ -94,7 +94,7 @@ def cli() -> str:
 
 # --- formats ----------------------------------------------------------------------------------------------------------
 def _metrics(pattern: Pattern) -> list[str]:
-    names = [emit.name if emit.kind == "metric" else emit.metric for emit in pattern.emit]
+    names = [name for emit in pattern.emit for name in (emit.name if emit.kind == "metric" else "", emit.metric)]
     return list(dict.fromkeys(name for name in names if name))
 
 

@@ -235,6 +235,10 @@ def _part(lost: Lost, item: Item, view: View) -> float:
         column, start, stop = view.track(metric).window(item, 1, 0.0)
         return column.values[start] if stop > start else 0.0
 
+    if lost.mean and len(mean := view.track(lost.mean).stream(item.source, item.group)):
+        at = bisect_left(mean.times, item.end - _EDGE_S)
+        if at < len(mean.times) and mean.times[at] <= item.end + _EDGE_S:
+            return min(1.0, mean.values[at] / 100.0)
     own_share = next((name for name in lost.share if name in item.values), "")
     if lost.rest and len(view.track(lost.rest)):
         return max(0.0, 1.0 - value(lost.rest) / 100.0)

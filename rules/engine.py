@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from perfmon.core import Severity, Window, intersection, length, union
 
@@ -32,7 +33,8 @@ _LONG_S = 1800.0
 _MOSTLY = 0.5
 """Of the time of an item: see `_only_waited`; of the occurrences of a finding: see `_hypotheses`."""
 _JUDGED, _NOW, _OFTEN = 500, 20, 0.25
-"""Occurrences by which hypotheses are judged, those of the present, and the share of all that is often enough."""
+"""Parts of the occurrences by which hypotheses are judged, those of the present, and the share of all that is often
+enough."""
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -88,11 +90,12 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Containe
     for signature in signatures:
         if finding.signature.id not in signature.explains:
             continue
-        newest = finding.occurrences[-_JUDGED:]
-        levels = [tuple(one.judge(occurrence.item, view) for one in signature.conditions) for occurrence in newest]
-        judged = [Hypothesis(signature, o.item, held) for o, held in zip(newest, levels, strict=True)]
-        kept = [o for o, one in zip(newest, judged, strict=True) if one.proven]
-        often = len(kept) >= _OFTEN * len(judged) or _most(one.proven for one in judged[-_NOW:])
+        parts = _parts(finding.occurrences)
+        levels = [tuple(one.judge(part[-1].item, view) for one in signature.conditions) for part in parts]
+        judged = [Hypothesis(signature, part[-1].item, held) for part, held in zip(parts, levels, strict=True)]
+        proven = [part for part, one in zip(parts, judged, strict=True) if one.proven]
+        kept = [occurrence for part in proven for occurrence in part]
+        often = len(proven) >= _OFTEN * len(judged) or _most(one.proven for one in judged[-_NOW:])
         refuted = _most(one.refuted for one in judged[-_NOW:])
         alike = [one for one in judged if (one.proven if often else one.refuted == refuted and not one.proven)]
         finding.hypotheses.append((alike or judged)[-1])
@@ -101,6 +104,15 @@ def _hypotheses(finding: Found, signatures: Iterable[Signature], known: Containe
             causes.append(_explaining(signature, finding, kept, view))
     finding.hypotheses.sort(key=lambda one: one.likelihood, reverse=True)
     return causes
+
+
+def _parts(occurrences: list[Occurrence]) -> list[list[Occurrence]]:
+    """The occurrences in order, each of the present alone, earlier ones of a long run together: the last one of a part
+    stands for it."""
+    earlier = max(0, len(occurrences) - _NOW)
+    size = max(1, ceil(earlier / (_JUDGED - _NOW)))
+    parts = [occurrences[at : min(at + size, earlier)] for at in range(0, earlier, size)]
+    return parts + [[occurrence] for occurrence in occurrences[earlier:]]
 
 
 def _most(held: Iterable[bool]) -> bool:

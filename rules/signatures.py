@@ -59,6 +59,8 @@ class Lost:
     """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
     spans: str = ""
     share: tuple[str, ...] = ()
+    mean: str = ""
+    """A metric that takes the place of `share` where it was measured together with it: of all steps, not of one."""
     rest: str = ""
     fraction: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()

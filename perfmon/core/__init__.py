@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         LOCAL,
         MARK,
         MARKS,
+        MEANS,
         OPEN,
         PROGRESS,
         ROW,

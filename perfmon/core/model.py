@@ -129,6 +129,10 @@ COUNTED = 14
 """(COUNTED, metric: str, total: float, group: str, key: str): of what counts from a start, the rate a second is a
 sample of the group; counters of several keys grow independently."""
 
+MEANS = 15
+"""(MEANS, metric: str, group: str, count: float, part_s: float, whole_s: float, recent: str): means over `count` steps
+since an epoch began, of which shares are samples: the least of its parts, and as `recent` the latest."""
+
 Observation = tuple[Any, ...]
 
 

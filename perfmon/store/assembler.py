@@ -19,6 +19,7 @@ from perfmon.core import (
     FAILURE,
     LEG,
     MARK,
+    MEANS,
     OPEN,
     PROGRESS,
     ROW,
@@ -43,6 +44,7 @@ from .axis import extend_extent, record_gap, shift_source
 from .counters import Paces, StepSources, Totals, of_total
 from .failures import Failure, own_time
 from .progress import RunMark
+from .running_means import RunningMeans
 from .source_state import SourceState
 from .store import Store
 from .tables import ExpandTable, TableResult, Tables
@@ -81,6 +83,7 @@ class Assembler:
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
         self._paces, self._step_sources, self._totals = Paces(), StepSources(), Totals()
+        self._running = RunningMeans()
         self._pattern = 0
         """The pattern of the current line."""
         self._bars: dict[int, Observation] = {}
@@ -113,6 +116,7 @@ class Assembler:
             DETAIL: self._detail,
             RUN: self._run,
             COUNTED: self._counted,
+            MEANS: self._means,
         }
 
     def ingest(self, state: SourceState, clock: SourceClock, records: Sequence[Record], line_base: int = 0) -> None:
@@ -408,6 +412,14 @@ class Assembler:
         rate = None if state.clockless else self._totals.rate((state.index, metric, group, key), time, total)
         if rate is not None:
             self.store.sample(metric, group, time, rate, ref, text)
+
+    def _means(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, metric, group, count, part, whole, recent = observation
+        for name, share in zip(
+            (metric, recent), self._running.shares((state.index, metric, group), count, part, whole), strict=True
+        ):
+            if name and share is not None:
+                self.store.sample(name, group, time, share, ref, text)
 
     def _row(self, _state: SourceState, _time: float, ref: Ref, observation: Observation, text: str) -> None:
         self._tables.row(ref, observation[1], text)

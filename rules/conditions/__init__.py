@@ -15,10 +15,10 @@ from .durations import THAN
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
+from .ratios import compare
 from .spans import overlap
 from .steady import steady
 from .trends import Fall, Grows
-from .values import compare
 
 ROLES = ("required", "supporting", "gate")
 IF_MISSING = ("fail", "pass")

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
 from .base import Level, Limits, Metric, Single
-from .spans import AtLeast, SumAtMost, TimeShare
 
 if TYPE_CHECKING:
     from ..run_facts import View
-    from ..tracks import Item, Track
+    from ..tracks import Item
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 
@@ -60,7 +59,7 @@ _LONG_S = 86400.0
 
 
 @dataclass(frozen=True)
-class _Limited(Single):
+class Limited(Single):
     """A value that is beyond its limits."""
 
     metric: Metric
@@ -126,7 +125,7 @@ class _Limited(Single):
 
 
 @dataclass(frozen=True)
-class Threshold(_Limited):
+class Threshold(Limited):
     """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own).
 
     With `part` it is a part of the time in %, and what of it is beyond the limit is lost. With `later_s` it is the
@@ -172,7 +171,7 @@ class Threshold(_Limited):
 
 
 @dataclass(frozen=True)
-class Aggregate(_Limited):
+class Aggregate(Limited):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
     `rate`, `slope` are per minute; `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
@@ -377,74 +376,6 @@ class Aggregate(_Limited):
         return (self.metric,) if self.of_marks else ()
 
 
-@dataclass(frozen=True)
-class Ratio(_Limited):
-    """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`.
-
-    Neither window reaches behind samples that the signature skips. With `part` the one is a part of the time of the
-    other, and what of it is beyond the limit is lost.
-    """
-
-    costly: ClassVar[bool] = True
-    over: Metric
-    window_n: int = 3
-    window_s: float = 3600.0
-    part: bool = False
-
-    def check(self, table: Table) -> None:
-        """There are no bands of ratios."""
-        if self.limits.band:
-            raise table.wrong("band", "a ratio has no thresholds, expected above or below")
-        if self.window_n < 1:
-            raise table.wrong("window_n", "expected 1 or more")
-
-    def _mean(self, track: Track, item: Item) -> float | None:
-        column, start, stop = track.window(item, self.window_n, self.window_s)
-        return sum(column.values[start:stop]) / (stop - start) if stop > start else None
-
-    def value(self, item: Item, view: View) -> float | None:
-        """The ratio; None when one of the two has no recent sample or the divisor is not positive."""
-        part = self._mean(view.track(self.metric), item)
-        whole = self._mean(view.track(self.over), item)
-        return None if part is None or whole is None or whole <= 0 else part / whole
-
-    def short(self, item: Item, view: View) -> float | None:
-        """The share beyond the limit, where the one is a part of the other."""
-        ratio = self.value(item, view) if self.part else None
-        if ratio is None or self.limits.above is None or not self.limits.above < ratio <= 1.0:
-            return None
-        return ratio - self.limits.above
-
-    def _name(self) -> str:
-        return f"{self.metric} / {self.over}"
-
-    def _unit(self) -> str:
-        return ""
-
-    def _shown(self, value: float) -> str:
-        return f"{value:.2f}"
-
-    def words(self, item: Item, view: View) -> str:
-        """As a percentage, where its file says it."""
-        value, edge = self.value(item, view), self.limits.above if self.limits.below is None else self.limits.below
-        if not self.say or value is None or edge is None or not self.judge(item, view).holds:
-            return super().words(item, view)
-        return self.say.format(value=f"{100 * value:.0f} %", limit=f"{100 * edge:g} %")
-
-
 def _brief(seconds: float) -> str:
     """`30 s`, `10m`, `1h`."""
     return format_seconds(seconds).replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
-
-
-def compare(table: Table) -> type[Single]:
-    """By what is compared: with a `stat`, another metric, several, or the time of spans."""
-    if "metrics" in table.data:
-        return SumAtMost
-    if "at_least" in table.data:
-        return AtLeast
-    if "span" in table.data:
-        return TimeShare
-    if "over" in table.data:
-        return Ratio
-    return Aggregate if "stat" in table.data else Threshold

@@ -17,6 +17,7 @@ from perfmon.core import (
     LEG,
     LEGS,
     MARK,
+    MEANS,
     OPEN,
     PROGRESS,
     ROW,
@@ -157,6 +158,8 @@ def _kept(emit: Emit) -> Callable[[Values], Fields]:
 def _metric(emit: Emit) -> Maker:
     if emit.rate:
         return _counted_metric(emit)
+    if emit.each:
+        return _mean_metric(emit)
     plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero)
     return _plain_metric(emit) if plain and emit.unit not in ("duration", "date") else _any_metric(emit)
 
@@ -173,6 +176,21 @@ def _counted_metric(emit: Emit) -> Maker:
         if not isfinite(total):
             raise AbsurdValueError(f"{emit.field[0]}={total:g}")
         return (COUNTED, name, total, grouped(values), keyed(values))
+
+    return make
+
+
+def _mean_metric(emit: Emit) -> Maker:
+    """Two means since an epoch began: the metric is what the one takes of the other, in its parts."""
+    name, grouped = emit.name, _grouped(emit)
+
+    def make(values: Values) -> Observation | None:
+        part, whole, step = _first(values, emit.field), _first(values, emit.over), values.get(emit.each)
+        if part is None or whole is None or step is None:
+            return None
+        means = [checked(name, to_number(value, emit.unit), "s", name) for value in (part, whole)]
+        # The first step has the number 0.
+        return (MEANS, name, grouped(values), to_number(step, AMOUNT) + 1.0, *means, emit.metric)
 
     return make
 

@@ -77,6 +77,8 @@ def _emit(table: Table) -> Emit:
         values["field"] = table.texts("step", required=True)
     if kind == "metric" and not values.get("field"):
         raise table.wrong("field", "missing, expected the field that holds the value")
+    if kind == "metric" and values.get("each") and not values.get("over"):
+        raise table.wrong("over", "missing, expected the field that the mean is a part of")
     if kind == "span" and "duration" not in data:
         raise table.wrong("duration", "missing, expected the field that holds the duration")
     if kind == "failure":

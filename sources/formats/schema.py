@@ -78,7 +78,9 @@ class Emit:
     """Of progress: the field with the time that is estimated to remain."""
     each: str = ""
     """Of a span: the field with the number of what its duration is the mean of (steps, where a line is printed once in
-    twenty): the span covers all since the last line that had one."""
+    twenty): the span covers all since the last line that had one. Of a metric `over` another: the field with the
+    number, from 0, of the step up to which the two fields are means since an epoch began; the metric is the least share
+    in the later parts of the epoch, and `as` the latest share."""
     behind: bool = False
     """Of a span: its line has no clock and follows a dated one; what it tells of began with that, behind what other
     such lines covered since."""

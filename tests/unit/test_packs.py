@@ -18,6 +18,7 @@ from perfmon.core.model import (
     FAILURE,
     LOCAL,
     MARK,
+    MEANS,
     OPEN,
     PROGRESS,
     RUN,
@@ -138,8 +139,9 @@ def _has_samples(pattern: Pattern) -> None:
     assert pattern.samples
     shown: set[tuple[str, str]] = set()
     codes = {
-        SAMPLE: "metric", COUNTED: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark",
-        PROGRESS: "progress", FAILURE: "failure", DETAIL: "detail", RUN: "run",
+        SAMPLE: "metric", COUNTED: "metric", MEANS: "metric", SPAN: "span", OPEN: "open",
+        CLOSE: "close", STEP: "step", MARK: "mark", PROGRESS: "progress",
+        FAILURE: "failure", DETAIL: "detail", RUN: "run",
     }  # fmt: skip
     for sample in pattern.samples:
         shown |= {(codes[o[0]], o[1]) for o in result_of(scan(sample.text), pattern.name) if o[0] in codes}

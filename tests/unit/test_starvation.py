@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from streams import connection, epoch, gpu, interleaved, peaknet, queue, text
+from streams import connection, epoch, gpu, interleaved, peaknet, queue, stamp, text
 
 from perfmon.cli import main
 from perfmon.clocks import align
@@ -182,6 +182,26 @@ def test_a_consumer_that_pauses_as_it_always_does_lives() -> None:
     assert "consumer-dead" not in found(judged(queue=lines, gpus=gpu(count=600, busy=97)))
 
 
+def test_a_consumer_that_is_gone_is_named_soon_where_only_its_queue_is_seen() -> None:
+    lines = queue(count=90, every=1.0, capacity=16, depth=16, put_wait=lambda n: 80.0 if n < 60 else 100.0,
+                  get_wait=0.1, put=lambda n: 20 if n < 60 else 0, get=lambda n: 20 if n < 60 else 0)  # fmt: skip
+    assert verdict(judged(queue=lines)) == "consumer-dead"
+    assert "consumer-dead" not in found(judged(queue=lines[:75]))
+
+
+def test_a_trainer_that_evaluates_before_a_full_queue_is_not_gone() -> None:
+    lines = queue(count=110, every=1.0, capacity=16, depth=16, put_wait=lambda n: 80.0 if n < 60 else 100.0,
+                  get_wait=0.1, put=lambda n: 2 if n < 60 else 0, get=lambda n: 2 if n < 60 else 0)  # fmt: skip
+    steps = [f"{stamp(n / 2)} INFO step: {n} loss: 2.1" for n in range(120)]
+    assert "consumer-dead" not in found(judged(queue=interleaved(lines, steps)))
+
+
+def test_a_gpu_that_idles_while_its_consumer_never_waits_is_named() -> None:
+    lines = queue(count=150, depth=lambda n: 60 + n % 40, get_wait=4.0, put_wait=3.0)
+    assert verdict(judged(queue=lines, gpus=gpu(count=150, busy=lambda n: 40 if n % 4 == 0 else 3))) == "gpu-idle"
+    assert found(judged(queue=lines, gpus=gpu(count=150, busy=94))) == {}
+
+
 # --- bursts: the median is healthy, the mean is not -------------------------------------------------------------------
 def test_a_few_long_waits_count_though_most_rows_are_healthy() -> None:
     diagnosis = judged(train=epoch(lambda n: 67.5 if n and n % 170 == 0 else 0.001, iterations=1200))
@@ -202,6 +222,40 @@ def test_a_queue_that_runs_dry_now_and_then_is_starved_by_its_mean() -> None:
     assert verdict(diagnosis) == "producer-slow"
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.lost_s == pytest.approx(0.7 * 480, rel=0.2)
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_a_printed_row_stands_for_the_steps_since_the_row_before(every: int) -> None:
+    rows = epoch(lambda n: 0.4 + n % 7 / 35, iterations=300 * every, step=0.3, every=every)
+    diagnosis = judged(train=rows)
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_share == pytest.approx(0.486 / 0.786, rel=0.1)
+
+
+def test_waits_of_which_no_printed_row_has_one_are_in_the_means() -> None:
+    rows = epoch(lambda n: 2.0 if n % 8 == 3 and n % 10 else 0.001, iterations=2000, step=0.1)
+    diagnosis = judged(train=rows)
+    assert diagnosis.metrics["data_share"].summary.max < 2
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert "1.0 %" not in diagnosis.verdict.sentence
+
+
+def test_one_long_wait_within_an_epoch_and_rounded_means_prove_nothing() -> None:
+    assert found(judged(train=epoch(lambda n: 70.0 if n == 777 else 0.004, iterations=3000))) == {}
+    assert found(judged(train=epoch(lambda n: 0.0005 if n % 2 else 0.0, iterations=3000, step=0.002))) == {}
+
+
+def test_a_loader_that_becomes_slow_costs_the_time_since() -> None:
+    rows = epoch(lambda n: 0.5 if n >= 2000 else 0.004, iterations=3000, step=0.3)
+    timed = [
+        f"{stamp(sum(0.8 if n >= 2000 else 0.304 for n in range(at * 10 + 1)))} {row}" for at, row in enumerate(rows)
+    ]
+    diagnosis = judged(train=timed)
+    assert verdict(diagnosis) == "data-starved"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(500, rel=0.1)
 
 
 # --- bursts ----------------------------------------------------------------------------------------------------------
@@ -293,6 +347,57 @@ def test_a_queue_that_is_empty_because_all_is_done_is_not_starved() -> None:
     lines = queue(count=120, capacity=16, depth=lambda n: 9 if n < 60 else 0, put=lambda n: 12 if n < 60 else 0,
                   get=lambda n: 12 if n < 60 else 0, get_wait=lambda n: 4.0 if n < 60 else 100.0)  # fmt: skip
     assert "data-starved" not in found(judged(queue=lines))
+
+
+# --- the own times of producers, without a queue or GPU that is looked at ---------------------------------------------
+PACED = {
+    "producer-slow": peaknet(batches=160, receive=3.0),
+    "parse-bound": peaknet(batches=160, load=1.8),
+    "queue-overhead": peaknet(batches=160, hand_over=2.0),
+}
+
+
+@pytest.mark.parametrize("cause", PACED)
+@pytest.mark.parametrize("polled", [False, True])
+def test_what_takes_a_producers_time_is_the_verdict_with_and_without_a_gpu(cause: str, polled: bool) -> None:
+    lines, lasts = PACED[cause], 160 * (3.0 if cause == "producer-slow" else 2.2)
+    gpus = {"gpus": gpu(count=int(lasts / 2), busy=lambda n: (0, 0, 12, 40, 5)[n % 5])} if polled else {}
+    diagnosis = judged(pipeline=lines, **gpus)
+    assert verdict(diagnosis) == cause
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s > 0.5 * lasts
+
+
+def test_a_cause_holds_as_long_as_its_evidence_in_a_long_run() -> None:
+    diagnosis = judged(pipeline=peaknet(batches=900, receive=3.0), gpus=gpu(count=275, every=10, busy=12))
+    assert verdict(diagnosis) == "producer-slow"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_share > 0.8
+
+
+def test_the_receivers_word_that_nothing_comes_is_proof_before_any_batch_was_reported() -> None:
+    lines = peaknet(batches=40, receive=12.5)
+    assert not any("Processed" in line for line in lines)
+    for gpus in ({}, {"gpus": gpu(count=250, busy=lambda n: 40 if n % 6 == 0 else 0)}):
+        diagnosis = judged(pipeline=lines, **gpus)
+        assert verdict(diagnosis) == "producer-slow"
+        assert diagnosis.verdict is not None
+        assert diagnosis.verdict.lost_s > 0.8 * 500
+
+
+def test_batches_that_pile_up_before_a_slow_consumer_are_not_waited_for() -> None:
+    lines = [line for line in peaknet(batches=400, receive=2.0) if "Processed" not in line or "0 batches" in line]
+    half = [line for line in lines if "Processed" not in line or int(line.split("Processed ")[1].split()[0]) % 100]
+    slower = [line.replace("Processed 150", "Processed 100").replace("Processed 250", "Processed 150")
+              .replace("Processed 350", "Processed 200") for line in half]  # fmt: skip
+    assert "data-starved" not in found(judged(pipeline=slower, gpus=gpu(count=400, busy=40)))
+
+
+def test_lines_that_ray_left_out_make_no_wait() -> None:
+    lines = peaknet(batches=1200, receive=0.05, push=0.3)
+    shortened = [line + " [repeated 12x across cluster]" if "Successfully pushed" in line else line
+                 for number, line in enumerate(lines) if "batches" in line or number // 5 % 15 == 0]  # fmt: skip
+    assert found(judged(pipeline=shortened)) == {}
 
 
 # --- healthy pipelines ------------------------------------------------------------------------------------------------
