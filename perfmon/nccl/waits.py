@@ -199,13 +199,15 @@ def waits_of(
     that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the `recent`
     last ones.
     """
-    caused, suffered, exchanged = list(caused), list(suffered), list(exchanged)
+    caused = list(caused)
     ranks = _sums(caused, suffered, exchanged, common)
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    lateness, waited = _suffered_parts(caused, suffered)
+    late, waited = _in_parts(caused, ranks)
     usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
     weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
-    lasting = _sums(*_levelled(caused, suffered, waited, weights), exchanged, common)
+    lasting = ranks if min(weights) == 1.0 else _levelled(ranks, late, waited, weights)
+    for waits in lasting.values():
+        waits.excuse(common or {})
     origins, lasting_origins = _origins(ranks), _origins(lasting)
     lasting_total = sum(sum(waits.parts) for waits in lasting.values())
     found = [
@@ -221,9 +223,13 @@ def waits_of(
             comm_share=_share(sum(waits.parts), sum(kernel_us)),
             shares=tuple(map(_share, waits.parts, totals)),
             own_shares=tuple(
-                _share(caused_us, total) * waits.own_in(late, suffered_us)
-                for caused_us, total, late, suffered_us in zip(
-                    waits.parts, totals, lateness[seat], waited[seat], strict=True
+                _share(caused_us, total) * waits.own_in(late_us, waited_us)
+                for caused_us, total, late_us, waited_us in zip(
+                    waits.parts,
+                    totals,
+                    map(sum, zip(*(late[seat, comm] for comm in waits.late), strict=True)),
+                    waited[seat],
+                    strict=True,
                 )
             ),
             comm_shares=tuple(map(_share, waits.parts, kernel_us)),
@@ -258,45 +264,50 @@ def _sums(
 
 
 def _levelled(
-    caused: Sequence[tuple[Any, ...]],
-    suffered: Sequence[tuple[Any, ...]],
-    parts: Mapping[Seat, Sequence[float]],
+    ranks: Mapping[Seat, _Waits],
+    late: Mapping[tuple[Seat, str], Sequence[float]],
+    waited: Mapping[Seat, Sequence[float]],
     weights: Sequence[float],
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """The same sums with a weight of each part; `parts` is the own waiting of each rank in them."""
-    reduced = {seat: _share(sum(map(mul, weights, waited)), sum(waited)) for seat, waited in parts.items()}
-    return (
-        [
-            (*key, part, count, weights[part] * caused_us, weights[part] * late)
-            for *key, part, count, caused_us, late in caused
-        ],
-        [(*seat, comm, reduced[Seat(*seat)] * suffered_us) for *seat, comm, suffered_us in suffered],
-    )
+) -> dict[Seat, _Waits]:
+    """The same sums with a weight of each part, from lateness by communicator and own waiting in each part."""
+    levelled: dict[Seat, _Waits] = {}
+    for seat, waits in ranks.items():
+        parts = waited.get(seat, weights)
+        reduced = _share(sum(map(mul, weights, parts)), sum(parts))
+        held = levelled[seat] = _Waits(exchanged=waits.exchanged)
+        held.suffered = {comm: reduced * suffered_us for comm, suffered_us in waits.suffered.items()}
+        for comm, caused_us in waits.caused.items():
+            parts = late[seat, comm]
+            kept = sum(map(mul, weights, parts))
+            held.late[comm] = kept
+            held.caused[comm] = caused_us * _share(kept, sum(parts))
+            held.parts[0] += held.caused[comm]
+    return levelled
 
 
-def _suffered_parts(
-    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]]
-) -> tuple[dict[Seat, list[float]], dict[Seat, list[float]]]:
-    """Lateness and own waiting of each rank in each part.
+def _in_parts(
+    caused: Iterable[tuple[Any, ...]], ranks: Mapping[Seat, _Waits]
+) -> tuple[dict[tuple[Seat, str], list[float]], dict[Seat, list[float]]]:
+    """Lateness in each part by rank and communicator, and own waiting in each part by rank.
 
-    Its waiting in a communicator is known of the whole job only; it was where others came last.
+    Own waiting in a communicator is known of the whole job only; it was where others came last.
     """
     of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    mine: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    lateness: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    for *seat, comm, part, _, _, late in caused:
-        for sums in (of_comm[comm], mine[*seat, comm], lateness[Seat(*seat)]):
-            sums[part] += late
-    waited: dict[Seat, list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    for *seat, comm, suffered_us in suffered:
-        own = mine.get((*seat, comm), (0.0,) * PARTS)
-        others = [max(0.0, total - late) for total, late in zip(of_comm[comm], own, strict=True)]
-        if not any(others):
-            others = [1.0] * PARTS
-        sums, scale = waited[Seat(*seat)], suffered_us / sum(others)
-        for part, late in enumerate(others):
-            sums[part] += scale * late
-    return lateness, waited
+    rows: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *place, comm, part, _, _, late_us in caused:
+        of_comm[comm][part] += late_us
+        rows[*place, comm][part] += late_us
+    late = {(Seat(*place), comm): parts for (*place, comm), parts in rows.items()}
+    waited: dict[Seat, list[float]] = {}
+    for seat, waits in ranks.items():
+        sums = waited[seat] = [0.0] * PARTS
+        for comm, suffered_us in waits.suffered.items():
+            own = late.get((seat, comm), [0.0] * PARTS)
+            others = [max(0.0, total - late_us) for total, late_us in zip(of_comm[comm], own, strict=True)]
+            whole = sum(others)
+            for part, late_us in enumerate(others):
+                sums[part] += suffered_us * (late_us / whole if whole else 1.0 / PARTS)
+    return late, waited
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
