@@ -155,6 +155,11 @@ def _connected(address: str) -> Iterator[tuple[Any, str]]:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, namespace="perfmon")
         except Exception as error:  # of many types, those of its own and of gRPC among them
+            if address != "auto" and _wants_token(host, port):
+                raise ConnectError(
+                    f"{address}: the Ray cluster requires authentication, and got no valid token "
+                    f"(RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, {LOCAL})"
+                ) from None
             raise _refusal(address, str(error)) from None
         try:
             yield ray, "this host" if address == "auto" else address
@@ -176,6 +181,21 @@ def _speaks_grpc(host: str, port: int) -> bool:
     finally:
         channel.close()
     return True
+
+
+def _wants_token(host: str, port: int) -> bool:
+    """Return true if a cluster refuses a call without a token; Ray itself writes that to its log alone."""
+    if find_spec("grpc") is None:
+        return False
+    import grpc
+
+    with grpc.insecure_channel(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") as channel:
+        try:
+            call: Any = channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetClusterId")
+            call(b"", timeout=_REACH_S)
+        except grpc.RpcError as error:
+            return bool(error.code() is grpc.StatusCode.UNAUTHENTICATED)
+    return False
 
 
 def _refusal(address: str, reason: str) -> ConnectError | InputError:

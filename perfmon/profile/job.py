@@ -38,6 +38,10 @@ _TOGETHER = 8
 _LEAST_OF_PART = 4
 _MOST_OF_PARTS, _LEAST_COST = 0.6, 0.05
 """From which shares of the parts, and of the time, on a rank is late: by chance some rank is the last each time."""
+_NO_LAUNCHES = (
+    "no launches of the work of a GPU: whether the host was late is not known "
+    "(record with ProfilerActivity.CPU, or nsys profile --trace=cuda)"
+)
 
 
 @dataclass(slots=True)
@@ -250,11 +254,8 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         found.notes += trace.notes
         found.is_partial = found.is_partial or trace.is_partial
         uses = evaluate(trace, options.long_gap)
-        if any(not use.launched for use in uses):
-            found.notes.append(
-                "launches of the work of a GPU are not in it: why it is idle is not known "
-                "(record with ProfilerActivity.CPU, or nsys profile --trace=cuda)"
-            )
+        if not all(use.launched for use in uses) and _NO_LAUNCHES not in found.notes:
+            found.notes.append(_NO_LAUNCHES)
         found.uses += uses
         found.ranges += named_ranges(trace)
         if not trace.gpus:

@@ -44,3 +44,11 @@ def test_traces_on_a_real_cluster(tmp_path: Path) -> None:
         code, out, err = run(head, tmp_path, "/proc/self/cwd/traces", "--engine", "ray")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert re.search(r"Ray node \S+ does not see /proc/self/cwd/traces/\S+", err)
+
+
+def test_a_cluster_that_wants_a_token_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", starved())
+    with ray_head.head(token="a" * 40) as head:
+        code, out, err = run(head, tmp_path, "rank0.json", "--engine", "ray")
+    assert (code, out) == (3, "")
+    assert re.search(r"perfmon: \S+: the Ray cluster requires authentication, and got no valid token", err)

@@ -65,7 +65,7 @@ def test_without_launches_the_reasons_of_idle_time_are_unknown(
 ) -> None:
     events = [one for at in range(20) for one in kernel(at, 0, at * 100, 50) if one["cat"] == "kernel"]
     path = write(tmp_path / "t.json", events)
-    assert "why it is idle is not known" in _note(path)
+    assert "whether the host was late is not known" in _note(path)
     assert main(["profile", str(path), "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["gpus"][0]["idle_us_by"].values()) == {None}
     assert main(["profile", str(path)]) == 0
