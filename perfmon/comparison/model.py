@@ -263,6 +263,9 @@ GROUPS = 16
 """So many groups of a metric are compared one by one; with more, none."""
 
 
+_OF_EACH = ("produced_per_s", "consumed_per_s")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One side of a comparison."""
@@ -286,7 +289,9 @@ def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
     """Takes from a view what is needed of it: the rest may be forgotten."""
     samples: dict[str, Sequence[float]] = {}
     for name, track in view.metrics.items():
-        samples[name] = array("d", track.values)
+        # Of several producers or consumers each reports its own rate: the run has as many times their mean.
+        times = len(track.streams) if name in _OF_EACH else 1
+        samples[name] = array("d", [times * value for value in track.values] if times > 1 else track.values)
         if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
             samples |= _grouped(name, track)
     looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}

@@ -9,7 +9,8 @@ from streams import connection, epoch, gpu, interleaved, peaknet, queue, stamp, 
 
 from perfmon.cli import main
 from perfmon.clocks import align
-from perfmon.core import Block, Config
+from perfmon.comparison.model import run_of
+from perfmon.core import FIGURES, Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.pipeline import Session
 from perfmon.pipeline.signature_tests import diagnose_texts
@@ -134,6 +135,19 @@ def test_the_mean_since_the_start_is_not_the_rate() -> None:
     rates = [value for _, value in diagnosis.metrics["produced_per_s"].series]
     assert max(rates) == pytest.approx(min(rates), rel=0.02)
     assert found(diagnosis) == {}
+
+
+def test_rates_of_several_producers_are_compared_as_their_sum() -> None:
+    def produced(producers: int) -> list[float]:
+        words = "INFO - Producer {who}: {n}0 batches (streaming), 9.0 MB/s, {n} packets"
+        lines = [f"(P pid={who}) {stamp(n * 10)} - {words.format(who=who, n=n)}"
+                 for n in range(1, 31) for who in range(producers)]  # fmt: skip
+        session = Session(Config())
+        session.feed(session.add_source("run.log"), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+        return list(run_of(*session.examined(detail=FIGURES), session.knowledge).samples["produced_per_s"])
+
+    assert produced(4) == pytest.approx([4.0] * 116)
+    assert produced(1) == pytest.approx([1.0] * 29)
 
 
 def test_counters_that_begin_again_give_no_negative_rate() -> None:
