@@ -325,5 +325,5 @@ class SourceList:
 
 def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
     """Time of a log's last line, on the run's axis."""
-    last = stands_at(held.state)
+    last = stands_at(held.state, grows=held.health.grows)
     return None if last is None else last + alignment.shifts.get(held.state.index, 0.0)

@@ -33,6 +33,8 @@ class SourceHealth:
     def __init__(self) -> None:
         self.read_at: float | None = None
         """Time at which something was last read of it, by the clock of arrival."""
+        self.grows = False
+        """It was written to while it was followed."""
         self._gaps: deque[float] = deque(maxlen=_ARRIVALS)
         self._counts: deque[tuple[float, int, int]] = deque()
 
@@ -40,7 +42,7 @@ class SourceHealth:
         """Note that something was read; `live`: it was written just before, so the rhythm counts."""
         if live and self.read_at is not None:
             self._gaps.append(clock - self.read_at)
-        self.read_at = clock
+        self.read_at, self.grows = clock, self.grows or live
 
     def count(self, clock: float, lines: int, size: int) -> None:
         """Remembers the counters of this moment."""
@@ -97,16 +99,16 @@ def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: fl
     return stale, any(freshness not in (Freshness.STALE, Freshness.ENDED) for _, freshness in states)
 
 
-def stands_at(state: SourceState) -> float | None:
+def stands_at(state: SourceState, *, grows: bool) -> float | None:
     """Time of the last line of a log, on its own axis.
 
-    That is earlier than its latest time if its clock was set back, or one line had a wrong time; bars that are behind
-    its last dated line are later than that.
+    That is earlier than its latest time if its clock was set back, or one line had a wrong time. Bars behind its last
+    dated line are later than that, unless it `grows`: then lines are dated by their arrival.
     """
     last = state.last
     if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
         return last
-    if last == state.bar_at and state.bar_line > state.last_line[0]:
+    if last == state.bar_at and state.bar_line > state.last_line[0] and not grows:
         return last
     return state.tail
 
