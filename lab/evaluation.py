@@ -119,7 +119,7 @@ class _Live:
         newest = [
             last + alignment.shifts.get(state.index, 0.0)
             for state in self._states.values()
-            if (last := stands_at(state)) is not None
+            if (last := stands_at(state, grows=False)) is not None
         ]
         if fresh and newest:
             self._present.arrived(max(newest), clock)
