@@ -117,7 +117,7 @@ def numbering(connection: DuckDBPyConnection) -> list[str]:
     such = f" {plain(name, 40)}" if name and name != "unknown" else ""
     return [
         f"no communicator of all processes has records: ranks are numbered within {len(rows)} communicators, such "
-        f"as one of {counted(size, 'rank')}{such}; host and pid tell them apart"
+        f"as one of {counted(size, 'rank')}{such}; host and pid distinguish them"
     ]
 
 
