@@ -52,7 +52,7 @@ def answered(window: Window, rows: int = 50) -> None:
     window.shows("running")
     window.shows("▸ Use a")
     if rows > 6:
-        wait(lambda: any(re.match(r"\s*10m █", line) for line in window.lines), window)
+        wait(lambda: any(re.match(r"\s*(last )?10m █", line) for line in window.lines), window)
 
 
 def sized(window: Window, size: tuple[int, int]) -> None:
