@@ -123,7 +123,7 @@ class RunClock:
         With `waited` it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
-        if waited or arrived_at - changed_at < self.window_s:
+        if waited or arrived_at - changed_at < min(self.window_s, LONGEST_WINDOW_S):
             self.watched = True
             self._lag(arrived_at, changed_at - newest)
         else:

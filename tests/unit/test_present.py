@@ -31,8 +31,9 @@ def test_logs_that_were_there_are_dated_by_their_files() -> None:
     assert present.watched
 
 
-def test_a_run_that_is_long_over_ends_where_it_ended() -> None:
-    present = RunClock(600.0)
+@pytest.mark.parametrize("window_s", [600.0, float("inf")])  # all is judged: that makes no old log a recent one
+def test_a_run_that_is_long_over_ends_where_it_ended(window_s: float) -> None:
+    present = RunClock(window_s)
     present.written(5000.0, changed_at=100.0, arrived_at=90_000.0)
     assert not present.watched
     assert present.now(90_000.0) == 5000.0
