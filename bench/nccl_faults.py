@@ -111,16 +111,16 @@ def pipelines(first: int, seeds: int) -> None:
 
 
 def interrupted_plan(seed: int) -> Plan:
-    """A job without a slow rank: one stops once, one starts late, or delays of all are heavy-tailed."""
+    """A job without a slow rank: one stops up to four times, one starts late, or delays of all are heavy-tailed."""
     pick = random.Random(seed)
     nodes, gpus = pick.choice([(1, 8), (2, 4), (2, 2), (2, 1), (1, 2), (1, 4), (4, 4)])
     rank = pick.randrange(nodes * gpus)
     plan = Plan(nodes, gpus, pick.randint(50, 90), 2, seed, compute_us=pick.uniform(60e3, 90e3), jitter=0.01)
     if seed % 3 == 0:
-        at = pick.uniform(0.05, 0.95)
-        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(0.3e6, 20e6), pause_at=at))
+        stops = tuple(pick.uniform(0.05, 0.95) for _ in range(pick.randint(1, 4)))
+        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(0.3e6, 20e6), pause_at=stops))
     if seed % 3 == 1:
-        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(5e6, 120e6), pause_at=0.0))
+        return replace(plan, faults=Faults(paused_rank=rank, pause_us=pick.uniform(5e6, 120e6), pause_at=(0.0,)))
     return replace(plan, tail=pick.choice([1.2, 1.5, 2.0]))
 
 
@@ -163,6 +163,45 @@ def interrupted(first: int, seeds: int) -> None:
     print(f"a pause, a late start or heavy tails: someone is accused in {wrong} of {seeds} jobs, live in {wrong_live}")
 
 
+def checkpointed_plan(seed: int) -> Plan:
+    """A job with a slow rank in which another one stops one to four times, as the rank that writes checkpoints."""
+    pick = random.Random(seed)
+    nodes, gpus = pick.choice([(1, 8), (2, 4), (4, 4), (2, 8)])
+    slow = pick.randrange(1, nodes * gpus)
+    count = pick.randint(1, 4)
+    return Plan(
+        nodes,
+        gpus,
+        steps=pick.randint(40, 80),
+        layers=2,
+        seed=seed,
+        compute_us=pick.uniform(1000, 20_000),
+        jitter=pick.uniform(0.02, 0.1),
+        faults=Faults(
+            slow_rank=slow,
+            delay_us=pick.uniform(2000, 8000),
+            paused_rank=0,
+            pause_us=pick.uniform(0.3e6, 20e6),
+            pause_at=tuple((at + 0.7) / (count + 0.5) for at in range(count)),
+        ),
+    )
+
+
+def checkpointed(first: int, seeds: int) -> None:
+    """Print how often a slow rank is named beside one that writes checkpoints."""
+    named = wrong = 0
+    for seed in range(first, first + seeds):
+        plan = checkpointed_plan(seed)
+        writer, found = analyzed(plan)
+        wanted = expected("slow-rank", plan, writer)
+        accused = [(finding.signature, finding.identity["group"]) for finding in found.findings]
+        named += accused == wanted
+        wrong += any(one not in wanted for one in accused)
+        if accused != wanted:
+            print(f"seed {seed} {plan.nodes}x{plan.gpus} {plan.faults}: found {accused}")
+    print(f"a slow rank, and another that stops 1 to 4 times: named in {named} of {seeds} jobs, another in {wrong}")
+
+
 def shares(found: JobAnalysis, rank: int) -> tuple[float, float]:
     """Share of caused wait of the slow rank, and the largest one of another."""
     own = sum(wait.share for wait in found.ranks if wait.seat.rank == rank)
@@ -175,7 +214,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--pipelines", type=int, default=60, help="jobs of pipelines, after the others")
-    parser.add_argument("--interrupted", type=int, default=60, help="jobs without a slow rank where ranks stop once")
+    parser.add_argument(
+        "--interrupted", type=int, default=60, help="jobs where ranks stop, without a slow rank and with one"
+    )
     args = parser.parse_args()
     total, right, ranks_at_links, concentrated = Counter[str](), Counter[str](), 0, 0
     for seed in range(args.first, args.first + args.seeds):
@@ -203,6 +244,7 @@ def main() -> None:
     print(f"ranks accused where a link is slow: {ranks_at_links}")
     pipelines(args.first, args.pipelines)
     interrupted(args.first, args.interrupted)
+    checkpointed(args.first, args.interrupted)
 
 
 if __name__ == "__main__":

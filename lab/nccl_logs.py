@@ -60,10 +60,10 @@ class Faults:
     since: float = 0.0
     """Share of the job after which the fault begins."""
     paused_rank: int | None = None
-    """Rank that stops once, for `pause_us`, before the first collective of a step."""
+    """Rank that stops for `pause_us` before the first collective of a step."""
     pause_us: float = 10e6
-    pause_at: float = 0.5
-    """Share of the job after which it stops; 0 is a late start."""
+    pause_at: tuple[float, ...] = (0.5,)
+    """Shares of the job after which it stops; 0 is a late start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Writer:
         plan = self.plan
         for step in range(plan.steps):
             faults = plan.faults if step >= plan.faults.since * plan.steps else Faults()
-            if plan.faults.paused_rank is not None and step == int(plan.faults.pause_at * plan.steps):
+            if plan.faults.paused_rank is not None and step in {int(at * plan.steps) for at in plan.faults.pause_at}:
                 self._clock[plan.faults.paused_rank] += plan.faults.pause_us
             for _ in range(plan.layers):
                 self._compute(faults)

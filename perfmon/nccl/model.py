@@ -71,11 +71,11 @@ class RankWait:
     share: float
     """Share of all caused wait by its origin: wait for a rank that was late because it waited is that of the other."""
     lasting_share: float
-    """The same where no part of the job counts for more than the usual one: a single pause has a small share of it."""
+    """The same of what lasts: without the parts of a job with a pause; live no part counts for more than the usual."""
     lateness_us: float
     """Mean wait of the other ranks, summed over the operations in which it came last."""
     own_lateness: float
-    """Share of its lateness that was not itself waiting for other ranks, 0 to 1; no part counts for more than usual."""
+    """Share of its lateness that was not itself waiting for other ranks, 0 to 1, of what lasts."""
     comm_share: float
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]
@@ -84,6 +84,8 @@ class RankWait:
     """The same of own lateness only."""
     comm_shares: tuple[float, ...]
     """Caused wait in each part, as a share of the kernel time of all ranks in that part."""
+    judged: tuple[bool, ...]
+    """The part is as the others are: no pause in it hides who is late otherwise."""
     comms: tuple[str, ...]
     """Communicators that it is part of."""
 

@@ -62,7 +62,7 @@ def part_lines(
     ranks = sorted(waits, key=lambda wait: -wait.lasting_share * wait.own_lateness)[:_CANDIDATES]
     lines = []
     for wait in ranks:
-        if wait.shares[part] > 0:
+        if wait.judged[part] and wait.shares[part] > 0:
             of_comms = [by_comm.get(comm, 1.0) for comm in wait.comms]
             slowest = max((1.0, *of_comms, *(pair.ratio for pair in pairs if wait.seat in pair.seats)))
             lines.append(_rank_line(wait, part, ranks, slowest))

@@ -12,8 +12,8 @@ of a communicator exchange data with each other, along any number of stages, all
 late. Elsewhere all members are in the same place of pipelines, as the ranks of a tensor-parallel group are: then only
 what a rank waited longer than the other members does.
 
-One pause may cause more waiting than all operations else. What lasts is judged by sums in which no part of the job
-counts for more than the usual one does.
+One pause may cause more waiting than all operations else. What lasts is judged without the parts of a job in which much
+more was waited than usual; of the few slices that are known live by sums in which none counts for more than the usual.
 """
 
 from __future__ import annotations
@@ -79,13 +79,17 @@ _MEMBERS = """
 
 
 _LONGEST = f"""
-    SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) FROM ops AS o
+    SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1), o.caused_us FROM ops AS o
         JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
     WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
     ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
 """
+_PAUSED = 2.0
+"""Times the waiting of the usual part from which on a part of a job has a pause in it."""
 _PAUSE_SHARE = 0.25
 """Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
+_ONE_SHARE = 0.25
+"""Share of the wait that a rank causes from which on one operation is the reason; a pause is felt in several."""
 
 
 @dataclass(slots=True)
@@ -146,18 +150,21 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
 
 
 def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
-    """A note if much of the waiting is for a rank that was late for once."""
+    """A note if much of the waiting is for a rank that was late for a while only."""
     notes = []
     for wait in waits[:1]:
         if wait.share - wait.lasting_share > _PAUSE_SHARE:
             seat = wait.seat
             row = connection.execute(_LONGEST, [seat.host, seat.pid, seat.slot]).fetchone()
             assert row is not None  # noqa: S101 - it came last somewhere
-            coll, sn, comm, late_us = row
+            coll, sn, comm, late_us, caused_us = row
+            when = f"in {PARTS - sum(wait.judged)} of {PARTS} parts of the job"
+            if caused_us > _ONE_SHARE * wait.caused_us:
+                operation = f"{plain(coll, 40)} {sn} of communicator {plain(comm, 40)}"
+                when = f"by {late_us / 1e6:.3g} s for one operation ({operation})"
             notes.append(
-                f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s for one operation ({plain(coll, 40)} {sn} "
-                f"of communicator {plain(comm, 40)}): it is the origin of {format_share(wait.share)} of all waiting, "
-                f"but of {format_share(wait.lasting_share)} without what is rare"
+                f"{plain(seat.label, 120)} was late {when}: it is the origin of {format_share(wait.share)} of all "
+                f"waiting, but of {format_share(wait.lasting_share)} in the rest of the job"
             )
     return notes
 
@@ -197,7 +204,7 @@ def waits_of(
     pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
     `kernel_us` the kernel time of all ranks in each part, `common` by communicator the waiting in sends and receives
     that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the `recent`
-    last ones.
+    last ones; of a whole job parts with a pause are left out.
     """
     caused = list(caused)
     ranks = _sums(caused, suffered, exchanged, common)
@@ -205,6 +212,8 @@ def waits_of(
     late, waited = _in_parts(caused, ranks)
     usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
     weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
+    judged = tuple(recent < PARTS or weight > 1.0 / _PAUSED for weight in weights)
+    weights = [weight if kept else 0.0 for weight, kept in zip(weights, judged, strict=True)]
     lasting = ranks if min(weights) == 1.0 else _levelled(ranks, late, waited, weights)
     for waits in lasting.values():
         waits.excuse(common or {})
@@ -233,6 +242,7 @@ def waits_of(
                 )
             ),
             comm_shares=tuple(map(_share, waits.parts, kernel_us)),
+            judged=judged,
             comms=tuple(sorted(waits.suffered)),
         )
         for seat, waits in ranks.items()

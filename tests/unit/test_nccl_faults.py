@@ -223,7 +223,7 @@ def test_a_slow_rank_in_a_pipeline_is_late_among_ranks_of_its_own_stage(replicas
 UNLUCKY = {
     "one pause": Plan(1, 8, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=10e6)),
     "one pause of a small job": Plan(2, 2, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=3e6)),
-    "a late start": Plan(2, 4, steps=30, layers=2, faults=Faults(paused_rank=5, pause_us=60e6, pause_at=0.0)),
+    "a late start": Plan(2, 4, steps=30, layers=2, faults=Faults(paused_rank=5, pause_us=60e6, pause_at=(0.0,))),
     "heavy tails": Plan(2, 4, steps=60, layers=2, jitter=0.3, tail=1.2),
 }
 
@@ -239,8 +239,9 @@ def test_waiting_that_does_not_last_accuses_no_one(name: str, tmp_path: Path) ->
     assert accused(found) == []
 
 
-def test_a_slow_rank_is_named_though_another_one_stopped_once(tmp_path: Path) -> None:
-    faults = Faults(slow_rank=2, paused_rank=5, pause_us=10e6)
+@pytest.mark.parametrize("stops", [(0.5,), (0.45, 0.57), (0.25, 0.55, 0.85), (0.15, 0.35, 0.55, 0.85)])
+def test_a_slow_rank_is_named_though_another_one_stops_now_and_then(stops: tuple[float, ...], tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, paused_rank=5, pause_us=10e6, pause_at=stops)
     found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
     assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
 

@@ -69,7 +69,7 @@ def test_live_and_complete_logs_accuse_the_same(fault: str, form: str, tmp_path:
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.8])
 @pytest.mark.parametrize("shape", [(1, 8), (2, 2)], ids=str)
 def test_one_pause_accuses_no_one_live(shape: tuple[int, int], at: float, tmp_path: Path) -> None:
-    faults = Faults(paused_rank=1, pause_us=8e6, pause_at=at)
+    faults = Faults(paused_rank=1, pause_us=8e6, pause_at=(at,))
     write(tmp_path, replace(PLAN, nodes=shape[0], gpus=shape[1], faults=faults))
     lines = fed(tmp_path)[1]
     assert any('waiting for="rank 1 ' in line for line in lines)
