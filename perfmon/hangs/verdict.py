@@ -299,6 +299,8 @@ class _Judge:
         unknown = {rank for cause in by_kind.get(Kind.UNKNOWN, []) for rank in cause.ranks}
         tied = {rank for cause in proven if not cause.ranks for rank in cause.among}
         idle = self._idle_elsewhere()
+        # Where the members of a group are not known, one without a dump may be among them.
+        possible = missing | idle | (set(self._evidence.missing) if unknown else set())
         if not (verdict.waiting or reported or self._evidence.stuck):
             states = self._evidence.states
             lost = any(states[rank].truncated and not one.known for rank, one in self._graph.frontiers.items())
@@ -320,8 +322,8 @@ class _Judge:
             verdict.answer, verdict.ranks = Answer.NAMED, tuple(sorted(missing))
         elif by_kind.get(Kind.ARRIVED) and not (unknown or missing):
             verdict.answer = Answer.ARRIVED
-        elif 0 < 2 * len(missing | idle) <= len(self._evidence.world):
-            verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(missing | idle))
+        elif 0 < 2 * len(possible) <= len(self._evidence.world):
+            verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(possible))
         if self._evidence.stuck and verdict.answer in (Answer.UNKNOWN, Answer.ARRIVED):
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(self._evidence.stuck))
         verdict.confidence = self._confidence(verdict)
