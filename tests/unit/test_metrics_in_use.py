@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfmon.pipeline.signature_tests import vocabulary
+from perfmon.pipeline.offline import vocabulary
 from perfmon.rules.bands import load_bands
 from perfmon.rules.conditions import every_condition
 from perfmon.rules.lint import metrics_of, sentence_slots
