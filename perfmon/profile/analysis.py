@@ -221,6 +221,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     }  # fmt: skip
     held = {
         "idle": idle,
+        "compute": by_kind[COMPUTE],
         "late": late,
         "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
         "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),

@@ -365,19 +365,46 @@ def test_names_in_traces_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_two_traces_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slow, fast = write(tmp_path / "slow.json", starved()), write(tmp_path / "fast.json", starved(wait=3))
+    slow, fast = write(tmp_path / "slow.json", starved(20)), write(tmp_path / "fast.json", starved(20, wait=3))
     assert main(["compare", str(slow), str(fast), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert "loader_share mean 55." in document["sentence"]
-    change = document["metrics"]["loader_share"]
+    assert "a step 100 ms → 43 ms: waiting for the next batch 59 ms → 2.88 ms" in document["sentence"]
+    change = document["metrics"]["step_data_ms"]
     assert change["verdict"] == "better"
     assert change["ci95"][0] < change["ci95"][1] < 0
+    stages = [metric for name, metric in document["metrics"].items() if name.startswith("step_")]
+    assert sum(metric["before"]["mean"] for metric in stages) == pytest.approx(100, rel=0.02)
+    assert sum(metric["after"]["mean"] for metric in stages) == pytest.approx(43, rel=0.02)
+    assert document["verdict"] == "improved"  # stalls take as long as before, of a shorter step
+    assert [finding["signature"] for finding in document["findings"]["new"]] == ["host-stall"]
     assert [finding["signature"] for finding in document["findings"]["gone"]][:1] == ["data-starved"]
-    assert "launch_gap_share" not in document["sentence"]  # a larger share of a shorter step
+    assert not any(name.endswith("_share") and "pageable" not in name for name in document["metrics"])
     assert main(["compare", str(fast), str(slow), "--fail-on", "regression"]) == 1
     capsys.readouterr()
     assert main(["compare", str(fast), str(fast), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "unchanged"
+
+
+def test_a_range_that_only_one_trace_has_is_named_and_changes_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def streamed(parse: float) -> list[Any]:
+        events: list[Any] = []
+        for batch in range(40):
+            at = batch * (20 + parse) * MS
+            events.append(event("user_annotation", f"stream_process_batch_{batch}", at, (19 + parse) * MS))
+            if parse:
+                events.append(event("user_annotation", "_parse_raw_data", at, parse * MS))
+            events += kernel(batch, at + parse * MS, at + parse * MS + 10, 19 * MS - 10)
+        return events
+
+    local, socket = write(tmp_path / "a.json", streamed(0)), write(tmp_path / "b.json", streamed(15))
+    assert main(["compare", str(local), str(socket), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "a step 20 ms → 35 ms: stalls of the host 0.01 ms → 15 ms" in document["sentence"]
+    assert document["verdict"] == "regressed"
+    assert "range_ms" not in document["metrics"]
+    assert any("range_ms{_parse_raw_data} (mean 15 ms)" in note for note in document["notes"])
 
 
 def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
