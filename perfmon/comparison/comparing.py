@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from perfmon.core import REST, counted, format_seconds, format_fine, format_share, plain
+from perfmon.core import REST, counted, format_fine, format_seconds, format_share, plain
 from perfmon.diagnosis import Diagnosis
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
@@ -35,7 +35,9 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
     by_name = {change.name: change for change in metrics}
     results = tuple(criterion.judge(by_name, after.bands) for criterion in criteria)
     moved = lost_change(before.snapshot, after.snapshot)
-    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, moved, results, after.bands.loads, after.stages)
+    weighed = _Weighed(
+        before.snapshot, after.snapshot, metrics, findings, lost, moved, results, after.bands.loads, after.stages
+    )
     verdict = weighed.verdict()
     return Comparison(
         before=before.snapshot,
@@ -280,8 +282,11 @@ def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
     for run in ("before", "after"):
         pooled = {change.name for change in metrics}
         alone = [
-            f"{change.name} (mean {_mean(change)})" for change in metrics
-            if change.better and (not change.group or change.name.partition("{")[0] not in pooled) and _only(change, run)
+            f"{change.name} (mean {_mean(change)})"
+            for change in metrics
+            if change.better
+            and (not change.group or change.name.partition("{")[0] not in pooled)
+            and _only(change, run)
         ]  # fmt: skip
         if alone:
             more = f" and {len(alone) - _SHOWN_NOTES} more" if len(alone) > _SHOWN_NOTES else ""

@@ -35,7 +35,8 @@ WHOLE = "profiled_step_ms"
 STAGES = {
     "step_compute_ms": "computing", "step_comm_ms": "communication while nothing computes",
     "step_h2d_ms": "copies from the host while nothing computes", "step_data_ms": "waiting for the next batch",
-    "step_launch_ms": "late launches", "step_stall_ms": "stalls of the host", "step_rest_ms": "other idle time and work",
+    "step_launch_ms": "late launches", "step_stall_ms": "stalls of the host",
+    "step_rest_ms": "other idle time and work",
 }  # fmt: skip
 """What the time of a step goes to, by metric; together they are all of it."""
 BY_NAME = ("range_ms", "range_gap_ms")
@@ -202,8 +203,8 @@ def _samples(found: Profile, step: float) -> _Readings:
             made.append((_LENGTH_S * (part.end - use.start) / use.span, reading))
         for part in use.parts:
             if part.steps:
-                step = {"step_ms": (part.end - part.start) / part.steps / 1e6}
-                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step)))
+                length = {"step_ms": (part.end - part.start) / part.steps / 1e6}
+                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), length)))
     for named in found.ranges[:_RANGES]:
         for at, (length, between) in enumerate(named.samples, 1):
             values = {"range_ms": length / 1e6, "between_ms": between / 1e6}
