@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from .shares import Cover
     from .signals import BY_NAME, STAGES, WHOLE, as_runs, compared_by
     from .trace import TraceError
+    from .waits import GroupUse
 
 __getattr__ = lazy_face(__name__)

@@ -17,7 +17,8 @@ from perfmon.diagnosis import EvidenceLine
 from perfmon.pipeline import Session
 from perfmon.sources.pollers import Area, PolledBlock, Reading, format_reading
 
-from .job import Profile, late_ranks
+from .job import Profile
+from .waits import late_ranks
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Finding, RuleSet
@@ -203,8 +204,8 @@ def _samples(found: Profile, step: float) -> _Readings:
             made.append((_LENGTH_S * (part.end - use.start) / use.span, reading))
         for part in use.parts:
             if part.steps:
-                length = {"step_ms": (part.end - part.start) / part.steps / 1e6}
-                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), length)))
+                step_ms = {"step_ms": (part.end - part.start) / part.steps / 1e6}
+                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step_ms)))
     for named in found.ranges[:_RANGES]:
         for at, (length, between) in enumerate(named.samples, 1):
             values = {"range_ms": length / 1e6, "between_ms": between / 1e6}
