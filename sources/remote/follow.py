@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -332,6 +332,14 @@ class HostLogs:
         self._next_scan = 0.0
         self._scanned = self._reported_many = False
         self._left_out: set[str] = set()
+        self._turning: set[RemoteTail] = set()
+        """Logs of which something was read that is not handed on yet."""
+
+    def finish(self) -> Iterator[Item]:
+        """Yield the last lines that have no end, of logs of which everything before them was handed on."""
+        for tail in self.tails.values():
+            if tail not in self._turning:
+                yield from tail.finish()
 
     @property
     def behind(self) -> int:
@@ -356,11 +364,13 @@ class HostLogs:
 
     async def _turn(self, tail: RemoteTail, files: Files, state: State | None, emit: Emit) -> None:
         items: list[Item] = []
+        self._turning.add(tail)
         try:
             await tail.advance(files, state, items)
         finally:
             if items:
                 await emit(items)
+            self._turning.discard(tail)
 
     async def _scan(self, files: Files, emit: Emit) -> None:
         began = time.monotonic()
