@@ -20,7 +20,7 @@ FIGURE = r"(?:[-+]?(?:\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?|\.\d++(?:[eE][-+]?\d++)?
 as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
 PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
 """Names in launcher prefixes: fields of an anchored pattern."""
-_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
+_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "busy_metric", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
     "frame", "reading", "where",
@@ -207,6 +207,7 @@ def load_pack(path: Path, trusted: bool = False) -> Pack:
         component=table.text("component", ""),
         rank=int(table.number("rank", 100)),
         idle_silence=table.flag("idle_silence"),
+        busy_metric=table.text("busy_metric", ""),
         generic=table.flag("generic"),
         headers=tuple(_header(item, trusted) for item in table.tables("header")),
         patterns=patterns,

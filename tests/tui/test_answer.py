@@ -66,7 +66,7 @@ def test_conditions_of_different_values_are_all_told() -> None:
         ("queue_ms 500 ms", "warning > 100 ms", "! queue time 500 ms (warning > 100 ms)"),
         ("queue_ms 87 ms", "good < 100 ms", "✓ queue time 87 ms (good < 100 ms)"),
         ("queue_ms soon", "", "• queue time soon  "),
-        ("max of inflight over 600 s 128", "> 32", "• generations in flight 128 (> 32)"),
+        ("max of inflight over 600 s 128", "> 32", "• in flight 128 (> 32)"),
         ("waiting / running 0.72", "> 0.5", "• waiting requests / running requests 0.72 (> 0.5)"),
     ],
 )
@@ -84,7 +84,7 @@ def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
     queue = met("queue_ms 4.2 s", "critical > 1 s")
     flight = met("inflight 128", "> 32")
     assert "critical" in why(queue, flight, width=100)
-    assert why(queue, flight, width=56) == "  ✗ queue time 4.2 s  • generations in flight 128  ▸ Go."
+    assert why(queue, flight, width=46) == "  ✗ queue time 4.2 s  • in flight 128  ▸ Go."
 
 
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:

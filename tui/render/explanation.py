@@ -28,6 +28,7 @@ _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
 """Places at which an advice may end before its last word."""
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
+_SHARE = re.compile(r"\bshare of the time in ([\w.]+) over [\d.]+ \w+(?= )")
 _LIMIT = re.compile(r" ?\((?:limit: )?[^()]*\)(?=\s*$)")
 _NAME = re.compile(r" (?=-?\d)")
 
@@ -148,7 +149,7 @@ def _is_proven(value: str, finding: Finding) -> bool:
 
 def _met(condition: ConditionState) -> str:
     """The values that a condition met."""
-    return _OVER.sub(r"\1", plain(condition.value or condition.text, 80))
+    return _SHARE.sub(r"share of time \1", _OVER.sub(r"\1", plain(condition.value or condition.text, 80)))
 
 
 def _name(value: str) -> str:

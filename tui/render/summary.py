@@ -31,7 +31,9 @@ _BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
-_FATES = "it may hang, or be killed or over"
+_BREAKS = re.compile(r"(?<!\d) ")
+"""Not between a figure and its unit."""
+_FATES = "hung, killed or over"
 _STALL = "stall"
 """The signature of a run that makes no progress."""
 _OF_STEPS = "work at full pace"
@@ -95,7 +97,7 @@ def _halves(text: str, room: int, cut_off: str) -> tuple[str, str]:
     """As many whole words as fit, marked where more follow, and the words that follow."""
     if cells(text) <= room:
         return text, ""
-    ends = [space.start() for space in re.finditer(" ", text) if cells(text[: space.start()]) + 2 <= room]
+    ends = [end.start() for end in _BREAKS.finditer(text) if cells(text[: end.start()]) + 2 <= room]
     end = ends[-1] if ends else max(0, room - 2)
     return f"{text[:end].rstrip(' ,;:(')} {cut_off}", text[end:].strip()
 
