@@ -189,8 +189,9 @@ _GOING_ON = (Progress.STARTING, Progress.RUNNING)
 
 
 def state_text(run: RunInfo, *, live: bool = False) -> str:
-    """The state of a run; of complete logs no end is known where it is one that goes on."""
-    return f"{run.state.value} (no end logged)" if run.state in _GOING_ON and not live else run.state.value
+    """The state of a run; of complete logs only that of the last line is known where it is one that continues."""
+    over = run.state in _GOING_ON and not live
+    return f"{run.state.value} at the last line, no end logged" if over else run.state.value
 
 
 def run_line(run: RunInfo, *, live: bool = False) -> str:
