@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         convert,
         counted,
         format_bytes,
+        format_fine,
         format_seconds,
         format_share,
         format_value,

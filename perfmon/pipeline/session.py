@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from perfmon.core import (
@@ -274,7 +275,17 @@ class Session:
         for state in self.store.sources:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)
+            state.busy = any(self._last_of(state, pack.busy_metric) > 0 for pack in packs if pack.busy_metric)
             state.components |= {pack.component for pack in packs if pack.component}
+
+    def _last_of(self, state: SourceState, metric: str) -> float:
+        """The largest of the last values that a log reports of a metric for its groups; 0 without any."""
+        values = [0.0]
+        for (name, _), series in self.store.series.items():
+            if name == metric and len(series):
+                rows = zip(reversed(series.values), reversed(series.sources), strict=True)
+                values += islice((value for value, source in rows if source == state.index), 1)
+        return max(values)
 
 
 # --- Commands to copy, for the process that is meant where it is known ---

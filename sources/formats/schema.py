@@ -193,6 +193,8 @@ class Pack:
     """Packs are tried in this order; the generic one comes last."""
     idle_silence: bool
     """Silence of such a source is normal when there is no work (vLLM)."""
+    busy_metric: str
+    """After a value of it above zero another line is due all the same; "" where none shows that."""
     generic: bool
     """A catch-all: it comes last and reads the lines that no other pack recognised."""
     headers: tuple[Header, ...]

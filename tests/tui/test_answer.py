@@ -44,9 +44,9 @@ def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed
     more = met("queue_ms 4.2 s", "> 10 s", False)
     for conditions in ((queue, more), (more, queue)):
         message = why(*conditions)
-        assert message.count("queue_ms 4.2 s") == 1
-        assert "✗ queue_ms 4.2 s" in message
-        assert "not queue_ms > 10 s" in message
+        assert message.count("queue time 4.2 s") == 1
+        assert "✗ queue time 4.2 s" in message
+        assert "not queue time > 10 s" in message
 
 
 def test_conditions_of_different_values_are_all_told() -> None:
@@ -55,19 +55,19 @@ def test_conditions_of_different_values_are_all_told() -> None:
         met("other_ms 6.1 s", "critical > 5 s", False),
         met("other_ms 6.1 s", "< 9 s", False),
     )
-    assert "✗ queue_ms 4.2 s" in message
+    assert "✗ queue time 4.2 s" in message
     assert message.count("not other_ms 6.1 s") == 1
 
 
 @pytest.mark.parametrize(
     ("value", "limit", "result"),
     [
-        ("queue_ms 4.2 s", "critical > 1 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
-        ("queue_ms 500 ms", "warning > 100 ms", "! queue_ms 500 ms (warning > 100 ms)"),
-        ("queue_ms 87 ms", "good < 100 ms", "✓ queue_ms 87 ms (good < 100 ms)"),
-        ("queue_ms soon", "", "• queue_ms soon  "),
-        ("max of inflight over 600 s 128", "> 32", "• inflight 128 (> 32)"),
-        ("waiting / running 0.72", "> 0.5", "• waiting / running 0.72 (> 0.5)"),
+        ("queue_ms 4.2 s", "critical > 1 s", "✗ queue time 4.2 s (critical > 1 s)"),
+        ("queue_ms 500 ms", "warning > 100 ms", "! queue time 500 ms (warning > 100 ms)"),
+        ("queue_ms 87 ms", "good < 100 ms", "✓ queue time 87 ms (good < 100 ms)"),
+        ("queue_ms soon", "", "• queue time soon  "),
+        ("max of inflight over 600 s 128", "> 32", "• in flight 128 (> 32)"),
+        ("waiting / running 0.72", "> 0.5", "• waiting requests / running requests 0.72 (> 0.5)"),
     ],
 )
 def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, limit: str, result: str) -> None:
@@ -83,8 +83,8 @@ def test_one_reason_is_a_sentence_where_there_is_room() -> None:
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
     queue = met("queue_ms 4.2 s", "critical > 1 s")
     flight = met("inflight 128", "> 32")
-    assert "critical" in why(queue, flight, width=80)
-    assert why(queue, flight, width=44) == "  ✗ queue_ms 4.2 s  • inflight 128  ▸ Go."
+    assert "critical" in why(queue, flight, width=100)
+    assert why(queue, flight, width=46) == "  ✗ queue time 4.2 s  • in flight 128  ▸ Go."
 
 
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
@@ -107,7 +107,7 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
         stale_s = 60.0 * int(age[:-1])
         message = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
         assert " for 10m" in message
-        assert f"STALE {age}: no log output" in message
+        assert f"no log output for {age}" in message
 
 
 def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
@@ -128,13 +128,13 @@ def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "words"), [(200, "STALE 2m: no output from orchestrator.log"), (60, "STALE 2m  for 7m 40s, 14x")]
+    ("width", "words"), [(200, "no output from orchestrator.log for 2m"), (60, "SILENT 2m  for 7m 40s, 14x")]
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
     shown: MonitorState = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
     assert words in text(verdict_row(shown, width, PLAIN))
-    assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
+    assert "SILENT" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
 
 
 def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
@@ -144,25 +144,25 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
         source(index=at, name=name, freshness=Freshness.STALE, age_s=124.0 + at) for at, name in enumerate(names)
     )
     well = picture(snapshot=healthy(), sources=sources)
-    assert "STALE  no output from orchestrator.log and 1 more" in text(verdict_row(well, 120, PLAIN))
+    assert "SILENT  no output from orchestrator.log and 1 more" in text(verdict_row(well, 120, PLAIN))
     assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=125.0), 120, PLAIN))
     evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
     unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
     message = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
-    assert "STALE 2m 05s: no output from orchestrator.log" in message
+    assert "no output from orchestrator.log for 2m 05s" in message
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
     silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
     message = text(verdict_row(silent, 80, PLAIN))
-    assert "STALE 1h 02m  lost " in message
+    assert "SILENT 1h 02m  lost " in message
     assert len(message) <= 80
 
 
 @pytest.mark.parametrize("until", [None, START + 4000.0])
 def test_a_verdict_that_speaks_of_the_silence_is_not_stale_by_it(until: float | None) -> None:
     message = text(verdict_row(replace(picture(alert(until=until)), stale_s=3725.0), 200, PLAIN))
-    assert "STALE" not in message
+    assert "SILENT" not in message
     assert "lost 31 %" in message
 
 

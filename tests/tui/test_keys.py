@@ -667,7 +667,7 @@ async def filter_lanes(hands: Hands, key: str) -> None:
     assert isinstance(hands.app.screen, Prompt)
     await hands.press(*"rpc", "underscore", "enter")
     assert "lanes with 'rpc_'" in hands.text
-    assert " rpc_ms " in hands.text
+    assert "rpc_ms " in hands.text
     assert "queue_ms  " not in "\n".join(screen_text(hands.app)[4:15])
 
 

@@ -46,6 +46,10 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of the idle time of a GPU in a trace: the findings about it judge what it waits for": (
         "gpu_idle_share", "host_wait_share", "profiled_step_ms", "range_gap_ms", "range_ms", "sync_stall_share",
     ),
+    "a part of a step in a trace: two traces are compared by them": (
+        "step_comm_ms", "step_compute_ms", "step_data_ms", "step_h2d_ms", "step_launch_ms", "step_rest_ms",
+        "step_stall_ms",
+    ),
     "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",
     ),
