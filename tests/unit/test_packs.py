@@ -171,7 +171,7 @@ def test_line_ends_and_bars_change_nothing() -> None:
 
 
 def _is_dated_alike(pack: Pack, header: Header, text: str) -> None:
-    alone = HeaderReader([Pack(pack.id, "", "", 1, False, False, (header,), ())]).read(text)
+    alone = HeaderReader([Pack(pack.id, "", "", 1, False, "", False, (header,), ())]).read(text)
     assert alone is not None
     assert HEADERS.read(text) == alone
 
