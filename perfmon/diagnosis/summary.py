@@ -388,6 +388,8 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
             f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
             "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
         )
+    if not view.logs:
+        return "Too little to judge: no log is watched, only polled values"
     seen, state = _seen(view), _STATES.get(view.state.state, "")
     if assessment is Assessment.LEARNING and view.state.state is Progress.RUNNING and _is_ready(view):
         return "The server is ready, and served no request yet"
