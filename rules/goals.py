@@ -80,8 +80,10 @@ def way_of(view: RunView) -> Way | None:
     counted = {one.source for one in view.store.progress.counters.values() if one.kind == "epochs" and one.amount}
     counters = [one for one in counters if one.amount or one.source not in counted]  # the first batch of each epoch
     counters = [counter for counter in counters if counter.kind == "step"] or counters
-    last = max((counter.line for counter in counters if counter.amount), default=0)
-    main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)]
+    last: dict[int, int] = {}
+    for one in view.store.progress.counters.values():
+        last[one.source] = max(last.get(one.source, 0), one.line if one.amount else 0)
+    main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last[one.source])]
     main = [one for one in main if not _was_before(one, view)]
     counters = main or [
         one
@@ -186,7 +188,7 @@ def _died(view: RunView) -> bool:
 def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
     """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
     tracks = view.store.progress.of(counter.source)
-    return counter.kind != "bytes" and all(track.kind == counter.kind for track in tracks)
+    return counter.kind != "bytes" and all((t.kind, t.last_line <= counter.line) == (counter.kind, True) for t in tracks)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:

@@ -360,7 +360,7 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         return Goal(series.values[-1], None, "step")
     found = [
         one for one in counters
-        if one.kind in COUNTED and one.restarts <= begun.get(one.source, 0)
+        if one.kind in COUNTED and (one.amount or one.elapsed_s is None) and one.restarts <= begun.get(one.source, 0)
         and one.line >= last_run_line(one.source, view)
     ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)
