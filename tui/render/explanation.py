@@ -52,11 +52,14 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
     if cause:
         return _of_failure(cause, finding, width, lead, sign, skin)
-    taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
-    advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
-    room = width - row_cells(lead) - cells(advice)
+    whole = cells(sign + _advice(finding, width, skin.glyph("cut")))
+    least = cells(sign + _advice(finding, 0, skin.glyph("cut")))
     words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
-    shown = next((parts for parts in (full, words) if _size(parts) <= room), None) or _fit(brief, room)
+    room = width - row_cells(lead)
+    forms = [(parts, advice) for advice in (whole, least) for parts in (full, words, brief)]
+    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None) or _fit(brief, room - least)
+    advice = sign + _advice(finding, room - _size(shown) - cells(sign), skin.glyph("cut"))
+    room -= cells(advice)
     if width >= _WIDE and finding is not None:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)
@@ -224,7 +227,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
-    unseen = "; ".join(plain(text.partition(":")[0]).removeprefix("no ") for text in snapshot.unseen[:3])
+    names = [_EXPLAINED.sub("", plain(text.partition(":")[0])).removeprefix("no ") for text in snapshot.unseen[:3]]
+    unseen = "; ".join(names)
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)
     if not unseen or beyond or silent:

@@ -34,6 +34,8 @@ _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 _BREAKS = re.compile(r"(?<!\d) ")
 """Not between a figure and its unit."""
 _FATES = "hung, killed or over"
+_WHERE = 24
+"""Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
 _OF_STEPS = "work at full pace"
@@ -112,10 +114,25 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
     runs = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
     if not _stands_still(picture, verdict):
         runs.append((plain(verdict.title).upper(), style))
+        where = _where(picture, verdict) if width >= _NARROW else ""
+        runs += [(f"  {where}", skin.style("title"))] if where else []
     else:
         since = (picture.snapshot.run.since if picture.snapshot is not None else None) or 0.0
         runs.append((f"STALLED for {short_duration(picture.present - since)}", style))
     return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
+
+
+def _where(picture: MonitorState, verdict: Verdict) -> str:
+    """The rank, engine or host that the sentences of the verdict begin with; of several the costliest."""
+    snapshot = picture.snapshot
+    if snapshot is None or snapshot.run.state is Progress.FAILED:
+        return ""
+    mine = [one for one in snapshot.findings if one.signature == verdict.signature and one.state != "pending"]
+    mine.sort(key=lambda one: -one.lost_s)
+    heads = [(plain(one.sentence).partition(": ")[0], one.identity.values()) for one in mine]
+    names = list(dict.fromkeys(head for head, values in heads if any(value and value in head for value in values)))
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
 
 
 def _stands_still(picture: MonitorState, verdict: Verdict) -> bool:
@@ -240,6 +257,7 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     """
     finding, behind = picture.verdict_finding, _BEHIND.search(plain(verdict.sentence, 2000))
     figures = behind[0] if behind else plain("" if finding is None else finding.sentence, 2000)
+    figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     snapshot = picture.snapshot
     if snapshot is not None and snapshot.run.since is not None and _stands_still(picture, verdict) and not behind:
         since = moment_text(snapshot.run.since, picture.time_base)
