@@ -12,7 +12,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, cells, row_cells
+from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
 _LEAST_CAUSE = 16
@@ -75,8 +75,7 @@ def _of_failure(cause: str, finding: Finding | None, width: int, lead: Part, sig
     cut_off, room = skin.glyph("cut"), width - row_cells(lead) - cells(sign) - 2
     advice = _advice(finding, max(room // 2, room - cells(cause) - 2), cut_off)
     left = room - cells(advice) - 2
-    shown = f"{cut_off} {cause}"
-    shown = shown if cells(shown) <= left else f"{shown[: max(0, left - 2)].rpartition(' ')[0]} {cut_off}"
+    shown, _ = halves(f"{cut_off} {cause}", left, cut_off)
     text = [(f"{shown}  ", skin.style("text"))] if left >= _LEAST_CAUSE else []
     return (*lead, *text, (f"{sign}{advice}", skin.style("accent")))
 
@@ -114,7 +113,7 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
         return brief
     longest = [whole[: part.start()] for part in _CLAUSE.finditer(whole)]
     fitting = [part for part in longest if cells(part) > cells(brief) and cells(part) + 2 <= room]
-    return f"{fitting[-1] if fitting else brief} {cut_off}"
+    return f"{fitting[-1].rstrip(' ,;:.') if fitting else brief} {cut_off}"
 
 
 # --- values against their limits ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
 from .progress import progress_row
-from .rows import Row, Run, cells, crop, day_text, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
@@ -31,8 +31,6 @@ _BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
-_BREAKS = re.compile(r"(?<!\d) ")
-"""Not between a figure and its unit."""
 _FATES = "hung, killed or over"
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
@@ -70,7 +68,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
     if snapshot.run.state is Progress.FAILED:
-        sentence, _ = _halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
+        sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
         return (*runs, (f"  {sentence}", skin.style("text")))
     stands = _stands_still(picture, verdict)
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
@@ -87,21 +85,12 @@ def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
     if snapshot is None or snapshot.verdict is None or snapshot.run.state is not Progress.FAILED:
         return ""
     room = width - row_cells(_head(picture, snapshot.verdict, width, skin)) - 2
-    return _halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
+    return halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
 
 
 def _cause(picture: MonitorState, verdict: Verdict) -> str:
     finding = picture.verdict_finding
     return plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
-
-
-def _halves(text: str, room: int, cut_off: str) -> tuple[str, str]:
-    """As many whole words as fit, marked where more follow, and the words that follow."""
-    if cells(text) <= room:
-        return text, ""
-    ends = [end.start() for end in _BREAKS.finditer(text) if cells(text[: end.start()]) + 2 <= room]
-    end = ends[-1] if ends else max(0, room - 2)
-    return f"{text[:end].rstrip(' ,;:(')} {cut_off}", text[end:].strip()
 
 
 def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles) -> list[Run]:
