@@ -131,7 +131,7 @@ def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
 
 
 def _since_it_began(counter: WorkCounter, view: RunView) -> tuple[float, float]:
-    """What a counter made in the last run of its log, and in how many seconds: the time between runs is none of it."""
+    """Progress of a counter in the last run of its log, and its seconds: the time between runs is none of it."""
     since = last_run_line(counter.source, view)
     series = view.store.steps.get("trainer") if counter.kind == "step" else None
     if series is not None:
@@ -348,7 +348,7 @@ def _by_spans(view: RunView, sources: Collection[int]) -> Iterable[Window]:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a run makes progress."""
+    """The pace of the progress of a run."""
 
     last: float
     """The time of its last progress, on the axis of the run."""

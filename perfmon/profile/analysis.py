@@ -16,6 +16,7 @@ from .trace import (
     COPY,
     MEMSET,
     GpuWork,
+    Group,
     Interval,
     Trace,
     common,
@@ -36,6 +37,7 @@ _SHOWN = 5
 _MOST_SAMPLES = 40
 _MOST_COLLECTIVES = 1000
 """Of one name: the same ones of each rank."""
+_UNKNOWN = Group("", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,12 @@ class NamedRange:
 
 @dataclass(slots=True)
 class Collectives:
-    """Kernels of one name that communicate, in order; of many every nth one."""
+    """Kernels of one name and process group that communicate, in order; of many every nth one."""
 
+    group: str
+    """The name of the process group; "" where it is not known."""
+    ranks: tuple[int, ...]
+    """The members of the group; () where they are not known."""
     count: int
     """All of them."""
     start: array[int]
@@ -117,7 +123,7 @@ class GpuUse:
     during_gaps: list[tuple[str, int]] = field(default_factory=list)
     """Operations of the host in all long gaps, the longest first."""
     collectives: dict[str, Collectives] = field(default_factory=dict)
-    """The kernels that communicate, by name."""
+    """The kernels in which a rank waits for its peers, by what is the same on all members of their group."""
     whole: Shares = field(init=False)
     """All of the time as one part."""
     parts: list[Shares] = field(default_factory=list)
@@ -221,6 +227,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     }  # fmt: skip
     held = {
         "idle": idle,
+        "compute": by_kind[COMPUTE],
         "late": late,
         "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
         "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
@@ -237,16 +244,23 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
 
 
 def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, Collectives]:
-    names, found = trace.names, dict[str, list[int]]()
+    names, found = trace.names, dict[tuple[str, Group, int], list[int]]()
+    streams: dict[int, int] = {}
     for row in rows:
-        if work.kind[row] == COMMUNICATION:
-            found.setdefault(names[work.name[row]], []).append(row)
+        if work.kind[row] == COMMUNICATION and row not in work.one_sided:
+            # Each process group has streams of its own; their numbers may differ between ranks.
+            stream = streams.setdefault(work.stream[row], len(streams))
+            group = work.groups.get(row)
+            key = (names[work.name[row]], group or _UNKNOWN, -1 if group else stream)
+            found.setdefault(key, []).append(row)
     made = {}
-    for name, held in found.items():
-        made[name] = Collectives(len(held), array("q"), array("q"))
+    for (name, group, stream), held in found.items():
+        one = made[f"{name} {group.name} {group.ranks} {stream}"] = Collectives(
+            group.name, group.ranks, len(held), array("q"), array("q")
+        )
         for row in held[:: -(-len(held) // _MOST_COLLECTIVES)]:
-            made[name].start.append(work.start[row])
-            made[name].duration.append(work.end[row] - work.start[row])
+            one.start.append(work.start[row])
+            one.duration.append(work.end[row] - work.start[row])
     return made
 
 

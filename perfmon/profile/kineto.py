@@ -24,9 +24,11 @@ from .trace import (
     LOADER,
     MEMSET,
     MOST_HOST_EVENTS,
+    Group,
     Interval,
     Trace,
     TraceError,
+    is_one_sided,
 )
 
 _PIECE = 4 << 20
@@ -69,6 +71,10 @@ class _Args(msgspec.Struct):
     device: Any = None
     correlation: Any = None
     bytes: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    purpose: Any = msgspec.field(default=None, name="Process Group Description")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
 
 
 class _Event(msgspec.Struct):
@@ -342,6 +348,13 @@ def _of_kernel(name: str) -> int:
     return COMMUNICATION if COLLECTIVE.match(name) else COPY if _MEMORY.match(name) else COMPUTE
 
 
+@lru_cache(4096)
+def _group(name: str, purpose: str, ranks: str) -> Group:
+    members = () if "..." in ranks else tuple(sorted({int(rank) for rank in _NUMBER.findall(ranks)}))
+    words = purpose if purpose not in ("", "undefined", name) else ""
+    return Group(f"{name} ({words})" if words else name, members)
+
+
 def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: Trace) -> None:
     device, stream = _whole(args.device), _whole(args.stream)
     device = device if device is not None else _whole(event.pid) or 0
@@ -351,6 +364,12 @@ def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: 
     correlation = -1 if correlation is None else correlation
     work = trace.work(device) if stream is not None else trace.streamless(device)
     stream = stream if stream is not None else _whole(event.tid) or 0
+    if kind == COMMUNICATION:
+        row = len(work.start)
+        if is_one_sided(args.collective if isinstance(args.collective, str) else event.name):
+            work.one_sided.add(row)
+        if isinstance(args.group, str | int) and args.group != "":
+            work.groups[row] = _group(str(args.group), str(args.purpose or ""), str(args.ranks or ""))
     work.add(*interval, stream, correlation, kind, trace.name(event.name))
     if kind == COPY and _TO_DEVICE.search(event.name):
         trace.copy(device, interval, _whole(args.bytes) or 0, correlation, pageable="Pageable" in event.name)

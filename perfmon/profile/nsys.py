@@ -11,7 +11,18 @@ from urllib.parse import quote
 
 from perfmon.core import counted
 
-from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
+from .trace import (
+    BLOCKING,
+    COLLECTIVE,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    MEMSET,
+    MOST_HOST_EVENTS,
+    Trace,
+    TraceError,
+    is_one_sided,
+)
 
 _KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
     f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")
@@ -138,7 +149,10 @@ def _read_gpus(
     ):
         trace, text = of(process), texts.get(name, texts.get(long_name, "?"))
         kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
+        work = trace.work(device)
+        if kind == COMMUNICATION and is_one_sided(text):
+            work.one_sided.add(len(work.start))
+        work.add(start, end, stream, correlation, kind, trace.name(text))
         trace.events += 1
     graphs = 0
     for start, end, device, stream, correlation, process in _rows(

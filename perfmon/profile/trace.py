@@ -35,8 +35,23 @@ MOST_HOST_EVENTS = 20_000_000
 _RANK = re.compile(r"(?:rank|worker)[-_. ]?(\d+)", re.IGNORECASE)
 
 
+_ONE_SIDED = re.compile(
+    r"Kernel_(?:Reduce_|Broadcast|SendRecv)|^_?(?:i?send|i?recv|broadcast|reduce|gather|scatter)(?:_oop)?$"
+)
+"""Kernels of NCCL, and names that PyTorch has for them, whose ranks do not all wait for each other."""
+
+
 class TraceError(Exception):
     """A file that cannot be evaluated: one line with the file, the reason and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The process group of a kernel that communicates."""
+
+    name: str
+    ranks: tuple[int, ...]
+    """Its members; () where they are not known."""
 
 
 @dataclass(slots=True)
@@ -53,6 +68,10 @@ class GpuWork:
     """Index into the names of the trace."""
     call: array[int] = field(default_factory=lambda: array("q"))
     """Index into the launches; -1: not in the trace. Known once the trace is complete."""
+    groups: dict[int, Group] = field(default_factory=dict)
+    """Of kernels that communicate, by row, where it is known."""
+    one_sided: set[int] = field(default_factory=set)
+    """Kernels that communicate, and need not wait for all of their peers, by row."""
 
     def add(self, start: int, end: int, stream: int, correlation: int, kind: int, name: int) -> None:
         self.start.append(start)
@@ -210,6 +229,11 @@ class Trace:
             self.steps[int(step[1])] = interval
         else:
             self.ranges.setdefault(re.sub(r"\d+", "#", name)[:200], []).append(interval)
+
+
+def is_one_sided(name: str) -> bool:
+    """Return true for a kernel, or a collective, whose ranks do not all wait for each other."""
+    return _ONE_SIDED.search(name) is not None
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

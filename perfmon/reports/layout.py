@@ -14,6 +14,7 @@ from perfmon.core import (
     Progress,
     counted,
     format_bytes,
+    format_fine,
     format_seconds,
     format_share,
     format_value,
@@ -120,8 +121,10 @@ def amount(value: float | None, unit: str) -> str:
 
 def figure(value: float | None, unit: str) -> str:
     """A value for a narrow column: units longer than `ms`, `s` and `%` are left to the column's name."""
-    if unit in ("ms", "s", "%") or value is None or not math.isfinite(value):
-        return amount(value, unit)
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit in ("ms", "s", "%"):
+        return format_fine(value, unit)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

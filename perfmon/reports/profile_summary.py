@@ -8,16 +8,17 @@ from typing import Any
 
 from perfmon.core import format_seconds, format_share, plain
 from perfmon.diagnosis import Finding
-from perfmon.profile import Gap, GpuUse, Profile
+from perfmon.profile import Gap, GpuUse, GroupUse, Profile
 
 from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
 
-_SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES = 32, 8, 5, 10
+_SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES, _SHOWN_GROUPS = 32, 8, 5, 10, 8
 _IDLE_IS_FEW = 0.05
 _HEAD = ("rank", "GPU", "traced", "busy", "compute", "communication", "copies", "idle", "longest gap")
 _REASON_HEAD = ("rank", "GPU", "host wait", "kernel wait", "other", "sync stall", "data loading", "launch queue")
 _RANGE_HEAD = ("range", "count", "mean", "between: mean", "longest")
+_GROUP_HEAD = ("process group", "ranks", "collectives", "a rank in them", "of that waiting", "for rank")
 _GAP_HEAD = ("rank", "GPU", "at", "gap", "host in the gap")
 
 # --- JSON ---
@@ -36,6 +37,13 @@ def profile_document(found: Profile) -> dict[str, Any]:
                     "between_us": one.between / 1e3, "longest_between_us": one.longest_between / 1e3,
                 }
                 for one in found.ranges
+            ],
+            "groups": [
+                {
+                    "name": one.name or None, "ranks": one.ranks, "collectives": one.count, "total_us": one.total / 1e3,
+                    "waiting_us": one.waiting / 1e3, "waits_for": one.last, "waits_for_share": one.share,
+                }
+                for one in found.groups
             ],
             "partial": found.partial,
             "notes": found.notes,
@@ -159,6 +167,8 @@ def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozen
     gaps = sorted(((gap, use) for use in shown for gap in use.gaps), key=lambda row: row[0].start - row[0].end)
     if gaps:
         tables.append((_GAP_HEAD, [_gap_row(gap, use) for gap, use in gaps[:_SHOWN_GAPS]], frozenset({1, 4})))
+    if found.groups:
+        tables.append((_GROUP_HEAD, [_group_row(one) for one in found.groups[:_SHOWN_GROUPS]], frozenset({0, 1})))
     if found.ranges:
         rows = [
             [
@@ -197,6 +207,14 @@ def _reason_row(use: GpuUse) -> list[str]:
 def _gap_row(gap: Gap, use: GpuUse) -> list[str]:
     host = ", ".join(f"{plain(name, 40)} {_time(length)}" for name, length in gap.host[:2])
     return [_rank(use), _name(use), _time(gap.start), _time(gap.end - gap.start), host]
+
+
+def _group_row(one: GroupUse) -> list[str]:
+    ranks = ", ".join(map(str, one.ranks))
+    return [
+        plain(one.name or "not named", 30), plain(ranks, 24), f"{one.count:,}", _time(one.total), _time(one.waiting),
+        f"{one.last} ({format_share(one.share)})",
+    ]  # fmt: skip
 
 
 def _rank(use: GpuUse) -> str:

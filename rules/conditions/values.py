@@ -264,7 +264,7 @@ class Aggregate(Limited):
         return found
 
     def _time_share(self, item: Item, view: View) -> float | None:
-        """What the durations of each log and group take of the time from the first of them to the item, in %."""
+        """Share that the durations of each log and group take of the time from the first of them to the item, in %."""
         per_s = 1000.0 if self.metric.endswith("_ms") else 1.0
         shares = []
         for (_, group), column in view.track(self.metric).streams.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -125,6 +126,8 @@ class LogReader:
         self.logs_of: Callable[[], Iterable[LogReader]] = tuple
         """The followed logs of which this one is named like an older part: what they held may be copied to it."""
         self._doubted_s: float | None = None
+        self._unpacking: Text | None = None
+        """The text of a compressed part of which not all is read."""
 
     # --- one text -------------------------------------------------------------------------------------------------
     async def _find(self, files: Files, text: Text, state: State | None, *, deleted: bool = False) -> bool:
@@ -176,8 +179,8 @@ class LogReader:
             await self._start_anew(files, text, items)
             return True
         if data and text.since_s is not None:
-            since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items, text, known.extended(data[again:]))
+            await self._read_missed(files, text.since_s, items, text, known.extended(data[again:]))
+            text.since_s = None
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
@@ -267,6 +270,12 @@ class LogReader:
         if head and await files.read(handle, 0, len(head)) != head:
             self._restart(text)  # its number was given to another file
         return text
+
+    async def _end(self, files: Files, text: Text) -> None:
+        """Let go of a text, and close its file: if the connection is lost meanwhile, that is closed, too."""
+        handle = text.handle
+        self._let_go(text)
+        await files.release(handle)
 
     def _let_go(self, text: Text) -> None:
         self._past.append(text.print)
@@ -377,15 +386,16 @@ class LogReader:
             return False
         self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         self.more = True
+        self._late.append((text, math.inf))  # if the connection is lost, its rest is looked for as that of late texts
         while self.more:
             now = await state_of(files, text)
             read = now is not None and await self._read(files, text, now, items)
             if not read and not await self._find(files, text, None):
                 await self._recover(files, text, items)
                 break
+        self._late = [late for late in self._late if late[0] is not text]
         self._put(items, text.cutter.finish())
-        await files.release(text.handle)
-        self._let_go(text)
+        await self._end(files, text)
         return True
 
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
@@ -402,9 +412,13 @@ class LogReader:
         if await was_consumed(files, await with_head(files, part), [*self._known(), next_]):
             return False  # it was still being compressed when it was looked at first
         self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
-        text = Text(part.state.identity)
-        async for data in pieces(files, part, 0):
+        begun = self._unpacking
+        if begun is None or begun.identity != part.state.identity or not await holds(files, part, begun.print):
+            begun = None
+        text = self._unpacking = begun or Text(part.state.identity)
+        async for data in pieces(files, part, text.print.position):
             self._take(text, data, items)
+        self._unpacking = None
         self._past.append(text.print)
         self._put(items, text.cutter.finish())
         return True

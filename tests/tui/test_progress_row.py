@@ -15,7 +15,7 @@ from snapshots import HOSTILE, metric, snapshot
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules import Pace
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row

@@ -10,7 +10,7 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.errors import DataFileError
 from perfmon.diagnosis.result import Finding
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules.signatures import load_signature
 
 HEAD = """

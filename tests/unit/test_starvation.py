@@ -13,7 +13,7 @@ from perfmon.comparison.model import run_of
 from perfmon.core import FIGURES, Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.pipeline import Session
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.viewmodel.state import Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 

@@ -15,7 +15,7 @@ from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, Diagnosis
 from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import Freshness, Level, MonitorState
 
