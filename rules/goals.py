@@ -375,7 +375,8 @@ def pace_of(view: RunView) -> Pace | None:
     if rhythm is None or rhythm.is_early:
         return None
     of_steps = bool(view.fact(activity_of).step_times)
-    return Pace(events[-1], rhythm.usual_s, rhythm.limit_s, of_steps, _step_s(view) if of_steps else None)
+    held = max((state.held_s for state in view.logs), default=0.0) if view.present is not None else 0.0
+    return Pace(events[-1], rhythm.usual_s, rhythm.limit_s + held, of_steps, _step_s(view) if of_steps else None)
 
 
 def _step_s(view: RunView) -> float | None:

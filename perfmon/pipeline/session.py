@@ -317,11 +317,14 @@ def _going_on(finding: Finding, heard: Mapping[str, float]) -> list[str]:
 
 
 def _with_pid(finding: Finding, polled: str, going_on: Sequence[str]) -> Finding:
-    """The finding with the process of its own lines in its commands, else with the one that was polled; lines of logs
-    that are `going_on` are not its own."""
+    """The finding with the process of its own lines in its commands and advice, else with the one that was polled;
+    lines of logs that are `going_on` are not its own."""
     if not any(_PID.search(command) for command in finding.commands):
         return finding
     lines = (line.text for line in finding.evidence if line.source not in going_on)
     own = (found[1] for text in lines if (found := _PID_OF_LINE.search(text)))
     pid = finding.identity.get("pid") or next(own, polled)
-    return replace(finding, commands=tuple(_PID.sub(pid, one) for one in finding.commands)) if pid else finding
+    if not pid:
+        return finding
+    commands, advice = (tuple(_PID.sub(pid, one) for one in texts) for texts in (finding.commands, finding.advice))
+    return replace(finding, commands=commands, advice=advice)

@@ -48,8 +48,8 @@ class LongerThanRhythm(Explained):
         if proven == inf:
             return level, "no rhythm is known that it breaks"
         usual = item.values.get("usual_s", 0.0)
-        every = f"usually progress every {format_seconds(usual)}, " if usual > 0 else ""
-        return level, f"{every}at most {format_seconds(proven)} without any"
+        pace = f"progress usually every {format_seconds(usual)}" if usual > 0 else "no progress in a start"
+        return level, f"{pace} (limit: {format_seconds(proven)})"
 
     def explain(self) -> str:
         return f"longer than {self.least_s:g} s and than the run's usual pace allows"

@@ -261,7 +261,7 @@ def _metric_in_text() -> re.Pattern[str]:
     names = sorted(short_names(), key=len, reverse=True)
     coded = "|".join(re.escape(name) for name in names if re.search(r"[_-]", name))
     plain = "|".join(re.escape(name) for name in names if not re.search(r"[_-]", name))
-    value = r"(?= (?:\d|at |above |below |not observed|went |takes |/ ))"
+    value = r"(?= (?:\d|at |above |below |not observed|over |went |takes |/ ))"
     return re.compile(rf"(?<![\w.-])(?:{coded})(?![\w.-])|(?:^|(?<= of )|(?<=/ ))(?:{plain}){value}")
 
 

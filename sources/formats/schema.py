@@ -193,8 +193,6 @@ class Pack:
     """Packs are tried in this order; the generic one comes last."""
     idle_silence: bool
     """Silence of such a source is normal when there is no work (vLLM)."""
-    busy_metric: str
-    """After a value of it above zero another line is due all the same; "" where none shows that."""
     generic: bool
     """A catch-all: it comes last and reads the lines that no other pack recognised."""
     headers: tuple[Header, ...]
@@ -202,3 +200,5 @@ class Pack:
     file: str = ""
     healthy: tuple[str, ...] = ()
     """Lines of a healthy run of this system: a fixture in which nothing may be found."""
+    busy_metric: str = ""
+    """After a value of it above zero another line is due, although such a source is silent when idle."""

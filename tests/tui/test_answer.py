@@ -12,13 +12,13 @@ from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
-from perfmon.core.model import TimeBase
+from perfmon.core.model import Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
-from perfmon.tui.render.rows import Row, moment_text, short_duration
-from perfmon.tui.render.summary import ledger_row, verdict_row
+from perfmon.tui.render.rows import Row, cells, moment_text, short_duration
+from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
 
@@ -361,3 +361,68 @@ def test_what_is_no_verdict_is_shortened_where_it_says_least(
     assert text(verdict_row(shown, 200, PLAIN)) == badge + summary
     assert text(verdict_row(shown, 101, PLAIN)) == badge + wide
     assert text(verdict_row(shown, 60, PLAIN)) == badge + narrow
+
+
+CAUSE = (
+    "trainer ended because GPU memory ran out on rank 3, GPU 3: tried to allocate 2.50 GiB, 1.31 GiB were free of "
+    "79.10 GiB (_tensor.py:581 in backward); 2 follow-up error lines"
+)
+
+
+def died(sentence: str = CAUSE) -> MonitorState:
+    """A run that failed, by a verdict with this sentence."""
+    whole = snapshot(findings=(finding(sentence=sentence, advice=("Use less memory per step: a smaller batch.",)),))
+    return picture(snapshot=replace(whole, run=replace(whole.run, state=Progress.FAILED)))
+
+
+@pytest.mark.parametrize("width", [200, 120, 80, 60])
+def test_the_cause_of_a_failure_continues_in_the_third_row_where_the_first_has_no_room(width: int) -> None:
+    first, _, third = map(text, answer_rows(died(), width, 3, PLAIN))
+    shown = first.partition("SATURATION  ")[2].rstrip().removesuffix(" …")
+    assert CAUSE.startswith(shown)
+    assert not shown[-1].isdigit()  # no figure without its unit
+    if len(shown) < len(CAUSE):
+        assert first.rstrip().endswith(" …")
+        assert f"… {CAUSE[len(shown) :].lstrip(' ,;:(')[:5]}" in third
+    assert "▸ Use less memory per step" in third
+    assert all(cells(row) <= width for row in (first, third))
+
+
+def test_a_run_that_stands_still_is_called_stalled_with_the_time_since_when() -> None:
+    found = finding(signature="stall", title="Stall", sentence="no log output and no finished step for 36.9 s")
+    whole = snapshot(findings=(found,))
+    assert whole.verdict is not None
+    run = replace(whole.run, state=Progress.STALLED, since=whole.run.end - 43.0)
+    verdict = replace(whole.verdict, signature="stall", title="Stall")
+    shown = replace(picture(snapshot=replace(whole, run=run, verdict=verdict)), now=whole.run.end)
+    message = text(verdict_row(shown, 120, PLAIN))
+    since = moment_text(whole.run.end - 43.0, TimeBase.WALL)
+    assert f"STALLED for 43 s  no log output and no finished step since {since}" in message
+    assert "STALLED for 43 s" in text(verdict_row(shown, 60, PLAIN))
+    over = replace(shown, state=RunState.ENDED)
+    assert "STALL  " in text(verdict_row(over, 120, PLAIN))
+
+
+def test_a_verdict_names_the_rank_that_its_sentence_begins_with() -> None:
+    found = finding(sentence="rank 19: slower than the others", identity={"rank": "19"})
+    assert "SATURATION  rank 19  " in text(verdict_row(picture(snapshot=snapshot(findings=(found,))), 120, PLAIN))
+    more = replace(found, sentence="rank 4: slower than the others", identity={"rank": "4"}, lost_s=1.0)
+    both = picture(snapshot=snapshot(findings=(found, more)))
+    assert "SATURATION  rank 19 and 1 more  " in text(verdict_row(both, 120, PLAIN))
+    url = replace(found, sentence="slower than usual", identity={"url": "http://a:8000"})
+    assert "http" not in text(verdict_row(picture(snapshot=snapshot(findings=(url,))), 120, PLAIN))
+
+
+@pytest.mark.parametrize("width", [200, 80, 60])
+def test_a_silent_run_has_a_next_step(width: int) -> None:
+    silent = replace(picture(snapshot=healthy()), stale_s=98.0)
+    assert "SILENT  no log output for 98.0 s" in text(verdict_row(silent, width, PLAIN))
+    message = text(why_row(silent, width, PLAIN))
+    assert message.startswith("  ▸ Does the process still run")
+    assert cells(message) <= width
+
+
+def test_advice_ends_at_a_clause_where_it_has_to_be_cut() -> None:
+    found = finding(conditions=(), advice=("Use less memory: a smaller batch, or shorter sequences, or sharding.",))
+    message = text(why_row(picture(snapshot=snapshot(findings=(found,))), 44, PLAIN))
+    assert message.rstrip().endswith("Use less memory: a smaller batch …")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+import pytest
 
 from perfmon.pipeline.offline import vocabulary
 from perfmon.rules.bands import load_bands
-from perfmon.rules.conditions import every_condition
+from perfmon.rules.conditions import Condition, every_condition
 from perfmon.rules.lint import metrics_of, sentence_slots
 from perfmon.rules.signatures import Signature, load_signatures
-from perfmon.sources.formats import glossary, load_packs, meaning_of
+from perfmon.sources.formats import glossary, in_words, load_packs, meaning_of, short_names
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (
@@ -124,3 +127,29 @@ def test_every_metric_is_explained_in_one_sentence() -> None:
     assert all(meaning.endswith(".") and not meaning[0].islower() for meaning in explained.values())
     assert meaning_of("queue_ms{server-1}") == explained["queue_ms"]
     assert meaning_of("of_its_own") == ""
+
+
+def test_every_metric_that_a_condition_uses_has_short_words() -> None:
+    used = {name for signature in load_signatures() for one in signature.conditions for name in _of(one)}
+    missing = {name for name in used if re.search(r"[_-]", name) and name.partition(".")[0] not in short_names()}
+    assert missing == set()
+    assert all(words == words.strip() and "_" not in words for words in short_names().values())
+
+
+def _of(condition: Condition) -> set[str]:
+    return {name for one in every_condition((condition,)) for name in one.metric_names()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("queue_ms 13.4 s (critical > 1 s)", "queue time 13.4 s (critical > 1 s)"),
+        ("running 32 (> 8)", "running requests 32 (> 8)"),
+        ("32 requests are running and 4 waiting", "32 requests are running and 4 waiting"),
+        ("max of running over 600 s 40", "max of running requests over 600 s 40"),
+        ("waiting / running 0.72", "waiting requests / running requests 0.72"),
+        ("my_queue_ms 3 s", "my_queue_ms 3 s"),
+    ],
+)
+def test_the_values_of_a_condition_are_put_in_words(text: str, words: str) -> None:
+    assert in_words(text) == words

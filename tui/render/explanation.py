@@ -12,7 +12,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, cells, row_cells
+from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
 _LEAST_CAUSE = 16
@@ -52,11 +52,14 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
     if cause:
         return _of_failure(cause, finding, width, lead, sign, skin)
-    taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
-    advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
-    room = width - row_cells(lead) - cells(advice)
+    whole = cells(sign + _advice(finding, width, skin.glyph("cut")))
+    least = cells(sign + _advice(finding, 0, skin.glyph("cut")))
     words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
-    shown = next((parts for parts in (full, words) if _size(parts) <= room), None) or _fit(brief, room)
+    room = width - row_cells(lead)
+    forms = [(parts, advice) for advice in (whole, least) for parts in (full, words, brief)]
+    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None) or _fit(brief, room - least)
+    advice = sign + _advice(finding, room - _size(shown) - cells(sign), skin.glyph("cut"))
+    room -= cells(advice)
     if width >= _WIDE and finding is not None:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)
@@ -72,8 +75,7 @@ def _of_failure(cause: str, finding: Finding | None, width: int, lead: Part, sig
     cut_off, room = skin.glyph("cut"), width - row_cells(lead) - cells(sign) - 2
     advice = _advice(finding, max(room // 2, room - cells(cause) - 2), cut_off)
     left = room - cells(advice) - 2
-    shown = f"{cut_off} {cause}"
-    shown = shown if cells(shown) <= left else f"{shown[: max(0, left - 2)].rpartition(' ')[0]} {cut_off}"
+    shown, _ = halves(f"{cut_off} {cause}", left, cut_off)
     text = [(f"{shown}  ", skin.style("text"))] if left >= _LEAST_CAUSE else []
     return (*lead, *text, (f"{sign}{advice}", skin.style("accent")))
 
@@ -111,7 +113,7 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
         return brief
     longest = [whole[: part.start()] for part in _CLAUSE.finditer(whole)]
     fitting = [part for part in longest if cells(part) > cells(brief) and cells(part) + 2 <= room]
-    return f"{fitting[-1] if fitting else brief} {cut_off}"
+    return f"{fitting[-1].rstrip(' ,;:.') if fitting else brief} {cut_off}"
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
@@ -224,7 +226,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
-    unseen = "; ".join(plain(text.partition(":")[0]).removeprefix("no ") for text in snapshot.unseen[:3])
+    names = [_EXPLAINED.sub("", plain(text.partition(":")[0])).removeprefix("no ") for text in snapshot.unseen[:3]]
+    unseen = "; ".join(names)
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)
     if not unseen or beyond or silent:

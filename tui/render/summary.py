@@ -16,7 +16,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
 from .progress import progress_row
-from .rows import Row, Run, cells, crop, day_text, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
@@ -31,9 +31,9 @@ _BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
-_BREAKS = re.compile(r"(?<!\d) ")
-"""Not between a figure and its unit."""
 _FATES = "hung, killed or over"
+_WHERE = 24
+"""Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
 _OF_STEPS = "work at full pace"
@@ -68,7 +68,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
     if snapshot.run.state is Progress.FAILED:
-        sentence, _ = _halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
+        sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
         return (*runs, (f"  {sentence}", skin.style("text")))
     stands = _stands_still(picture, verdict)
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
@@ -85,21 +85,12 @@ def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
     if snapshot is None or snapshot.verdict is None or snapshot.run.state is not Progress.FAILED:
         return ""
     room = width - row_cells(_head(picture, snapshot.verdict, width, skin)) - 2
-    return _halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
+    return halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
 
 
 def _cause(picture: MonitorState, verdict: Verdict) -> str:
     finding = picture.verdict_finding
     return plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
-
-
-def _halves(text: str, room: int, cut_off: str) -> tuple[str, str]:
-    """As many whole words as fit, marked where more follow, and the words that follow."""
-    if cells(text) <= room:
-        return text, ""
-    ends = [end.start() for end in _BREAKS.finditer(text) if cells(text[: end.start()]) + 2 <= room]
-    end = ends[-1] if ends else max(0, room - 2)
-    return f"{text[:end].rstrip(' ,;:(')} {cut_off}", text[end:].strip()
 
 
 def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles) -> list[Run]:
@@ -112,10 +103,25 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
     runs = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
     if not _stands_still(picture, verdict):
         runs.append((plain(verdict.title).upper(), style))
+        where = _where(picture, verdict) if width >= _NARROW else ""
+        runs += [(f"  {where}", skin.style("title"))] if where else []
     else:
         since = (picture.snapshot.run.since if picture.snapshot is not None else None) or 0.0
         runs.append((f"STALLED for {short_duration(picture.present - since)}", style))
     return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
+
+
+def _where(picture: MonitorState, verdict: Verdict) -> str:
+    """The rank, engine or host that the sentences of the verdict begin with; of several the costliest."""
+    snapshot = picture.snapshot
+    if snapshot is None or snapshot.run.state is Progress.FAILED:
+        return ""
+    mine = [one for one in snapshot.findings if one.signature == verdict.signature and one.state != "pending"]
+    mine.sort(key=lambda one: -one.lost_s)
+    heads = [(plain(one.sentence).partition(": ")[0], one.identity.values()) for one in mine]
+    names = list(dict.fromkeys(head for head, values in heads if any(value and value in head for value in values)))
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
 
 
 def _stands_still(picture: MonitorState, verdict: Verdict) -> bool:
@@ -240,6 +246,7 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     """
     finding, behind = picture.verdict_finding, _BEHIND.search(plain(verdict.sentence, 2000))
     figures = behind[0] if behind else plain("" if finding is None else finding.sentence, 2000)
+    figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     snapshot = picture.snapshot
     if snapshot is not None and snapshot.run.since is not None and _stands_still(picture, verdict) and not behind:
         since = moment_text(snapshot.run.since, picture.time_base)
