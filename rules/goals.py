@@ -188,7 +188,7 @@ def _died(view: RunView) -> bool:
 def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
     """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
     tracks = view.store.progress.of(counter.source)
-    return counter.kind != "bytes" and all((t.kind, t.last_line <= counter.line) == (counter.kind, True) for t in tracks)
+    return counter.kind != "bytes" and all(t.kind == counter.kind and t.last_line <= counter.line for t in tracks)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:
