@@ -360,9 +360,13 @@ class LogReader:
         if not (known.position and known.distinct) or any(state.identity == old.identity for _, state in found):
             return None
         for path, state in found:
-            if state.size <= known.position or self._claims.known(state.identity) or compression_of(path):
+            handle, read = Handle(state.identity, path), self._claims.text(state.identity)
+            if state.size <= known.position or compression_of(path) or (read is not None and read.owner is not None):
                 continue
-            if await _may_hold(files, Handle(state.identity, path), known.position, known):
+            further = read is not None and read.print.position > known.position
+            if read is not None and further and await _may_hold(files, handle, state.size, read.print):
+                continue  # it was read itself
+            if await _may_hold(files, handle, known.position, known):
                 heir = await self._claimed(files, path, [])
                 if heir is not None:
                     heir.print, heir.cutter, heir.ignored, heir.changed_s = (
