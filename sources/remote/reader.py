@@ -25,6 +25,7 @@ SQUEEZED = 1 << 17
 """History that is larger is sent compressed."""
 _LOOK_BACK = 1 << 16
 _REST = 64 << 20
+_LOOKS = 3
 
 
 async def state_of(files: Files, text: Text) -> State | None:
@@ -82,16 +83,23 @@ async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | No
     """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
     if not known.position:
         return None
-    for path, state in reversed(await files.parts(log)):
-        if state.size < known.position or compression_of(path):
-            continue
-        handle, again = Handle(state.identity, path), len(known.tail)
-        if await files.read(handle, 0, len(known.head)) != known.head:
-            continue
-        size = min(_REST, state.size - known.position)
-        data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
-        if data is not None and data[:again] == known.tail:
-            return data[again:]
+    for _ in range(_LOOKS):  # a copy may be renamed between the look at its name and its opening
+        moved = False
+        for path, state in reversed(await files.parts(log)):
+            if state.size < known.position or compression_of(path):
+                continue
+            handle, again = Handle(state.identity, path), len(known.tail)
+            head = await files.read(handle, 0, len(known.head))
+            moved = moved or head is None
+            if head != known.head:
+                continue
+            size = min(_REST, state.size - known.position)
+            data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
+            moved = moved or data is None
+            if data is not None and data[:again] == known.tail:
+                return data[again:]
+        if not moved:
+            break
     return None
 
 
@@ -323,6 +331,7 @@ class LogReader:
             elif (
                 part.head
                 and part.state.identity not in late
+                and not (known.position and await holds(files, part, known))  # copied and emptied since it was read
                 and await self._is_new(files, part)
                 and not await self._is_copy(files, part, next_)
             ):
@@ -351,9 +360,13 @@ class LogReader:
         if not (known.position and known.distinct) or any(state.identity == old.identity for _, state in found):
             return None
         for path, state in found:
-            if state.size <= known.position or self._claims.known(state.identity) or compression_of(path):
+            handle, read = Handle(state.identity, path), self._claims.text(state.identity)
+            if state.size <= known.position or compression_of(path) or (read is not None and read.owner is not None):
                 continue
-            if await _may_hold(files, Handle(state.identity, path), known.position, known):
+            further = read is not None and read.print.position > known.position
+            if read is not None and further and await _may_hold(files, handle, state.size, read.print):
+                continue  # it was read itself
+            if await _may_hold(files, handle, known.position, known):
                 heir = await self._claimed(files, path, [])
                 if heir is not None:
                     heir.print, heir.cutter, heir.ignored, heir.changed_s = (
