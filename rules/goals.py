@@ -15,6 +15,7 @@ from perfmon.store import COUNTED, WorkCounter
 from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of, rhythm_at
 from .finished import death_of_run, over_at
 from .runs import boundaries, last_run_line, run_began
+from .stalls import main_logs, phase_limit
 from .tracks import START_KINDS, Item
 
 if TYPE_CHECKING:
@@ -376,7 +377,8 @@ def pace_of(view: RunView) -> Pace | None:
         return None
     of_steps = bool(view.fact(activity_of).step_times)
     held = max((state.held_s for state in view.logs), default=0.0) if view.present is not None else 0.0
-    return Pace(events[-1], rhythm.usual_s, rhythm.limit_s + held, of_steps, _step_s(view) if of_steps else None)
+    limit = max(rhythm.limit_s, phase_limit(view, main_logs(view), events[-1], view.window[1])) + held
+    return Pace(events[-1], rhythm.usual_s, limit, of_steps, _step_s(view) if of_steps else None)
 
 
 def _step_s(view: RunView) -> float | None:

@@ -14,6 +14,7 @@ from snapshots import finding, healthy, snapshot
 
 from perfmon.core.model import Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
+from perfmon.rules import Pace
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
@@ -426,3 +427,17 @@ def test_advice_ends_at_a_clause_where_it_has_to_be_cut() -> None:
     found = finding(conditions=(), advice=("Use less memory: a smaller batch, or shorter sequences, or sharding.",))
     message = text(why_row(picture(snapshot=snapshot(findings=(found,))), 44, PLAIN))
     assert message.rstrip().endswith("Use less memory: a smaller batch …")
+
+
+def test_a_pause_that_the_rhythm_does_not_allow_is_watched_whatever_other_logs_print() -> None:
+    whole = healthy()
+    pace = Pace(whole.run.end - 120.0, 2.0, 30.0, True)
+    run = replace(whole.run, pace=pace)
+    shown = replace(picture(snapshot=replace(whole, run=run)), now=whole.run.end)
+    message = text(verdict_row(shown, 120, PLAIN))
+    assert message == " ! WATCH  no step for 2m, usually every 2.0 s  although the logs continue"
+    silent = replace(shown, sources=(source(freshness=Freshness.STALE, age_s=120.0), source(index=1)))
+    assert "no output from orchestrator.log" in text(verdict_row(silent, 120, PLAIN))
+    assert "▸ Does the process still run" in text(why_row(shown, 120, PLAIN))
+    brief = replace(whole, run=replace(run, pace=replace(pace, last=whole.run.end - 40.0)))
+    assert "✓ HEALTHY" in text(verdict_row(replace(shown, snapshot=brief), 120, PLAIN))

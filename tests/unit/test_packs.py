@@ -171,7 +171,8 @@ def test_line_ends_and_bars_change_nothing() -> None:
 
 
 def _is_dated_alike(pack: Pack, header: Header, text: str) -> None:
-    alone = HeaderReader([Pack(pack.id, "", "", 1, False, "", False, (header,), ())]).read(text)
+    only = Pack(pack.id, "", "", 1, idle_silence=False, generic=False, headers=(header,), patterns=())
+    alone = HeaderReader([only]).read(text)
     assert alone is not None
     assert HEADERS.read(text) == alone
 

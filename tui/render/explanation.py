@@ -12,6 +12,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
+from .progress import overdue
 from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
@@ -214,7 +215,8 @@ def _rivals(finding: Finding, snapshot: Diagnosis, room: int, skin: ThemeStyles)
 def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     """Minor findings, or missing data, of a healthy run."""
     muted = skin.style("muted")
-    if (picture.stale_s is not None or snapshot.run.state is Progress.SILENT) and not picture.is_over:
+    silent = picture.stale_s is not None or snapshot.run.state is Progress.SILENT
+    if (silent or overdue(picture, snapshot) is not None) and not picture.is_over:
         advice = next((text for text in _SILENT if cells(text) + 4 <= width), _SILENT[-1])
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]

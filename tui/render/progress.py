@@ -41,6 +41,8 @@ _THIRDS, _SURE = 9, 3.0
 """Values that a direction needs, and by how many standard errors its ends differ."""
 _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
+_BEYOND = 1.5
+"""Times the limit of the rhythm: by then a stall would be known."""
 _PAUSE_S, _PAUSE = 10.0, 2.0
 """Seconds, and times the usual interval, from which on a pause is shown."""
 
@@ -140,6 +142,18 @@ def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
     ):
         return None
     return pace.last if picture.present - pace.last > max(_PAUSE_S, _PAUSE * pace.usual_s) else None
+
+
+def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
+    """How long a run makes no progress, where its rhythm allows no such pause; None elsewhere.
+
+    The rules may not call it a stall: lines that they do not know may be work.
+    """
+    pace, late = snapshot.run.pace, _pause(picture, snapshot)
+    if pace is None or late is None or picture.present - late <= _BEYOND * pace.limit_s:
+        return None
+    what = "step" if pace.of_steps else "progress"
+    return f"no {what} for {_age(picture.present - late)}, usually every {compact_value(pace.usual_s, 's', 7)}"
 
 
 def _age(seconds: float) -> str:

@@ -15,7 +15,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import progress_row
+from .progress import overdue, progress_row
 from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
@@ -277,6 +277,10 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
+    if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
+        badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
+        quiet = f"  no output from {_called(silent[0], picture)}" if silent else "  although the logs continue"
+        return (*badge, (late, skin.style("text")), (quiet, skin.style("muted")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
