@@ -159,7 +159,7 @@ def test_a_rank_that_is_last_by_chance_is_no_straggler(tmp_path: Path, seed: int
     assert _ranks(tmp_path, jitter=2, seed=seed).findings == ()
 
 
-def _grid(folder: Path, *, labelled: bool, clocks: bool = True) -> Profile:
+def _grid(folder: Path, *, labelled: bool, begin: float = 0) -> Profile:
     """Four ranks, of which 3 is slow: {0, 1} and {2, 3} work together in each layer, {0, 2} and {1, 3} after a step."""
     rng = random.Random(5)
     events: list[list[Any]] = [[] for _ in range(4)]
@@ -186,7 +186,7 @@ def _grid(folder: Path, *, labelled: bool, clocks: bool = True) -> Profile:
                 now[rank] = end
     for rank in range(4):
         for one in events[rank]:
-            one["ts"] += rank * 7e8 * clocks
+            one["ts"] += begin + rank * 7e8
         write(folder / f"rank{rank}.json", events[rank], distributedInfo={"rank": rank})
     return read_profile([folder])
 
@@ -205,6 +205,16 @@ def test_waits_are_those_of_each_process_group(tmp_path: Path, labelled: bool) -
     assert of_group[2, 3].waiting == pytest.approx(100 * 1.0 * MS * 1e3 / 2, rel=0.1)
     assert of_group[0, 1].waiting < 0.05 * of_group[2, 3].waiting
     assert not labelled or of_group[2, 3].name.endswith("(tp)")
+
+
+def test_several_traces_of_each_rank_are_compared_round_by_round(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        _grid(tmp_path / str(number), labelled=True, begin=number * 1e10)
+    found = read_profile([tmp_path])
+    assert [one.identity for one in found.findings if one.signature == "straggler-rank"] == [{"rank": "3"}]
+    (tensor,) = (one for one in found.groups if one.ranks == (2, 3))
+    assert (tensor.count, tensor.last) == (200, 3)
 
 
 def test_a_broadcast_is_no_wait_for_its_root(tmp_path: Path) -> None:
