@@ -22,6 +22,7 @@ from .trace import (
     COMPUTE,
     COPY,
     LOADER,
+    LONG_CALL_NS,
     MEMSET,
     MOST_HOST_EVENTS,
     Group,
@@ -54,7 +55,7 @@ _GPU = {
 }  # fmt: skip
 _RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
 """Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
-_HOST = frozenset(("operator", "cpu_op", "user_annotation"))
+_HOST = frozenset(("operator", "cpu_op", "user_annotation", _PYTHON := "python_function"))
 _TO_DEVICE = re.compile(r"HtoD|Host ?-> ?Device|Host_?To_?Device|\bM2D\b", re.IGNORECASE)
 """Copies from the host, as CUDA, ROCm by its versions, and XPU name them."""
 _MEMORY = re.compile(r"Memcpy|Memset|dma")
@@ -327,6 +328,8 @@ def _add(event: _Event, trace: Trace) -> None:
     is_call = _RUNTIME.fullmatch(category) is not None
     if not is_call and category not in _HOST:
         return
+    if category == _PYTHON and end - start < LONG_CALL_NS:
+        return  # there are millions of them, and only those that explain long gaps are of interest
     thread = trace.thread((event.pid, event.tid))
     if is_call:
         if args is not None and (correlation := _whole(args.correlation)) is not None:

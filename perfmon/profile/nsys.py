@@ -17,6 +17,7 @@ from .trace import (
     COMMUNICATION,
     COMPUTE,
     COPY,
+    LONG_CALL_NS,
     MEMSET,
     MOST_HOST_EVENTS,
     Trace,
@@ -108,6 +109,10 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         shown = text if text is not None else texts.get(name, "?")
         trace.named(shown, (start, end))
         _host(trace, start, end, trace.thread(thread), shown)
+    for start, end, thread, name in _rows(database, tables, "OSRT_API", "start,end,globalTid,nameId"):
+        if end - start >= LONG_CALL_NS:
+            trace = of(thread & _PROCESS)
+            _host(trace, start, end, trace.thread(thread), texts.get(name, "?"))
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
     named = {number: name for number, name in products if name}
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]

@@ -248,6 +248,8 @@ def _of_whole(use: GpuUse) -> Reading:
     if use.loader is not None:
         names["loader"] = "data"
     values = {f"whole_{name}_pct": 100.0 * getattr(use.whole, held) for name, held in names.items()}
+    if use.loader is not None:
+        values["whole_loader_rest_pct"] = max(0.0, values["whole_loader_pct"] - 100.0 * use.longest_load / use.span)
     values["whole_busy_pct"] = 100.0 * (1 - use.whole.idle)
     if use.copied_bytes:
         values["whole_pageable_pct"] = 100 * use.pageable_bytes / use.copied_bytes

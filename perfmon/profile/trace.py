@@ -30,6 +30,8 @@ LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 BATCHES = "stream_process_batch_#"
 """Ranges of pipelines that stream from a queue: between two of them the host waits for the next batch."""
 STEP = re.compile(r"^ProfilerStep ?#(\d+)$")
+LONG_CALL_NS = 500_000
+"""Functions of Python and calls of the operating system are kept from this length on."""
 MOST_HOST_EVENTS = 20_000_000
 """Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
 _RANK = re.compile(r"(?:rank|worker)[-_. ]?(\d+)", re.IGNORECASE)
@@ -141,6 +143,8 @@ class Trace:
     syncs: list[Interval] = field(default_factory=list)
     loads: list[Interval] = field(default_factory=list)
     """Waits for the next batch, of a DataLoader or a queue."""
+    is_streamed: bool = False
+    """These waits are the time between ranges of batches: no operation of the host is there."""
     steps: dict[int, Interval] = field(default_factory=dict)
     ranges: dict[str, list[Interval]] = field(default_factory=dict)
     """Named ranges (NVTX, record_function) by name without its numbers."""
@@ -210,6 +214,7 @@ class Trace:
         self.gpus = self.gpus or self._streamless
         if not self.loads:
             self.loads = gaps(union(self.ranges.get(BATCHES, ())))
+            self.is_streamed = bool(self.loads)
         place = self.launches.place
         for work in self.gpus.values():
             work.call = array("q", map(place, work.correlation))

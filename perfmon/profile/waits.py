@@ -71,11 +71,21 @@ class _Team:
     held: dict[int, Collectives]
 
 
-def _teams(uses: Sequence[GpuUse]) -> list[_Team]:
-    """The series that ranks have in common; none where it is not known which trace is of which rank."""
-    of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
-    if len(of_rank) < 2 or len(of_rank) != len(uses):
+def _rounds(uses: Sequence[GpuUse]) -> list[list[GpuUse]]:
+    """One trace of each rank, or several rounds of them in order of time; nothing where that is not known."""
+    of_rank: dict[int, list[GpuUse]] = defaultdict(list)
+    for use in sorted(uses, key=lambda use: use.start):
+        if use.rank is None:
+            return []
+        of_rank[use.rank].append(use)
+    if len(of_rank) < 2 or len({len(held) for held in of_rank.values()}) > 1:
         return []
+    return [list(one) for one in zip(*of_rank.values(), strict=True)]
+
+
+def _teams(uses: Sequence[GpuUse]) -> list[_Team]:
+    """The series that the ranks of a round have in common."""
+    of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
     series: dict[str, dict[int, Collectives]] = defaultdict(dict)
     for rank, held in of_rank.items():
         for key, one in held.items():
@@ -162,13 +172,25 @@ def without_waits(uses: Sequence[GpuUse]) -> list[GroupUse]:
 
     Returns what was seen of each process group.
     """
-    teams = _teams(uses)
-    waits = _waits(uses, teams)
-    for use in uses if waits else ():
-        wait = sum(one.of_rank.get(use.rank, 0.0) for one in waits if use.rank is not None)
-        left = 1 - min(1.0, wait / use.communication) if use.communication else 1.0
-        use.whole = replace(use.whole, communication=use.whole.communication * left, exposed=use.whole.exposed * left)
-    return _group_uses(teams, waits)
+    found: dict[tuple[str, tuple[int, ...]], list[GroupUse]] = defaultdict(list)
+    for each in _rounds(uses):
+        teams = _teams(each)
+        waits = _waits(each, teams)
+        for use in each if waits else ():
+            wait = sum(one.of_rank.get(use.rank, 0.0) for one in waits if use.rank is not None)
+            left = 1 - min(1.0, wait / use.communication) if use.communication else 1.0
+            whole = use.whole
+            use.whole = replace(whole, communication=whole.communication * left, exposed=whole.exposed * left)
+        for one in _group_uses(teams, waits):
+            found[one.name, one.ranks].append(one)
+    return sorted(map(_joined, found.values()), key=lambda one: -one.waiting)
+
+
+def _joined(rounds: Sequence[GroupUse]) -> GroupUse:
+    """A group in all rounds; the rank is that of the round with most waits."""
+    most = max(rounds, key=lambda one: one.waiting)
+    count, total, waiting = (sum(getattr(one, name) for one in rounds) for name in ("count", "total", "waiting"))
+    return replace(most, count=count, total=total, waiting=waiting)
 
 
 def _group_uses(teams: Sequence[_Team], waits: Sequence[_Wait]) -> list[GroupUse]:
@@ -188,7 +210,7 @@ def _group_uses(teams: Sequence[_Team], waits: Sequence[_Wait]) -> list[GroupUse
         count = sum(one.count for one in series) // len(ranks)
         waiting = caused.total() / len(ranks)
         found.append(GroupUse(name, tuple(sorted(ranks)), count, whole, waiting, last, most / caused.total()))
-    return sorted(found, key=lambda one: -one.waiting)
+    return found
 
 
 def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
@@ -197,11 +219,13 @@ def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
     Its speed is a percentage: the part of the time that would be left if it came with the others. Nothing where no rank
     is the last one in most parts, or it costs hardly more than the others do by chance.
     """
-    waits = _with_causes(_waits(uses, _teams(uses)))
+    waits, whole = list[_Wait](), 0
+    for each in _rounds(uses):
+        waits += _with_causes(_waits(each, _teams(each)))
+        whole += max(use.span for use in each)
     if not waits:
         return []
     parts = min(PARTS, len(waits) // _LEAST_OF_PART)
-    whole = max(use.span for use in uses)
     found = []
     for part in range(parts):
         here = _caused(waits[part * len(waits) // parts : (part + 1) * len(waits) // parts])

@@ -14,7 +14,7 @@ from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
 
 _SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES, _SHOWN_GROUPS = 32, 8, 5, 10, 8
-_IDLE_IS_FEW = 0.05
+_IDLE_IS_FEW, _SHOWN_SHARE = 0.05, 0.01
 _HEAD = ("rank", "GPU", "traced", "busy", "compute", "communication", "copies", "idle", "longest gap")
 _REASON_HEAD = ("rank", "GPU", "host wait", "kernel wait", "other", "sync stall", "data loading", "launch queue")
 _RANGE_HEAD = ("range", "count", "mean", "between: mean", "longest")
@@ -137,9 +137,25 @@ def _head(found: Profile) -> str:
     count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
     count += " (partial: see the notes)" if found.partial else ""
     head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
-    if found.findings:
-        return f"{head}; {found.findings[0].title.lower()}"
-    return f"{head}; {'no cause is clear' if idle >= _IDLE_IS_FEW else 'the GPUs are kept busy'}"
+    if idle < _IDLE_IS_FEW:
+        return f"{head}; {found.findings[0].title.lower() if found.findings else 'the GPUs are kept busy'}"
+    head += _idle_by(found, idle)
+    return f"{head}; {found.findings[0].title.lower()}" if found.findings else head
+
+
+def _idle_by(found: Profile, idle: float) -> str:
+    """What the idle time is, where launches show it."""
+    span = sum(use.span for use in found.gpus)
+    if not all(use.launched for use in found.gpus):
+        return ""
+    shares = {
+        "waiting for the next batch": sum(use.span * (use.whole.data or 0.0) for use in found.gpus) / span,
+        "stalls of the host": sum(use.span * use.whole.stall for use in found.gpus) / span,
+        "short late launches": sum(use.span * use.whole.launch for use in found.gpus) / span,
+    }
+    shares["for other reasons"] = idle - sum(shares.values())
+    shown = sorted(((share, words) for words, share in shares.items() if share >= _SHOWN_SHARE), reverse=True)
+    return f" ({', '.join(f'{format_share(share)} {words}' for share, words in shown)})"
 
 
 def _shown_findings(found: Profile) -> list[tuple[Finding, int]]:
