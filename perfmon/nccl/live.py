@@ -322,13 +322,13 @@ class LiveJob:
         for key in {key for piece in pieces for key in piece.kinds}:
             kinds = [piece.kinds[key] for piece in pieces if key in piece.kinds]
             complete = sum(kind.complete_us for kind in kinds)
-            caused = 0.0 if key[1] in P2P else sum(kind.caused_us for kind in kinds)
+            caused = sum(kind.caused_us for kind in kinds)
             found.append(
                 CollectiveNow(
                     *key,
                     busbw_gbs=_middle(kind.busbw for kind in kinds),
                     transfer_us=_middle(kind.transfers for kind in kinds),
-                    wait_share=caused / complete if complete else 0.0,
+                    wait_share=caused / complete if complete and key[1] not in P2P else None,
                     ops_per_s=sum(kind.ops for kind in kinds) / (PARTS * SLICE_S),
                     time_share=sum(kind.exec_us for kind in kinds) / total,
                     trend=tuple(self._trends.get(key, ())),

@@ -32,10 +32,10 @@ class CollectiveStats:
     busbw_p95: float
     busbw_min: float
     busbw_max: float
-    transfer_p50_us: float
-    """Median of the shortest kernel time of each operation: transfer without waiting."""
-    wait_share: float
-    """Share of the kernel time of all ranks that is waiting for the last one."""
+    transfer_p50_us: float | None
+    """Median of the shortest kernel time of each operation: transfer without waiting; None if none has all ranks."""
+    wait_share: float | None
+    """Share of the kernel time of all ranks that is waiting for the last one; None if not known, as of sends."""
     total_us: float
     """Kernel time of all ranks, by which sizes are ranked."""
 

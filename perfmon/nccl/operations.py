@@ -74,20 +74,20 @@ def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, .
         f"""
         SELECT comm_type, coll, bytes, count(*), sum(records), round(favg(busbw), 9),
             quantile_cont(busbw, 0.05), median(busbw), quantile_cont(busbw, 0.95), min(busbw), max(busbw),
-            median(transfer_us),
-            coalesce(sum(caused_us) FILTER (is_complete) / nullif(sum(exec_us) FILTER (is_complete), 0), 0) AS wait,
+            median(transfer_us) FILTER (is_complete OR n_ranks = 1),
+            sum(caused_us) FILTER (is_complete) / nullif(sum(exec_us) FILTER (is_complete), 0) AS wait,
             sum(exec_us) AS total_us
         FROM ops GROUP BY comm_type, coll, bytes
         UNION ALL
-        SELECT comm_type, coll, bytes, count(*), sum(records), sum(micro_bw) / sum(records) / 1e6,
+        SELECT comm_type, coll, bytes, sum(records), sum(records), sum(micro_bw) / sum(records) / 1e6,
             quantile_cont(micro_bw / records / 1e6, 0.05), median(micro_bw / records / 1e6),
             quantile_cont(micro_bw / records / 1e6, 0.95), min(micro_bw / records / 1e6),
-            max(micro_bw / records / 1e6), median(shortest >> {RANK_BITS}), 0, sum(exec_us)
+            max(micro_bw / records / 1e6), median(shortest >> {RANK_BITS}), NULL, sum(exec_us)
         FROM members WHERE coll IN {P2P} GROUP BY comm_type, coll, bytes
         ORDER BY total_us DESC, 1, 2, 3
         """
     ).fetchall()
-    return tuple(CollectiveStats(*row[:5], *(value or 0.0 for value in row[5:])) for row in rows)
+    return tuple(CollectiveStats(*row[:5], *(value or 0.0 for value in row[5:11]), *row[11:]) for row in rows)
 
 
 def coverage(connection: DuckDBPyConnection) -> Coverage:

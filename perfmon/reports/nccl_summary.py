@@ -198,8 +198,8 @@ def _size_rows(by: Sequence[CollectiveStats], ceiling: Ceiling | None) -> list[l
             f"{stats.busbw_p05:.1f}",
             f"{stats.busbw_p50:.1f}",
             f"{stats.busbw_p95:.1f}",
-            f"{stats.transfer_p50_us:,.0f} us",
-            format_share(stats.wait_share),
+            "-" if stats.transfer_p50_us is None else f"{stats.transfer_p50_us:,.0f} us",
+            "-" if stats.wait_share is None else format_share(stats.wait_share),
         ]
         if ceiling is not None:
             most = ceiling.of(stats)

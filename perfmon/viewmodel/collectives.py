@@ -17,8 +17,8 @@ class CollectiveNow:
     """Median bus bandwidth in GB/s, of the mean over the ranks of each operation."""
     transfer_us: float
     """Median of the shortest kernel time of each operation."""
-    wait_share: float
-    """Share of the kernel time of all ranks that is waiting for the last one."""
+    wait_share: float | None
+    """Share of the kernel time of all ranks that is waiting for the last one; None if not known, as of sends."""
     ops_per_s: float
     time_share: float
     """Share of the kernel time of all collectives."""

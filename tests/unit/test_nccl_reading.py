@@ -95,6 +95,21 @@ def test_sums_are_those_of_a_plain_computation(ending: str, tmp_path: Path) -> N
         assert caused == sum(times) - len(times) * min(times)
 
 
+def test_waiting_that_is_not_known_is_no_figure(tmp_path: Path) -> None:
+    """Of sends, and of collectives that lack a rank everywhere; sends are counted one by one."""
+    writer = write(tmp_path, Plan(nodes=2, gpus=2, steps=3, layers=2, microbatches=2))
+    lacking = writer.comms[0]
+    (tmp_path / f"{writer.hosts[0]}-pid{writer.pids[0]}.log").unlink()
+    (tmp_path / f"{writer.hosts[1]}-pid{writer.pids[2]}.log").unlink()
+    with Job([tmp_path]) as job:
+        by = {(stats.collective, stats.comm_type): stats for stats in job.analyze().by}
+    assert lacking.kind == "nvlink-only"
+    assert (by["AllGather", "nvlink-only"].transfer_p50_us, by["AllGather", "nvlink-only"].wait_share) == (None, None)
+    assert by["Send", "mixed"].ops == by["Send", "mixed"].records == 12
+    assert by["Send", "mixed"].wait_share is None
+    assert by["ReduceScatter", "hca-only"].wait_share is not None
+
+
 @pytest.mark.parametrize("form", ["2.28", "2.30", "4.1", "4.2", "4.3"])
 def test_every_format_gives_the_same(form: str, tmp_path: Path) -> None:
     write(tmp_path / "a", SMALL)

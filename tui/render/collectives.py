@@ -80,7 +80,8 @@ def _collective(one: CollectiveNow, skin: ThemeStyles, width: int) -> Words:
     name = f"{one.collective} {compact_bytes(one.size, 8).strip()} {one.comm_type}"
     trend = one.trend[-_SPARK:]
     drawn = spark(trend, *limits(trend), glyphs=skin.glyphs).rjust(_SPARK)
-    line = _line(name, f"{one.busbw_gbs:.1f}", drawn, f"{one.wait_share:.0%}", f"{one.ops_per_s:.1f}", width)
+    waited = "-" if one.wait_share is None else f"{one.wait_share:.0%}"
+    line = _line(name, f"{one.busbw_gbs:.1f}", drawn, waited, f"{one.ops_per_s:.1f}", width)
     return ((fit(line, width, glyphs=skin.glyphs), "text"),)
 
 

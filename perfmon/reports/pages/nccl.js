@@ -26,7 +26,7 @@ table("pairs", [
 table("by", [
   { name: "type", value: r => r.comm_type, left: true }, { name: "collective", value: r => r.collective, left: true }, { name: "size", value: r => r.bytes, show: r => size(r.bytes) }, { name: "ops", value: r => r.ops, show: r => num(r.ops, 0) },
   { name: "busbw p5", value: r => r.busbw_p05_gbs, show: r => num(r.busbw_p05_gbs) }, { name: "p50", value: r => r.busbw_p50_gbs, show: r => num(r.busbw_p50_gbs) }, { name: "p95 GB/s", value: r => r.busbw_p95_gbs, show: r => num(r.busbw_p95_gbs) },
-  { name: "transfer p50", value: r => r.transfer_p50_us, show: r => num(r.transfer_p50_us, 0) + " µs" }, { name: "waiting", value: r => r.wait_share, show: r => pct(r.wait_share) }], data.by);
+  { name: "transfer p50", value: r => r.transfer_p50_us, show: r => r.transfer_p50_us === null ? "-" : num(r.transfer_p50_us, 0) + " µs" }, { name: "waiting", value: r => r.wait_share, show: r => r.wait_share === null ? "-" : pct(r.wait_share) }], data.by);
 const remarks = [`${num(data.coverage.complete_ops, 0)} of ${num(data.coverage.ops, 0)} operations of several ranks have records of all of them`, `${num(data.skipped, 0)} lines skipped` + Object.entries(data.lost).map(([k, v]) => `, ${num(v, 0)} ${k}`).join(""), ...data.notes];
 if (data.coverage.dropped) remarks.push(`the plugin dropped ${num(data.coverage.dropped, 0)} records`);
 for (const r of remarks) el("coverage").append(make("li", r));
