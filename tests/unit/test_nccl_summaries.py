@@ -128,7 +128,8 @@ def test_names_from_logs_are_no_paths() -> None:
 def test_parquet_has_every_record_under_names_of_its_own(tmp_path: Path) -> None:
     plan = Plan(nodes=1, gpus=2, steps=2, layers=1, form="4.3")
     write(tmp_path / "logs" / "a", plan)
-    write(tmp_path / "logs" / "b", plan)  # the same names in another folder
+    for file in write(tmp_path / "logs" / "b", plan).save(tmp_path / "logs" / "b"):  # the same names, not copies
+        file.write_text(file.read_text().replace('"git_rev":""', '"git_rev":"b"'))
     with Job([tmp_path / "logs"]) as job:
         found = job.analyze()
         assert write_parquet(job.connection, job.files, tmp_path / "out") == 4
