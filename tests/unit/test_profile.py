@@ -682,6 +682,23 @@ def test_costs_are_the_parts_of_the_trace_that_the_tables_show(tmp_path: Path) -
     assert costs == pytest.approx({"data-starved": 0.39, "pageable-transfer": 0.21}, abs=0.02)
 
 
+def test_a_gpu_that_copies_all_the_time_is_busy_and_bound_by_transfers(tmp_path: Path) -> None:
+    """Kernels alone are busy for 2.3 %; the host waits for the copies, and the GPU is not idle in the meantime."""
+    events: list[Any] = []
+    for at in range(40):
+        begin = at * 25 * MS
+        events.append(event("cuda_runtime", "cudaMemcpyAsync", begin - 20 * MS, 10, correlation=at * 2))
+        name = "Memcpy HtoD (Pinned -> Device)"
+        events.append(event("gpu_memcpy", name, begin, 24.3 * MS, device=0, stream=9, correlation=at * 2, bytes=10**9))
+        events += kernel(at * 2 + 1, begin - 15 * MS, begin + 24.3 * MS, 0.58 * MS)
+        events.append(event("cuda_runtime", "cudaStreamSynchronize", begin, 20 * MS))
+    found = read_profile([write(tmp_path / "t.json", events)])
+    use = _use(found)
+    assert (use.busy / use.span, use.compute / use.span) == pytest.approx((0.995, 0.023), abs=0.003)
+    assert use.sync_stall == 0
+    assert [one.signature for one in found.findings] == ["transfer-bound"]
+
+
 def test_work_without_a_process_is_that_of_the_only_one(tmp_path: Path) -> None:
     path = _nsys(tmp_path / "run.sqlite")
     with sqlite3.connect(path) as database:
