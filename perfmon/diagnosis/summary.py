@@ -398,17 +398,19 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
             f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
             "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
         )
+    if not view.logs:
+        return "Too little to judge: no log is watched, only polled values"
     seen, state = _seen(view), _STATES.get(view.state.state, "")
-    if assessment is Assessment.LEARNING and view.state.state is Progress.RUNNING and _is_ready(view):
-        return "The server is ready, and served no request yet"
     if assessment is Assessment.LEARNING:
-        observed = f"; {', '.join(seen)} observed" if seen else ""
+        if view.state.state is Progress.RUNNING and _is_ready(view):
+            return "The server is ready, and served no request yet"
+        worked = view.steps or any(view.spans(kind) for kind in _TIMELINE)  # what pollers report is no progress
+        observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
     if not seen:
         return f"No bottleneck found{f': {state}' if state else ''}"
     minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
-    late = overdue_s(view)
-    if late > 0 and not state:
+    if not state and (late := overdue_s(view)) > 0:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
         state = f"none of the last {waiting:,} recognised lines reports progress"

@@ -17,7 +17,7 @@ from .model import JobAnalysis
 from .operations import collective_stats, coverage, losses, numbering, prepare
 from .pairs import pair_ratios
 from .proxies import proxy_times
-from .waits import pause_notes, rank_waits
+from .waits import rank_waits, wait_notes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +76,7 @@ class Job:
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=(*notes, *apart, *numbering(self.connection), *uncompared, *pause_notes(self.connection, ranks)),
+            notes=(*notes, *apart, *numbering(self.connection), *uncompared, *wait_notes(self.connection, ranks)),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],

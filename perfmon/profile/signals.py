@@ -6,6 +6,7 @@ of it are samples where two traces are compared.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import PurePath
@@ -16,7 +17,8 @@ from perfmon.diagnosis import EvidenceLine
 from perfmon.pipeline import Session
 from perfmon.sources.pollers import Area, PolledBlock, Reading, format_reading
 
-from .job import Profile, late_ranks
+from .job import Profile
+from .waits import late_ranks
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Finding, RuleSet
@@ -29,11 +31,22 @@ SIGNATURES = (
     "data-starved", "pageable-transfer", "transfer-bound", "host-stall", "launch-bound", "comm-bound", "straggler-rank",
     "gpu-idle",
 )  # fmt: skip
-_COMPARED = frozenset((
-    "gpu_busy", "host_wait_share", "launch_gap_share", "host_stall_share", "loader_share", "exposed_comm_share",
-    "comm_share", "h2d_share", "pageable_share", "sync_stall_share", "launch_queue", "profiled_step_ms", "range_ms",
-    "range_gap_ms",
-))  # fmt: skip
+WHOLE = "profiled_step_ms"
+"""The metric that decides which of two traces with steps is better."""
+STAGES = {
+    "step_compute_ms": "computing", "step_comm_ms": "communication while nothing computes",
+    "step_h2d_ms": "copies from the host while nothing computes", "step_data_ms": "waiting for the next batch",
+    "step_launch_ms": "late launches", "step_stall_ms": "stalls of the host",
+    "step_rest_ms": "other idle time and work",
+}  # fmt: skip
+"""What the time of a step goes to, by metric; together they are all of it."""
+BY_NAME = ("range_ms", "range_gap_ms")
+"""Metrics of which the mean over all names means nothing."""
+_SHARES = (
+    "host_wait_share", "launch_gap_share", "host_stall_share", "loader_share", "exposed_comm_share", "comm_share",
+    "h2d_share", "sync_stall_share",
+)  # fmt: skip
+_ANYWAY = ("gpu_busy", "pageable_share", "launch_queue", *BY_NAME)
 _ABOUT_GAPS = ("data-starved", "host-stall", "launch-bound", "gpu-idle")
 _MOMENTS, _NAME = 3, 80
 _RANGES = 12
@@ -63,15 +76,14 @@ def as_runs(
 ) -> tuple[tuple[Diagnosis, View, View, RuleSet], ...]:
     """Both as runs that can be compared: the diagnosis, what it judged, and parts of the traces as samples.
 
-    Shares of the samples are of a step of `before`, where both have steps: of a shorter step the same time is a larger
-    share.
+    Where both have steps, samples are the times that a step spends on its stages: of a shorter step the same time is a
+    larger share.
     """
     steps = [_step_ns(found) for found in (before, after)]
     made = []
     for found, step in zip((before, after), steps, strict=True):
-        scale = step / steps[0] if all(steps) else 1.0
         diagnosis, view, rules = _examined(_signals(found), config)
-        _, samples, _ = _examined(_samples(found, scale), config)
+        _, samples, _ = _examined(_samples(found, step if all(steps) else 0.0), config)
         made.append((in_trace_time(found, diagnosis), view, samples, rules))
     return tuple(made)
 
@@ -82,9 +94,10 @@ def _step_ns(found: Profile) -> float:
     return sum(part.end - part.start for part in whole) / (sum(part.steps for part in whole) or 1)
 
 
-def is_sample(name: str) -> bool:
-    """Return true for a metric of traces that two of them are compared by."""
-    return name.partition("{")[0] in _COMPARED
+def compared_by(names: Collection[str]) -> set[str]:
+    """Return those metrics of traces that two of them are compared by, of all metrics of both."""
+    wanted = {*_ANYWAY, *((WHOLE, *STAGES) if any(name in STAGES for name in names) else _SHARES)}
+    return {name for name in names if name.partition("{")[0] in wanted}
 
 
 def _examined(readings: _Readings, config: Config | None) -> tuple[Diagnosis, View, RuleSet]:
@@ -180,15 +193,19 @@ def _signals(found: Profile) -> _Readings:
     return made
 
 
-def _samples(found: Profile, scale: float) -> _Readings:
-    """The same of short parts, one of each, with steps and named ranges."""
+def _samples(found: Profile, step: float) -> _Readings:
+    """The same of short parts, one of each, with steps and named ranges; `step`: mean length of a step, 0: unknown."""
     made: _Readings = []
     for use in found.gpus:
-        made += [(_LENGTH_S * (part.end - use.start) / use.span, _of_part(use, part, scale)) for part in use.cells]
+        for part in use.cells:
+            reading = _of_part(use, part)
+            if step:
+                reading = replace(reading, values={**reading.values, **_of_step(part, step / 1e6)})
+            made.append((_LENGTH_S * (part.end - use.start) / use.span, reading))
         for part in use.parts:
             if part.steps:
-                step = {"step_ms": (part.end - part.start) / part.steps / 1e6}
-                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step)))
+                step_ms = {"step_ms": (part.end - part.start) / part.steps / 1e6}
+                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step_ms)))
     for named in found.ranges[:_RANGES]:
         for at, (length, between) in enumerate(named.samples, 1):
             values = {"range_ms": length / 1e6, "between_ms": between / 1e6}
@@ -202,16 +219,24 @@ def label(use: GpuUse) -> str:
     return str(use.device) if use.rank is None else f"{use.device} (rank {use.rank})"
 
 
-def _of_part(use: GpuUse, part: Shares, scale: float = 1.0) -> Reading:
-    whole = 100 * scale
+def _of_step(part: Shares, step_ms: float) -> dict[str, float]:
+    """The stages of a mean step, by the shares of a part."""
+    return {
+        "compute_ms": step_ms * part.compute, "comm_ms": step_ms * part.exposed, "h2d_ms": step_ms * part.fed,
+        "data_ms": step_ms * (part.data or 0.0), "launch_ms": step_ms * part.launch, "stall_ms": step_ms * part.stall,
+        "rest_ms": step_ms * part.rest,
+    }  # fmt: skip
+
+
+def _of_part(use: GpuUse, part: Shares) -> Reading:
     values = {
-        "busy_pct": 100 * (1 - part.idle), "idle_pct": whole * part.idle, "late_pct": whole * part.late,
-        "launch_pct": whole * part.launch, "stall_pct": whole * part.stall, "comm_pct": whole * part.communication,
-        "exposed_pct": whole * part.exposed, "h2d_pct": whole * part.fed, "sync_pct": whole * part.sync,
+        "busy_pct": 100 * (1 - part.idle), "idle_pct": 100 * part.idle, "late_pct": 100 * part.late,
+        "launch_pct": 100 * part.launch, "stall_pct": 100 * part.stall, "comm_pct": 100 * part.communication,
+        "exposed_pct": 100 * part.exposed, "h2d_pct": 100 * part.fed, "sync_pct": 100 * part.sync,
         "queue": max(0.0, round(use.queue_mean, 1)),
     }  # fmt: skip
     if part.data is not None:
-        values["loader_pct"] = whole * part.data
+        values["loader_pct"] = 100 * part.data
     if part.pageable is not None:
         values["pageable_pct"] = 100 * part.pageable
     return Reading(Area.TRACE, label(use), values)
@@ -223,6 +248,8 @@ def _of_whole(use: GpuUse) -> Reading:
     if use.loader is not None:
         names["loader"] = "data"
     values = {f"whole_{name}_pct": 100.0 * getattr(use.whole, held) for name, held in names.items()}
+    if use.loader is not None:
+        values["whole_loader_rest_pct"] = max(0.0, values["whole_loader_pct"] - 100.0 * use.longest_load / use.span)
     values["whole_busy_pct"] = 100.0 * (1 - use.whole.idle)
     if use.copied_bytes:
         values["whole_pageable_pct"] = 100 * use.pageable_bytes / use.copied_bytes

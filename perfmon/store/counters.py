@@ -193,12 +193,7 @@ def _continues(counted: _Counted, amount: float, elapsed_s: float, total: float 
     Without a total that is known only of one that counts nothing, as a bar around an agent's own loop does.
     """
     is_open = counted.amount < total if total is not None else amount == 0
-    return (
-        is_open
-        and counted.total == total
-        and counted.amount <= amount
-        and counted.elapsed_s <= elapsed_s
-    )
+    return is_open and counted.total == total and counted.amount <= amount and counted.elapsed_s <= elapsed_s
 
 
 def _restarted(counted: _Counted, amount: float, elapsed_s: float) -> bool:

@@ -44,8 +44,8 @@ _IN_WORDS = {
     "rate": "{metric} {value} a minute within {over} ({bound})",
     "slope": "{metric} changes by {value} a minute within {over} ({bound})",
     "growth": "{metric} {value} times as large as {over} before ({bound})",
-    "of_max": "{metric} at {value} of its maximum of {over} ({bound})",
-    "of_usual": "{metric} at {value} of its usual value of {over} ({bound})",
+    "of_max": "{metric} at {value} of the maximum within {over} ({bound})",
+    "of_usual": "{metric} at {value} of the usual value within {over} ({bound})",
     "share_above": "{metric} above {limit:g} in {value} of the samples of {over} ({bound})",
     "share_below": "{metric} below {limit:g} in {value} of the samples of {over} ({bound})",
     "time_share": "{metric} takes {value} of the time of {over} ({bound})",
@@ -264,7 +264,7 @@ class Aggregate(Limited):
         return found
 
     def _time_share(self, item: Item, view: View) -> float | None:
-        """What the durations of each log and group take of the time from the first of them to the item, in %."""
+        """Share that the durations of each log and group take of the time from the first of them to the item, in %."""
         per_s = 1000.0 if self.metric.endswith("_ms") else 1.0
         shares = []
         for (_, group), column in view.track(self.metric).streams.items():

@@ -124,7 +124,9 @@ _CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
 """Those that are not certain prove a step only where the line begins with its number."""
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
-_RECORD = re.compile(rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$")
+_RECORD = re.compile(
+    rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
+)
 _MANY = 3
 """So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")

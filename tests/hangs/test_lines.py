@@ -10,6 +10,7 @@ from perfmon.hangs import Answer, Kind, Verdict, judge, summary
 from perfmon.hangs.lines import read_lines
 
 SIZE = "INFO started rank 0 with world_size=4"
+ALL = "All distributed processes registered. Starting with 4 processes"
 HEAD = "[E1003 10:10:{s:02d}.123456789 ProcessGroupNCCL.cpp:616]"
 
 
@@ -86,7 +87,7 @@ def test_another_size(tmp_path: Path) -> None:
 
 def test_all_arrived(tmp_path: Path) -> None:
     lines = [line for rank in range(4) for line in (timeout(rank, 7), status(rank, 7, 9, 6))]
-    assert judged(tmp_path, SIZE, *lines).answer is Answer.ARRIVED
+    assert judged(tmp_path, ALL, *lines).answer is Answer.ARRIVED
 
 
 @pytest.mark.parametrize(
@@ -106,12 +107,28 @@ def test_the_ranks_that_are_known_are_not_all(line: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "line",
-    ["config: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] ready",
-     "All distributed processes registered. Starting with 4 processes", "num_processes: 4",
+    [ALL, "Initializing distributed: GLOBAL_RANK: 3, MEMBER: 4/4", "dist_world_size=4",
+     "  role_world_sizes=[4, 4]\n  global_world_sizes=[4, 4]", "Num processes: 4\nProcess index: 0",
+     "using world size: 4, data-parallel size: 2, tensor-model-parallel size: 2",
+     "Training in distributed mode with multiple processes, 1 device per process.Process 0, total 4, device cuda:0.",
      "[PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
 )  # fmt: skip
 def test_the_size_of_the_job_by_its_lines(line: str, tmp_path: Path) -> None:
     assert judged(tmp_path, line, *(timeout(rank, 7) for rank in range(4))).answer is Answer.ARRIVED
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["init tp group: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] up",
+     "num_processes: 4"],
+)  # fmt: skip
+def test_a_size_that_may_be_that_of_a_group_does_not_prove_that_all_have_arrived(line: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("\n".join((line, *(timeout(rank, 7) for rank in range(4)))) + "\n")
+    evidence = read_lines(tmp_path)
+    assert summary(judge(evidence)[0], evidence) == (
+        "cannot tell who is behind: all 4 ranks that are known have arrived in allreduce 7 in default_pg;"
+        " the size of the job is unknown (a line states 4, which may be that of a group)"
+    )
 
 
 def test_the_answer_states_that_the_size_is_unknown(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _BAR = "{share:3}%|####      | {done}/{total} [{minutes:02d}:00<{left:02d}:00, 60.00s/it]"
 

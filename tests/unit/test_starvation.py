@@ -13,7 +13,7 @@ from perfmon.comparison.model import run_of
 from perfmon.core import FIGURES, Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.pipeline import Session
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.viewmodel.state import Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
@@ -72,8 +72,8 @@ def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
     assert finding.hypotheses[0].signature == "network-slow"
     assert standings(finding)["producer-slow"] == "refuted"
     named = {one.signature: one for one in finding.hypotheses}
-    assert any("socket_network_share" in value for value in named["network-slow"].supporting)
-    assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
+    assert any("network is the slow side" in value for value in named["network-slow"].supporting)
+    assert any("network is the slow side" in value for value in named["producer-slow"].contradicting)
     assert "whole_pageable_share" in named["pageable-transfer"].unseen
     assert [one.standing for one in finding.hypotheses] == sorted(
         (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted", TRACE).index
