@@ -192,7 +192,8 @@ def test_games_of_an_evaluation_go_on_behind_the_last_epoch() -> None:
 
 def test_the_clock_of_bars_that_count_nothing_is_not_added_up() -> None:
     bars = (
-        f"Epoch {at}: : 0it [{5 * at:02d}:00, ?it/s, loss=1.7]\rEpoch {at}: : 0it [{5 * at + 4:02d}:50, ?it/s, loss=1.7]"
+        f"Epoch {at}: : 0it [{5 * at:02d}:00, ?it/s, loss=1.7]\r"
+        f"Epoch {at}: : 0it [{5 * at + 4:02d}:50, ?it/s, loss=1.7]"
         for at in range(8)
     )
     snapshot = _result_of(*bars)
