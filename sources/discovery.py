@@ -243,7 +243,11 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
     if not found.logs:
         raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
     name = display_name(Path(spec.path))
-    return [LogFile(f"{name}:{without_secrets(plain(member))}", path, member, compression_of(member)) for member in found.logs]
+    names = [without_secrets(plain(member)) for member in found.logs]
+    return [
+        LogFile(f"{name}:{one}", path, member, compression_of(member))
+        for one, member in zip(names, found.logs, strict=True)
+    ]
 
 
 def _in_recording(spec: Spec) -> list[LogFile]:
