@@ -24,6 +24,7 @@ class _Run:
     """A log, and what is done to it."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self.log = folder / "run.log"
         self.count = 0
         self.write(300)
@@ -81,7 +82,6 @@ class _Mortal(LocalRunner):
 
 async def _lines(folder: Path, deadly: int, ways: tuple[Callable[[_Run], None], ...]) -> tuple[list[str], int]:
     """The lines that are read, while the shell ends at its command of this number, and how many there are."""
-    folder.mkdir()  # noqa: ASYNC240 - a test
     run, items = _Run(folder), list[Item]()
     logs = HostLogs("box", [str(run.log)], None)
     _Mortal.left = 0
