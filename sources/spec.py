@@ -143,7 +143,7 @@ class Spec:
 
 
 def shown(text: str) -> str:
-    """A SPEC or path in quotes, fit for one line of a message."""
+    """A SOURCE or path in quotes, fit for one line of a message."""
     return f"'{plain(without_secrets(text), 200)}'"
 
 
