@@ -130,3 +130,28 @@ def test_reading_waits_for_whoever_takes_far_less() -> None:
     first, taken = asyncio.run(handed_over())
     assert first <= 11
     assert taken == 100
+
+
+def test_one_that_waits_for_room_is_woken_whatever_another_one_puts_meanwhile() -> None:
+    log = LogFile("run.log", Path("/run.log"))
+
+    async def handed_over() -> int:
+        queue: ThreadQueue[tuple[LogFile, Block]] = ThreadQueue(1000)
+        many = [(log, Block(b"x" * 300, 0, 0)) for _ in range(4)]
+        waits = asyncio.create_task(queue.put(many))
+        await asyncio.sleep(0)
+        items, taken = queue.take(), 0
+        async with aclosing(items):  # type: ignore[type-var]
+            async for _ in items:
+                taken += 1
+                if taken == 2:  # less than the limit, more than the half at which room is made
+                    other = asyncio.create_task(queue.put([(log, Block(b"y", 0, 0))]))
+                    await asyncio.sleep(0)
+                if taken == 5:
+                    break
+        async with asyncio.timeout(_PATIENCE_S):
+            await waits
+            await other
+        return taken
+
+    assert asyncio.run(handed_over()) == 5
