@@ -17,5 +17,6 @@ if TYPE_CHECKING:
     from .replay import Player, Rewound, Timeline, timeline_of
     from .shell import LocalRunner, RunnerError
     from .spec import ARCHIVES, INSPECTOR, parse_spec
+    from .thread_queue import ThreadQueue
 
 __getattr__ = lazy_face(__name__)

@@ -4,41 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from typing import Generic, TypeVar
 
-from perfmon.core import Block, Notice
+from perfmon.core import Block
 
 from .discovery import LogFile
 
-Item = tuple[LogFile, Block | Notice]
+_Item = TypeVar("_Item", bound=tuple[LogFile, object])
 
 
-class ThreadQueue:
-    """Between one loop that puts and one that takes."""
+_LEAST = 64
+"""Bytes for which an item counts at least."""
+
+
+class ThreadQueue(Generic[_Item]):
+    """Between one loop that puts and one that takes; both may be the same."""
 
     def __init__(self, limit: int = 32 << 20) -> None:
+        """`limit` is in bytes of blocks."""
         self._limit, self._lock = limit, threading.Lock()
-        self._items: list[Item] = []
-        self._size, self._ended, self._waiting = 0, False, False
+        self._items: deque[_Item] = deque()
+        self._ended = self._waiting = self._full = False
         self._error: BaseException | None = None
         self._wake_taker: Callable[[], None] = lambda: None
         self._wake_putter: Callable[[], None] = lambda: None
         self._room: asyncio.Event | None = None
+        self.size = 0
+        """Bytes that wait to be taken."""
+        self.put_count = self.done_count = 0
+        """Items that were put; of them, those with which the other side has finished."""
 
-    async def put(self, items: list[Item]) -> None:
+    async def put(self, items: Sequence[_Item]) -> None:
         """Hand over items; waits while the other side has more than the limit."""
         if self._room is None:
             self._room = asyncio.Event()
             self._wake_putter = _waker(self._room)
         with self._lock:
             self._items += items
-            self._size += sum(len(item.data) for _, item in items if isinstance(item, Block))
-            full = self._size > self._limit
-            if full:
+            self.put_count += len(items)
+            self.size += sum(map(_size_of, items))
+            waiting, self._full = self._waiting, self.size > self._limit
+            if self._full:
                 self._room.clear()
-        self._wake_taker()
-        if full:
+        if waiting:
+            self._wake_taker()
+        if self._full:
             await self._room.wait()
 
     @property
@@ -53,26 +66,49 @@ class ThreadQueue:
         self._ended = True
         self._wake_taker()
 
-    async def take(self) -> AsyncIterator[Item]:
+    def drain(self) -> list[_Item]:
+        """Take all at once, where nobody takes them any more."""
+        with self._lock:
+            items = list(self._items)
+            self._items.clear()
+            self.size, self._full = 0, False
+        self._wake_putter()
+        return items
+
+    async def take(self) -> AsyncIterator[_Item]:
         """All items, as they come, until the end."""
         ready = asyncio.Event()
         self._wake_taker = _waker(ready)
         while True:
             ready.clear()
             ended = self._ended
-            with self._lock:
-                items, self._items, self._size = self._items, [], 0
-            self._wake_putter()
-            for item in items:
+            while (item := self._next()) is not None:
                 yield item
-            if ended and not items:
+                self.done_count += 1
+            if ended:
                 if self._error is not None:
                     raise self._error
                 return
-            if not items:
+            await ready.wait()
+            self._waiting = False
+
+    def _next(self) -> _Item | None:
+        """The next item; None where there is none, which is waited for from then on."""
+        with self._lock:
+            if not self._items:
                 self._waiting = True
-                await ready.wait()
-                self._waiting = False
+                return None
+            item = self._items.popleft()
+            self.size -= _size_of(item)
+            wakes = self._full and self.size <= self._limit // 2
+            self._full = self._full and not wakes
+        if wakes:
+            self._wake_putter()
+        return item
+
+
+def _size_of(item: tuple[LogFile, object]) -> int:
+    return _LEAST + (len(item[1].data) if isinstance(item[1], Block) else 0)
 
 
 def _waker(event: asyncio.Event) -> Callable[[], None]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfmon.core import Block, Notice
 from perfmon.nccl import LiveJob
-from perfmon.sources import ARCHIVES, INSPECTOR, LineSplitter, LogFile, Player
+from perfmon.sources import ARCHIVES, INSPECTOR, LineSplitter, LogFile, Player, ThreadQueue
 from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 from perfmon.viewmodel import CollectivesState
 
-from .feeds import Feed, FollowFeed, Item, elapsed
+from .feeds import Feed, FollowFeed, Item, ResetMarker, elapsed
 
 if TYPE_CHECKING:
     from perfmon.sources import Opener
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_QUEUED = 8
+_QUEUED_BYTES = 1 << 20
 _COPY_S = 20.0
 _PATIENCE_S, _CHECK_S = 2.0, 0.1
 """The history of logs is read first: pollers wait for it, but not longer than this."""
@@ -37,35 +37,34 @@ class MergedStream:
     """Several streams, and what is put in, as one stream in the order of arrival."""
 
     def __init__(self) -> None:
-        self._ready: asyncio.Queue[Item | None] = asyncio.Queue(_QUEUED)
-        self._waiting = False
+        self._queue: ThreadQueue[Item] = ThreadQueue(_QUEUED_BYTES)
+        self._pumping = 0
+        """Streams that have not ended."""
 
     @property
     def idle(self) -> bool:
         """True if all that came was taken, and more is waited for."""
-        return self._waiting and self._ready.empty()
+        return self._queue.idle
 
     async def put(self, item: Item) -> None:
-        """Add an item; waits while a few are before it."""
-        await self._ready.put(item)
+        """Add an item; waits while much is before it."""
+        await self._queue.put([item])
+
+    def drain(self) -> list[tuple[LogFile, Block | Notice]]:
+        """Take all at once that is before what the streams give."""
+        return [(log, item) for log, item in self._queue.drain() if not isinstance(item, ResetMarker)]
 
     async def items(
         self, streams: Sequence[AsyncIterator[Item]], *background: Coroutine[Any, Any, None]
     ) -> AsyncGenerator[Item, None]:
         """Yield items until all streams have ended, for ever without streams; `background` is cancelled at the end."""
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as tasks, aclosing(self._queue.take()) as items:  # type: ignore[type-var]
+            self._pumping = len(streams)
             pumps = [tasks.create_task(self._pump(stream)) for stream in streams]
             others = [tasks.create_task(work) for work in background]
             try:
-                left = len(pumps)
-                while left or not pumps:
-                    self._waiting = True
-                    item = await self._ready.get()
-                    self._waiting = False
-                    if item is None:
-                        left -= 1
-                    else:
-                        yield item
+                async for item in items:
+                    yield item
             except GeneratorExit:
                 pass  # a task group would take it for an error; the tasks are cancelled in any case
             finally:
@@ -75,8 +74,10 @@ class MergedStream:
     async def _pump(self, stream: AsyncIterator[Item]) -> None:
         async with aclosing(stream) as items:  # type: ignore[type-var]  # all are generators
             async for item in items:
-                await self._ready.put(item)
-        await self._ready.put(None)
+                await self.put(item)
+        self._pumping -= 1
+        if not self._pumping:
+            self._queue.end()
 
 
 class WrappedFeed(Feed):
@@ -149,6 +150,9 @@ class PollingFeed(WrappedFeed):
     def _has_caught_up(self) -> bool:
         return self._inner is None or (self._inner.caught_up and self._merged.idle)
 
+    def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
+        return (*self._merged.drain(), *super().finish())
+
     async def _poll(self) -> None:
         started = time.monotonic()
         while self._inner is not None and not self._inner.caught_up:
@@ -188,7 +192,7 @@ class RemoteFeed(WrappedFeed):
         await super().close()
 
     def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
-        return (*self._fleet.finish(), *super().finish())
+        return (*self._merged.drain(), *self._fleet.finish(), *super().finish())
 
     @property
     def hosts(self) -> tuple[HostState, ...]:
@@ -345,7 +349,8 @@ class InspectorFeed(WrappedFeed):
         await super().close()
 
     def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
-        return [(log, item) for log, item in super().finish() if log.compression != INSPECTOR]
+        ended = [(log, item) for log, item in super().finish() if log.compression != INSPECTOR]
+        return [*self._merged.drain(), *ended]
 
     @property
     def collectives(self) -> CollectivesState | None:

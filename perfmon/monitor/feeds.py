@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from perfmon.core import MARKS, Block, ConnectError, Notice
 from perfmon.sources import LogFile, Player, Rewound
-from perfmon.sources.follow import Follower
+from perfmon.sources.follow import BackgroundFollower
 from perfmon.sources.remote import HostState
 from perfmon.viewmodel import CollectivesState
 
@@ -47,7 +47,7 @@ class Feed(Protocol):
         """Release everything."""
 
     def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
-        """Return the last lines that have no end, before `close`: no more of them is read."""
+        """Return what was read and not taken yet, and the last lines that have no end, before `close`: reading ends."""
         return ()
 
     def clock(self) -> float:
@@ -103,11 +103,11 @@ class Feed(Protocol):
 
 
 class FollowFeed(Feed):
-    """Logs on this machine that are followed by name."""
+    """Logs on this machine that are followed by name; they are read at once, whatever an evaluation takes."""
 
     def __init__(self, specs: Sequence[str], *, history: bool | int = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SOURCE."""
-        self._follower = Follower(specs, history, polling=polling)
+        self._follower = BackgroundFollower(specs, history, polling=polling)
         self._specs = tuple(specs)
         self._started = time.time() - elapsed()
 
@@ -118,7 +118,7 @@ class FollowFeed(Feed):
         self._follower.close()
 
     def finish(self) -> Sequence[tuple[LogFile, Block | Notice]]:
-        return list(self._follower.finish())
+        return self._follower.finish()
 
     def clock(self) -> float:
         """Seconds since 1970, as of the start: a clock that is set later does not move it."""

@@ -97,6 +97,8 @@ class Stream:
         """The last read reached the end of the file."""
         self.known_size = 0
         """Bytes that the file had when it was looked at last."""
+        self.known_changed_ns = 0
+        """Its modification time then."""
         self.grown_at = math.inf
         """When it was last found to have grown, by the clock of the follower."""
         self._seen = (-1, -1)
@@ -150,12 +152,14 @@ class Stream:
 
     def size(self) -> int:
         """Bytes that the file has now."""
-        self.known_size = os.fstat(self.fd).st_size
+        state = os.fstat(self.fd)
+        self.known_size, self.known_changed_ns = state.st_size, state.st_mtime_ns
         return self.known_size
 
     def quiet(self) -> bool:
         """True if the file was not written to since all of it was read."""
         state = os.fstat(self.fd)
+        self.known_changed_ns = state.st_mtime_ns
         return (state.st_size, state.st_mtime_ns) == self._seen
 
     def read_at(self, now: float) -> tuple[bytes, bool]:

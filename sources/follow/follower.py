@@ -1,4 +1,4 @@
-"""Follows logs while they grow: everything that SPECs name, and what appears there later."""
+"""Follows logs while they grow: everything that SOURCEs name, and what appears there later."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Item = tuple[LogFile, Block | Notice]
 
 
 class Follower:
-    """All logs that SPECs name, as they grow; to the end where all are pipes or read once.
+    """All logs that SOURCEs name, as they grow; to the end where all are pipes or read once.
 
     Each log begins with what exists already (`history`), or with the line that is unfinished now. Logs are followed
     by name. After a "rotated" or "truncated" notice the line numbers and offsets of a log start from 1 and 0. Lines
@@ -50,7 +50,7 @@ class Follower:
         polling: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`history` is True for all of it, or the most bytes of each log. Raises UsageError for a wrong SPEC."""
+        """`history` is True for all of it, or the most bytes of each log. Raises UsageError for a wrong SOURCE."""
         self._specs = [parse_spec(text) for text in specs]
         self._history = history
         self._clock = clock
@@ -69,6 +69,8 @@ class Follower:
         """Seconds that the last look for logs took."""
         self._round_at = float("-inf")
         self._pace_s = _PACE_S
+        self._turning = False
+        """A round has begun: something was read that is not yielded yet."""
         self.caught_up = False
         """All that was there at the start has been read."""
 
@@ -93,18 +95,24 @@ class Follower:
 
     @property
     def behind(self) -> int:
-        """Bytes of the followed files that were there when they had their last turn and are not read yet."""
+        """Bytes of the followed files that were there when they had their last turn and are not read yet.
+
+        From any thread.
+        """
         return self._all_behind
 
     def changed_at(self, log: LogFile) -> float | None:
-        """Modification time of a followed file in seconds since 1970; None if it is not open."""
+        """Modification time of a followed file in seconds since 1970, at its last look; None if it is not open.
+
+        From any thread.
+        """
         tail = self._tails.get(log.path)
         stream = tail.stream if tail is not None else None
-        return None if stream is None else stream.changed_at_ns() / 1e9
+        return None if stream is None or not stream.known_changed_ns else stream.known_changed_ns / 1e9
 
     def finish(self) -> Iterator[Item]:
-        """Yield the last lines that have no end: following is about to end."""
-        for tail in self._tails.values():
+        """Yield the last lines that have no end, unless lines before them were not yielded: following has ended."""
+        for tail in self._tails.values() if not self._turning else ():
             yield from tail.finish()
         for pipe in self._pipes:
             if not pipe.ended:
@@ -121,7 +129,7 @@ class Follower:
         return [*self._tails.values(), *self._pipes]
 
     def _sort_specs(self) -> list[LogFile]:
-        """Take pipes and what is read once out of the SPECs; the latter are returned."""
+        """Take pipes and what is read once out of the SOURCEs; the latter are returned."""
         once: list[LogFile] = []
         left: list[Spec] = []
         for spec in self._specs:
@@ -146,7 +154,7 @@ class Follower:
                 async for item in pipe.advance():
                     yield item
         turns = deque(map(self._turn, self._tails.values()))
-        size = 0
+        size, self._turning = 0, True
         while turns:
             # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
@@ -155,6 +163,7 @@ class Follower:
                 yield item
             if turns:
                 await asyncio.sleep(0)
+        self._turning = False
         if size > _FLOOD_BYTES or any(tail.more for tail in self._everyone()):
             await asyncio.sleep(0)  # after a little data no other task has to wait; ignored data counts, too
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S

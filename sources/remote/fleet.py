@@ -177,7 +177,7 @@ class Fleet:
 
     def __init__(self, specs: Sequence[RemoteSpec], options: FleetOptions | None = None) -> None:
         self._options = options or FleetOptions()
-        self._queue = ThreadQueue()
+        self._queue: ThreadQueue[Item] = ThreadQueue()
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
         self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
         inspector: dict[Address, dict[str, int]] = {}
@@ -286,7 +286,7 @@ class Fleet:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def finish(self) -> list[Item]:
-        """Return the last lines that have no end; what comes of them later is a line of its own."""
+        """Return what was read and not taken yet, and the last lines that have no end; what comes later is apart."""
         ending = self.call(self._finish())
         try:
             return ending.result(_LAST_S)
@@ -364,7 +364,7 @@ class Fleet:
         await host.run(self._options.poll_s)
 
     async def _finish(self) -> list[Item]:
-        return [item for host in self.hosts for tail in host.logs.tails.values() for item in tail.finish()]
+        return [*self._queue.drain(), *(item for host in self.hosts for item in host.logs.finish())]
 
     async def _end(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from perfmon.core import Notice, format_bytes, plain
+from perfmon.core import Notice, format_bytes, plain, without_secrets
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of, names_of_logs
@@ -128,13 +128,13 @@ class RemoteTail(LogReader):
         if self._next is not None:
             self._claims.release(self._next)
             self._next = None
-        late, self._late = self._late, []
-        for old, _ in late:
+        for old, until in list(self._late):
             if await self._find(files, old, state, deleted=True):
-                self._late.append((old, time.monotonic() + LINGER_S))
+                self._linger(old)
             else:
                 await self._recover(files, old, items, late=True)
                 self._put(items, old.cutter.finish(), late=True)
+                self._late.remove((old, until))
                 self._let_go(old)
         text = self.text
         if text is None or await self._find(files, text, state, deleted=True):
@@ -144,11 +144,9 @@ class RemoteTail(LogReader):
             if text.handle is not None:
                 await self._start_anew(files, text, items)
                 return
-        if not await self._recover(files, text, items):
-            self._miss(text, f"replaced: {unread(text)} is lost", items)
-        self._put(items, text.cutter.finish())
-        self._left_s, self._new, self.text = text.changed_s, True, None
-        self._let_go(text)
+        new = None if state is None else await self._claimed(files, self.path, items)
+        if new is not text:
+            await self._switch(files, text, new, items)
 
     async def _open(self, files: Files, state: State | None, items: list[Item]) -> None:
         """Open the file that bears the name now, unless it is read under another one."""
@@ -162,10 +160,10 @@ class RemoteTail(LogReader):
         text = await self._claimed(files, self.path, items)
         if text is None:
             return
-        new, self._new, self._last_notice = self._new, False, ""
-        if new and not known:
+        self._last_notice = ""
+        if self._new and not known:
             self._notice(items, "appeared", "new log: reading", again=True)
-        if not new and not text.print.position:
+        if not self._new and not text.print.position:
             left_out = await skip_history(files, text, self._request.history)
             if left_out and self._request.history:
                 self._notice(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
@@ -187,7 +185,7 @@ class RemoteTail(LogReader):
         text.changed_s = max(text.changed_s, self.changed_s or 0.0)
         if not text.print.position:
             text.since_s = text.changed_s  # until it is read it may be copied and emptied, or its number be given away
-        self.text, self._gone_at, self._left_s, self.more = text, None, None, True
+        self.text, self._gone_at, self._left_s, self._new, self.more = text, None, None, False, True
 
     async def _gone(self, files: Files, text: Text, items: list[Item]) -> None:
         """The name is gone, the file may still be written to."""
@@ -200,10 +198,8 @@ class RemoteTail(LogReader):
         if text.handle is None:
             await self._recover(files, text, items)
         self._put(items, text.cutter.finish())
-        self._left_s = text.changed_s
-        await files.release(text.handle)
-        self._let_go(text)
-        self.text, self._new = None, True
+        self._left_s, self.text, self._new = text.changed_s, None, True
+        await self._end(files, text)
 
     async def _follow_name(self, files: Files, old: Text, state: State | None, items: list[Item]) -> None:
         """Another file bears the name, or did: the old one was read to its end."""
@@ -240,15 +236,14 @@ class RemoteTail(LogReader):
 
     async def _switch(self, files: Files, old: Text, new: Text | None, items: list[Item]) -> None:
         if new is not None and await self._goes_on(files, new, old):
-            await files.release(old.handle)
-            self._let_go(old)
             self.text, self._gone_at, self.more = new, None, True
+            await self._end(files, old)
             return
         heir = await self._heir(files, old)
         if heir is not None:
-            await files.release(old.handle)
-            self._let_go(old)
-            old, self.more = heir, True
+            self.text, self.more = heir, True
+            await self._end(files, old)
+            old = heir
             while self.more:
                 now = await state_of(files, old)
                 if now is None or not await self._read(files, old, now, items):
@@ -275,24 +270,27 @@ class RemoteTail(LogReader):
 
     async def _read_late(self, files: Files, text: Text, until: float, items: list[Item]) -> None:
         """Read what a slow writer still adds to a file after it was rotated."""
-        self._late.remove((text, until))
         now = await state_of(files, text)
         if now is None and await self._find(files, text, None):  # it was known by a name that it has no more
             now = await state_of(files, text)
         before = text.print.position
         fresh: list[Item] = []
-        if now is not None and now.size > before:
-            await self._read(files, text, now, fresh)
         late = replace(self.log, name=f"{self.log.name} (rotated)")
-        items += [(late, item) for _, item in fresh]
+        try:
+            if now is not None and now.size > before:
+                await self._read(files, text, now, fresh)
+        finally:
+            items += [(late, item) for _, item in fresh]
         if text.print.position > before:
-            self._late.append((text, time.monotonic() + LINGER_S))
-        elif time.monotonic() < until and now is not None:
-            self._late.append((text, until))
-        else:
+            self._linger(text)
+        elif time.monotonic() >= until or now is None:
             self._put(items, text.cutter.finish(), late=True)
-            await files.release(text.handle)
-            self._let_go(text)
+            self._late.remove((text, until))
+            await self._end(files, text)
+
+    def _linger(self, text: Text) -> None:
+        """Read a text as a late one, from now on for a while."""
+        self._late = [*(late for late in self._late if late[0] is not text), (text, time.monotonic() + LINGER_S)]
 
 
 # --- All logs of one machine, followed in rounds: one look at all of them, then the bytes of those that have grown ---
@@ -332,6 +330,14 @@ class HostLogs:
         self._next_scan = 0.0
         self._scanned = self._reported_many = False
         self._left_out: set[str] = set()
+        self._turning: set[RemoteTail] = set()
+        """Logs of which something was read that is not handed on yet."""
+
+    def finish(self) -> Iterator[Item]:
+        """Yield the last lines that have no end, of logs of which everything before them was handed on."""
+        for tail in self.tails.values():
+            if tail not in self._turning:
+                yield from tail.finish()
 
     @property
     def behind(self) -> int:
@@ -356,11 +362,13 @@ class HostLogs:
 
     async def _turn(self, tail: RemoteTail, files: Files, state: State | None, emit: Emit) -> None:
         items: list[Item] = []
+        self._turning.add(tail)
         try:
             await tail.advance(files, state, items)
         finally:
             if items:
                 await emit(items)
+            self._turning.discard(tail)
 
     async def _scan(self, files: Files, emit: Emit) -> None:
         began = time.monotonic()
@@ -410,4 +418,4 @@ class HostLogs:
 
 def _short(path: str, home: str) -> str:
     inside = home != "/" and PurePosixPath(path).is_relative_to(home)
-    return plain(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path)
+    return without_secrets(plain(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path))

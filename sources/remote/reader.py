@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ SQUEEZED = 1 << 17
 """History that is larger is sent compressed."""
 _LOOK_BACK = 1 << 16
 _REST = 64 << 20
+_LOOKS = 3
 
 
 async def state_of(files: Files, text: Text) -> State | None:
@@ -81,16 +83,23 @@ async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | No
     """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
     if not known.position:
         return None
-    for path, state in reversed(await files.parts(log)):
-        if state.size < known.position or compression_of(path):
-            continue
-        handle, again = Handle(state.identity, path), len(known.tail)
-        if await files.read(handle, 0, len(known.head)) != known.head:
-            continue
-        size = min(_REST, state.size - known.position)
-        data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
-        if data is not None and data[:again] == known.tail:
-            return data[again:]
+    for _ in range(_LOOKS):  # a copy may be renamed between the look at its name and its opening
+        moved = False
+        for path, state in reversed(await files.parts(log)):
+            if state.size < known.position or compression_of(path):
+                continue
+            handle, again = Handle(state.identity, path), len(known.tail)
+            head = await files.read(handle, 0, len(known.head))
+            moved = moved or head is None
+            if head != known.head:
+                continue
+            size = min(_REST, state.size - known.position)
+            data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
+            moved = moved or data is None
+            if data is not None and data[:again] == known.tail:
+                return data[again:]
+        if not moved:
+            break
     return None
 
 
@@ -125,6 +134,8 @@ class LogReader:
         self.logs_of: Callable[[], Iterable[LogReader]] = tuple
         """The followed logs of which this one is named like an older part: what they held may be copied to it."""
         self._doubted_s: float | None = None
+        self._unpacking: Text | None = None
+        """The text of a compressed part of which not all is read."""
 
     # --- one text -------------------------------------------------------------------------------------------------
     async def _find(self, files: Files, text: Text, state: State | None, *, deleted: bool = False) -> bool:
@@ -176,8 +187,8 @@ class LogReader:
             await self._start_anew(files, text, items)
             return True
         if data and text.since_s is not None:
-            since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items, text, known.extended(data[again:]))
+            await self._read_missed(files, text.since_s, items, text, known.extended(data[again:]))
+            text.since_s = None
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
@@ -268,6 +279,12 @@ class LogReader:
             self._restart(text)  # its number was given to another file
         return text
 
+    async def _end(self, files: Files, text: Text) -> None:
+        """Let go of a text, and close its file: if the connection is lost meanwhile, that is closed, too."""
+        handle = text.handle
+        self._let_go(text)
+        await files.release(handle)
+
     def _let_go(self, text: Text) -> None:
         self._past.append(text.print)
         self._claims.release(text)
@@ -314,6 +331,7 @@ class LogReader:
             elif (
                 part.head
                 and part.state.identity not in late
+                and not (known.position and await holds(files, part, known))  # copied and emptied since it was read
                 and await self._is_new(files, part)
                 and not await self._is_copy(files, part, next_)
             ):
@@ -342,9 +360,13 @@ class LogReader:
         if not (known.position and known.distinct) or any(state.identity == old.identity for _, state in found):
             return None
         for path, state in found:
-            if state.size <= known.position or self._claims.known(state.identity) or compression_of(path):
+            handle, read = Handle(state.identity, path), self._claims.text(state.identity)
+            if state.size <= known.position or compression_of(path) or (read is not None and read.owner is not None):
                 continue
-            if await _may_hold(files, Handle(state.identity, path), known.position, known):
+            further = read is not None and read.print.position > known.position
+            if read is not None and further and await _may_hold(files, handle, state.size, read.print):
+                continue  # it was read itself
+            if await _may_hold(files, handle, known.position, known):
                 heir = await self._claimed(files, path, [])
                 if heir is not None:
                     heir.print, heir.cutter, heir.ignored, heir.changed_s = (
@@ -377,15 +399,16 @@ class LogReader:
             return False
         self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         self.more = True
+        self._late.append((text, math.inf))  # if the connection is lost, its rest is looked for as that of late texts
         while self.more:
             now = await state_of(files, text)
             read = now is not None and await self._read(files, text, now, items)
             if not read and not await self._find(files, text, None):
                 await self._recover(files, text, items)
                 break
+        self._late = [late for late in self._late if late[0] is not text]
         self._put(items, text.cutter.finish())
-        await files.release(text.handle)
-        self._let_go(text)
+        await self._end(files, text)
         return True
 
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
@@ -402,9 +425,13 @@ class LogReader:
         if await was_consumed(files, await with_head(files, part), [*self._known(), next_]):
             return False  # it was still being compressed when it was looked at first
         self._notice(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
-        text = Text(part.state.identity)
-        async for data in pieces(files, part, 0):
+        begun = self._unpacking
+        if begun is None or begun.identity != part.state.identity or not await holds(files, part, begun.print):
+            begun = None
+        text = self._unpacking = begun or Text(part.state.identity)
+        async for data in pieces(files, part, text.print.position):
             self._take(text, data, items)
+        self._unpacking = None
         self._past.append(text.print)
         self._put(items, text.cutter.finish())
         return True
