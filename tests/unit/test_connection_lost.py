@@ -34,6 +34,9 @@ class _Run:
             file.write("".join(f"2026-03-01 10:00:00 step {self.count + at} finished\n" for at in range(count)))
         self.count += count
 
+    def left_alone(self) -> None:
+        """Nothing is done to it."""
+
     def _shifted(self) -> Path:
         for number in (3, 2, 1):
             for end in ("", ".gz"):
@@ -90,12 +93,12 @@ async def _lines(folder: Path, deadly: int, ways: tuple[Callable[[_Run], None], 
         items.extend(some)
 
     runner = await _Mortal.open()
-    files: Files | None = await Files.open(runner)
-    await logs.round(files, emit)
+    first = await Files.open(runner)
+    await logs.round(first, emit)
+    files: Files | None = first
     ways[0](run)
     _Mortal.left = deadly
-    done = [*ways[1:], *[lambda _: None] * _ROUNDS]
-    for way in done:
+    for way in (*ways[1:], *(_Run.left_alone,) * _ROUNDS):
         try:
             files = files or await Files.open(runner)
             await logs.round(files, emit)
