@@ -124,21 +124,21 @@ def interrupted_plan(seed: int) -> Plan:
     return replace(plan, tail=pick.choice([1.2, 1.5, 2.0]))
 
 
-def live_signatures(folder: Path) -> list[str]:
-    """Signatures of the findings while the logs are written, a second of the job at a time."""
+def live_findings(folder: Path) -> list[tuple[str, str]]:
+    """(signature, who) of the findings while the logs are written, a second of the job at a time."""
     lines = sorted(
         (int(line.partition(b'"dump_timestamp_us":')[2].partition(b",")[0]), path.name, line)
         for path in folder.iterdir()
         for line in path.read_bytes().splitlines(keepends=True)
     )
-    job, session, due, found = LiveJob(), Session(Config()), 0, set[str]()
+    job, session, due, found = LiveJob(), Session(Config()), 0, set[tuple[str, str]]()
     source = session.add_source("nccl-inspector")
     for at, name, line in lines:
         if at >= due:
             due, text = at + 1_000_000, "".join(f"{one}\n" for one in job.advance(caught_up=True))
             session.feed(source, Block(text.encode(), 0, 1))
             found |= {
-                one.signature
+                (one.signature, one.identity["group"])
                 for one in session.snapshot().findings
                 if one.state != "pending" and one.signature.startswith("nccl-")
             }
@@ -155,7 +155,7 @@ def interrupted(first: int, seeds: int) -> None:
             write(Path(folder), plan)
             with Job([Path(folder)]) as job:
                 complete = [finding.signature for finding in job.analyze().findings]
-            live = live_signatures(Path(folder))
+            live = [signature for signature, _ in live_findings(Path(folder))]
         wrong += bool(complete)
         wrong_live += bool(live)
         if complete or live:
@@ -202,6 +202,58 @@ def checkpointed(first: int, seeds: int) -> None:
     print(f"a slow rank, and another that stops 1 to 4 times: named in {named} of {seeds} jobs, another in {wrong}")
 
 
+def incomplete_plan(seed: int) -> Plan:
+    """A job of which logs will be missing; a third of the jobs is healthy."""
+    pick = random.Random(seed)
+    nodes, gpus = pick.choice([(2, 2), (2, 4), (4, 2), (4, 4), (3, 4), (8, 2)])
+    slow = pick.randrange(nodes * gpus) if seed % 3 else None
+    return Plan(
+        nodes,
+        gpus,
+        steps=pick.randint(80, 100),
+        layers=pick.randint(2, 3),
+        seed=seed,
+        compute_us=pick.uniform(40e3, 80e3),
+        jitter=pick.uniform(0.003, 0.02),
+        faults=Faults(slow_rank=slow, delay_us=pick.uniform(8e3, 40e3)),
+    )
+
+
+def incomplete(first: int, seeds: int) -> None:
+    """Print how often someone is accused wrongly where logs of a rank, a host or one rank of each host are missing."""
+    named, slow, wrong, named_live, wrong_live = 0, 0, 0, 0, 0
+    for seed in range(first, first + seeds):
+        plan, pick = incomplete_plan(seed), random.Random(seed)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = write(Path(folder), plan)
+            node, gpu = pick.randrange(plan.nodes), pick.randrange(plan.gpus)
+            if seed % 2 and plan.faults.slow_rank is not None:  # mostly it is the slow one that is missing
+                node, gpu = divmod(plan.faults.slow_rank, plan.gpus)
+            host, places = (
+                range(node * plan.gpus, (node + 1) * plan.gpus),
+                range(gpu, plan.nodes * plan.gpus, plan.gpus),
+            )
+            ranks = pick.choice([[node * plan.gpus + gpu], list(host), list(places)])
+            for rank in ranks:
+                (Path(folder) / f"{writer.hosts[rank // plan.gpus]}-pid{writer.pids[rank]}.log").unlink()
+            with Job([Path(folder)]) as job:
+                complete = [(finding.signature, finding.identity["group"]) for finding in job.analyze().findings]
+            live = live_findings(Path(folder))
+        wanted = [] if plan.faults.slow_rank in (None, *ranks) else expected("slow-rank", plan, writer)
+        slow += bool(wanted)
+        named += bool(wanted) and complete == wanted
+        named_live += bool(wanted) and live == wanted
+        wrong += any(one not in wanted for one in complete)
+        wrong_live += any(one not in wanted for one in live)
+        if complete != wanted or live != wanted:
+            slowed = plan.faults.slow_rank
+            print(f"seed {seed} {plan.nodes}x{plan.gpus} slow {slowed} without {ranks}: found {complete}, live {live}")
+    print(
+        f"logs of ranks are missing: the slow rank is named in {named} of {slow} jobs where its log is there, live in "
+        f"{named_live}; someone is accused wrongly in {wrong} of {seeds} jobs, live in {wrong_live}"
+    )
+
+
 def shares(found: JobAnalysis, rank: int) -> tuple[float, float]:
     """Share of caused wait of the slow rank, and the largest one of another."""
     own = sum(wait.share for wait in found.ranks if wait.seat.rank == rank)
@@ -217,6 +269,7 @@ def main() -> None:
     parser.add_argument(
         "--interrupted", type=int, default=60, help="jobs where ranks stop, without a slow rank and with one"
     )
+    parser.add_argument("--incomplete", type=int, default=60, help="jobs without the logs of some ranks")
     args = parser.parse_args()
     total, right, ranks_at_links, concentrated = Counter[str](), Counter[str](), 0, 0
     for seed in range(args.first, args.first + args.seeds):
@@ -239,12 +292,13 @@ def main() -> None:
             print(f"seed {seed} {kind} {plan.nodes}x{plan.gpus} {size}: found {accused}, expected {wanted}{note}")
     for kind in KINDS:
         print(f"{kind:13} {right[kind]:4} of {total[kind]:4} right")
-    print(f"all           {right.total():4} of {total.total():4} right ({right.total() / total.total():.1%})")
+    print(f"all           {right.total():4} of {total.total():4} right ({right.total() / max(1, total.total()):.1%})")
     print(f"slow rank has 80 % of caused wait or more and no other above 5 %: {concentrated} of {total['slow-rank']}")
     print(f"ranks accused where a link is slow: {ranks_at_links}")
     pipelines(args.first, args.pipelines)
     interrupted(args.first, args.interrupted)
     checkpointed(args.first, args.interrupted)
+    incomplete(args.first, args.incomplete)
 
 
 if __name__ == "__main__":

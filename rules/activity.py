@@ -323,7 +323,7 @@ class _Advance:
     steps: list[float]
     rise: float = 0.0
     returns: int = 0
-    """How often it went on after another one far from it."""
+    """Number of times that it continued after another one far from it."""
 
     def surprise_at(self, step: float, unit: float) -> float:
         """The difference of its next step from the usual one; infinite where it does not continue there."""

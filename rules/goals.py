@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from perfmon.core import Fields, Ref, Window, format_seconds, median, union, without
 from perfmon.store import COUNTED, WorkCounter
 
-from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of
+from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of, rhythm_at
 from .finished import death_of_run, over_at
 from .runs import boundaries, last_run_line, run_began
+from .stalls import main_logs, phase_limit
 from .tracks import START_KINDS, Item
 
 if TYPE_CHECKING:
@@ -80,8 +81,11 @@ def way_of(view: RunView) -> Way | None:
     counted = {one.source for one in view.store.progress.counters.values() if one.kind == "epochs" and one.amount}
     counters = [one for one in counters if one.amount or one.source not in counted]  # the first batch of each epoch
     counters = [counter for counter in counters if counter.kind == "step"] or counters
-    last = max((counter.line for counter in counters if counter.amount), default=0)
-    main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last)]
+    last: dict[int, int] = {}
+    for one in view.store.progress.counters.values():
+        counts = one.amount and id(one) not in view.fact(inner_of)
+        last[one.source] = max(last.get(one.source, 0), one.line if counts else 0)
+    main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last[one.source])]
     main = [one for one in main if not _was_before(one, view)]
     counters = main or [
         one
@@ -131,7 +135,7 @@ def _left_of_last_epoch(epochs: WorkCounter, view: RunView) -> float:
 
 
 def _since_it_began(counter: WorkCounter, view: RunView) -> tuple[float, float]:
-    """What a counter made in the last run of its log, and in how many seconds: the time between runs is none of it."""
+    """Progress of a counter in the last run of its log, and its seconds: the time between runs is none of it."""
     since = last_run_line(counter.source, view)
     series = view.store.steps.get("trainer") if counter.kind == "step" else None
     if series is not None:
@@ -186,7 +190,7 @@ def _died(view: RunView) -> bool:
 def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
     """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
     tracks = view.store.progress.of(counter.source)
-    return counter.kind != "bytes" and all(track.kind == counter.kind for track in tracks)
+    return counter.kind != "bytes" and all(t.kind == counter.kind and t.last_line <= counter.line for t in tracks)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:
@@ -341,3 +345,57 @@ def _by_spans(view: RunView, sources: Collection[int]) -> Iterable[Window]:
     for kind in view.span_kinds:
         if kind not in START_KINDS and kind not in HOLDING and not kind.endswith("-wait"):
             yield from ((item.start, item.end) for item in view.spans(kind) if item.source in sources)
+
+
+# --- The rhythm of its progress ---
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The pace of the progress of a run."""
+
+    last: float
+    """The time of its last progress, on the axis of the run."""
+    usual_s: float
+    """Usual seconds from one to the next."""
+    limit_s: float
+    """Seconds without any from which on the run stands still."""
+    of_steps: bool
+    """The progress is that of steps."""
+    step_s: float | None = None
+    """Seconds per step by the clock of the log, of the last ones; None where no line counts steps."""
+
+
+_LATEST_STEPS = 6
+"""Printed steps that show how long one takes now."""
+
+
+def pace_of(view: RunView) -> Pace | None:
+    """The rhythm of the run's progress; None before it has one, and without clocks."""
+    events = view.fact(activity_of).events
+    rhythm = rhythm_at(view.fact(activity_of), events[-1], view.window[1]) if view.timed and events else None
+    if rhythm is None or rhythm.is_early:
+        return None
+    of_steps = bool(view.fact(activity_of).step_times)
+    held = max((state.held_s for state in view.logs), default=0.0) if view.present is not None else 0.0
+    limit = max(rhythm.limit_s, phase_limit(view, main_logs(view), events[-1], view.window[1])) + held
+    return Pace(events[-1], rhythm.usual_s, limit, of_steps, _step_s(view) if of_steps else None)
+
+
+def _step_s(view: RunView) -> float | None:
+    """Seconds per step by the clock of the log with the latest step; one line may stand for several steps."""
+    series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
+    if series is None or not len(series.values) or series.sources[-1] in view.fact(at_once):
+        return None
+    latest: list[tuple[float, float]] = []
+    for at in range(len(series.values) - 1, -1, -1):
+        if series.sources[at] != series.sources[-1]:
+            continue
+        time, step = series.times[at], series.values[at]
+        if latest and not (step < latest[-1][1] and time <= latest[-1][0]):
+            break
+        latest.append((time, step))
+        if len(latest) == _LATEST_STEPS:
+            break
+    each = [(after[0] - before[0]) / (after[1] - before[1]) for after, before in pairwise(latest)]
+    return median(each) if any(each) else None

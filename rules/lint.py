@@ -230,10 +230,13 @@ def _empty_slots(signature: Signature, known: Known) -> Mistakes:
         elif stat in STATS and known.word(metric):
             sure = _is_sure(key, metric, own)
         else:
-            yield key, f"{{{slot}}} can never be filled, expected METRIC.STAT (stat: {', '.join(STATS)})"
+            why = f"expected METRIC.STAT (stat: {', '.join(STATS)})"
+            if stat in STATS:
+                why = f"no format reads {metric}{known.near(metric)}"
+            yield key, f"{{{slot}}} can never be filled, {why}"
             continue
         if required and not sure:
-            yield key, f"{{{slot}}} may be empty, expected it in [...]"
+            yield key, f"{{{slot}}} may be empty, expected it in [...], which is left out then"
 
 
 def _is_sure(key: str, metric: str, own: Sequence[tuple[str, ...]]) -> bool:

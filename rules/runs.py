@@ -81,7 +81,7 @@ class Boundary:
     interval: float = _FROM_START
     """Steps between two that the runs print."""
     unit: str = "step"
-    """What the two count: steps, or epochs, episodes and the like where the log has no steps."""
+    """Unit that the two count: steps, or epochs, episodes and the like where the log has no steps."""
 
     @property
     def resumed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Discovery of logs: the files that SPECs name, their copies, and those that cannot be opened."""
+"""Discovery of logs: the files that SOURCEs name, their copies, and those that cannot be opened."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _named(names: Sequence[str]) -> str:
     return f"{counted} in it ({', '.join(map(plain, names[:_NAMED]))}{more}) {'is' if len(names) == 1 else 'are'}"
 
 
-# --- The logs that SPECs name ---
+# --- The logs that SOURCEs name ---
 
 STDIN = Path("-")
 """Path of the log that standard input is; those of files are absolute."""
@@ -76,7 +76,7 @@ class LogFile:
     """One log."""
 
     name: str
-    """For display: as the SPEC gives it, so relative ones stay so."""
+    """For display: as the SOURCE gives it, so relative ones stay so."""
     path: Path
     """Absolute path of the file or archive; STDIN for standard input."""
     member: str | None = None
@@ -88,7 +88,7 @@ class LogFile:
 def discover(specs: Sequence[str]) -> list[LogFile]:
     """The logs that `specs` name, sorted by name; a file that is reached twice is listed once, under its own name.
 
-    Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read. A file
+    Raises UsageError or InputError, one line each, for the first SOURCE that is wrong, before anything is read. A file
     that exists and cannot be read is an error where nothing else is named; else reading it yields a notice.
     """
     logs: list[LogFile] = []
@@ -109,7 +109,7 @@ def runs_in(folder: str) -> list[LogGroup]:
 
 
 def logs_of(spec: Spec) -> list[LogFile]:
-    """The logs of one SPEC. Raises InputError when there are none."""
+    """The logs of one SOURCE. Raises InputError when there are none."""
     if spec.kind is Kind.STDIN:
         return [LogFile("stdin", STDIN)]
     if spec.kind is Kind.DIRECTORY:
@@ -302,7 +302,7 @@ def _is_linked(path: Path) -> bool:
     return os.path.realpath(path) != str(path)
 
 
-# --- What SPECs name at this moment, and the folders in which more may appear ---
+# --- What SOURCEs name at this moment, and the folders in which more may appear ---
 
 
 @dataclass(slots=True)

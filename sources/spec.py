@@ -1,4 +1,4 @@
-"""SPECs on the command line, and kinds of files."""
+"""SOURCEs on the command line, and kinds of files."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def is_binary(head: bytes) -> bool:
     return controls * 20 > len(sample) and sample.decode("utf-8", "replace").count("\ufffd") * 10 > len(sample)
 
 
-# --- What a SPEC on the command line names ---
+# --- What a SOURCE on the command line names ---
 
 _LATER = re.compile(r"https?://", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -143,14 +143,14 @@ class Spec:
 
 
 def shown(text: str) -> str:
-    """A SPEC or path in quotes, fit for one line of a message."""
+    """A SOURCE or path in quotes, fit for one line of a message."""
     return f"'{plain(without_secrets(text), 200)}'"
 
 
 def parse_spec(text: str) -> Spec:
-    """Read one SPEC. A file that exists under the very name wins over every other meaning.
+    """Read one SOURCE. A file that exists under the very name wins over every other meaning.
 
-    Raises UsageError when it is no SPEC, or of a kind that this version does not observe.
+    Raises UsageError when it is no SOURCE, or of a kind that this version does not observe.
     """
     if text == "-":
         return Spec(text, Kind.STDIN, text)

@@ -156,7 +156,7 @@ class RunsApp(PlainApp):
         about = (
             ("state", "of the run, by the ends of its logs; silent: no log output, and no sign of an end"),
             ("verdict", "of the last ten minutes of its logs, or what its running monitor shows"),
-            ("last line", "time since its newest log was written to"),
+            ("last line", "time since the last line of its newest log"),
         )
         head: Words = (("Columns", "title"),)
         return [(), head, *(((f"   {fit(name, 12)}", "footer-key"), (text, "text")) for name, text in about)]

@@ -86,11 +86,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         before, after = (_read(spec, args, config) for spec in (args.before, args.after))
     comparison = compare(before, after, criteria)
-    if all(traces):
-        scale = "shares of time are of a step of the run before, where both have several steps"
-        comparison = replace(comparison, notes=(*comparison.notes, scale))
     keep_what_was_read(args.output, [source.spec for run in (before, after) for source in run.snapshot.run.sources])
-    _report(args, comparison)
+    of_other_runs = not own and all(result.ok is None for result in comparison.criteria)
+    _report(args, replace(comparison, criteria=()) if of_other_runs and not args.json else comparison)
     _warn(args, comparison)
     return ExitCode.FOUND if _found(comparison, args.fail_on) else ExitCode.DONE
 
@@ -156,8 +154,8 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
 
 def _read_traces(args: argparse.Namespace, config: Config) -> list[Run]:
     """Traces of a profiler, with short parts of them as samples."""
-    from perfmon.comparison import run_of
-    from perfmon.profile import as_runs, is_sample, read_profile
+    from perfmon.comparison import Stages, run_of
+    from perfmon.profile import BY_NAME, STAGES, WHOLE, as_runs, compared_by, read_profile
 
     if args.skip is not None or args.first is not None:
         raise UsageError("--skip and --first are not for traces of a profiler: leave them out")
@@ -167,11 +165,12 @@ def _read_traces(args: argparse.Namespace, config: Config) -> list[Run]:
             sides.append(read_profile([Path(spec)], progress=bar, config=config))
         for note in sides[-1].notes:
             warn(note)
+    stages = Stages(WHOLE, "a step", STAGES)
     runs = []
     for diagnosis, view, samples, rules in as_runs(sides[0], sides[1], config):
-        held = run_of(diagnosis, samples, rules).samples
-        kept = {name: values for name, values in held.items() if is_sample(name)}
-        runs.append(replace(run_of(diagnosis, view, rules), samples=kept, by_means=True))
+        held = run_of(diagnosis, samples, rules, BY_NAME).samples
+        kept = {name: held[name] for name in sorted(compared_by(held))}
+        runs.append(replace(run_of(diagnosis, view, rules), samples=kept, by_means=True, stages=stages))
     return runs
 
 

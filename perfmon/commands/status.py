@@ -139,7 +139,7 @@ def _state_text(state: State, glyphs: Glyphs) -> str:
         return f"{mark} reading logs"
     if not state.observed:
         return f"{mark} no data"
-    stale = [] if state.stale_s is None else [f"STALE {_close(compact_seconds(state.stale_s))}"]
+    stale = [] if state.stale_s is None else [f"SILENT {_close(compact_seconds(state.stale_s))}"]
     if state.severity:
         return " ".join([mark, *stale, *_verdict(state)])
     return " ".join([mark, *(stale or [_quiet_word(state)])])

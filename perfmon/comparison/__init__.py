@@ -14,6 +14,7 @@ from .model import (
     Run,
     Shift,
     Side,
+    Stages,
     load_criteria,
     run_of,
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from math import comb, sqrt
 
 from perfmon.core import (
@@ -43,9 +45,28 @@ _UNSURE = "may be chance"
 
 def metric_changes(before: Run, after: Run) -> tuple[MetricChange, ...]:
     """Every metric of either run, by name."""
-    names = sorted({*before.samples, *after.samples}, key=lambda name: (_rank(name, after.bands), name))
-    changes = [_change(name, before, after) for name in names[:_MOST]]
-    return tuple(sorted(changes, key=lambda change: change.name))
+    names = sorted(
+        (name for name in {*before.samples, *after.samples} if not _is_counter(name, before, after)),
+        key=lambda name: (_rank(name, after.bands), name),
+    )
+    found = {name: _change(name, before, after) for name in names[:_MOST]}
+    stages = after.stages
+    whole = found.get(stages.whole) if stages is not None else None
+    if stages is not None and not found.keys().isdisjoint(stages.parts):
+        moved = whole is not None and whole.verdict in ("better", "worse")
+        decide = {stages.whole} if moved else {stages.whole, *stages.parts}
+        found = {name: replace(change, explains=name not in decide) for name, change in found.items()}
+    return tuple(sorted(found.values(), key=lambda change: change.name))
+
+
+def _is_counter(name: str, before: Run, after: Run) -> bool:
+    """Return true for what only grows in both runs: its mean is no property of a run."""
+    if after.bands.direction(name.partition("{")[0]):
+        return False
+    held = [run.samples.get(name, ()) for run in (before, after)]
+    return all(
+        len(one) >= FEWEST and one[-1] > one[0] and all(low <= high for low, high in pairwise(one)) for one in held
+    )
 
 
 def _rank(name: str, bands: Bands) -> tuple[int, bool]:
@@ -67,10 +88,12 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     assert early is not None  # noqa: S101 - both have values
     assert late is not None  # noqa: S101
     shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
-    moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
+    floor = _floor(base, before, after)
+    moves = {name: _moves(shift, max(floor, _least(name, (early, late), band, unit))) for name, shift in shifts.items()}
     if any(run.by_means for run in runs):
         moves = {name: move if name == "mean" else 0 for name, move in moves.items()}
-    matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
+    least = max(floor, _least("mean", (early, late), band, unit))
+    matters = abs(shifts["mean"].change) >= least and shifts["mean"].change != 0
     verdict, why = _verdict(moves, matters, better, (early, late), drawn)
     return MetricChange(
         name=name,
@@ -86,6 +109,15 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
         group=group,
         unsure=why == _UNSURE,
     )
+
+
+def _floor(metric: str, before: Run, after: Run) -> float:
+    """The change of a part of the whole, or of what is measured like it, from which on it matters."""
+    stages = after.stages
+    if stages is None or metric == stages.whole or metric_unit(metric) != metric_unit(stages.whole):
+        return 0.0
+    means = [sum(held) / len(held) for run in (before, after) if (held := run.samples.get(stages.whole))]
+    return LOST * max(means, default=0.0)
 
 
 def _side(metric: str, ordered: Sequence[float], effective: float, run: Run) -> Side | None:
@@ -200,6 +232,7 @@ def _finding_side(findings: list[Finding]) -> FindingSide:
         lost_s=sum(finding.lost_s for finding in findings),
         lost_share=sum(finding.lost_share for finding in findings),
         sentence=max(findings, key=lambda finding: finding.lost_s).sentence,
+        explained_by=findings[0].explained_by if all(finding.explained_by for finding in findings) else None,
     )
 
 

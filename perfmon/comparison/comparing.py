@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from perfmon.core import REST, counted, format_seconds, format_share, format_value, plain
+from perfmon.core import REST, counted, format_fine, format_seconds, format_share, plain
 from perfmon.diagnosis import Diagnosis
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
-from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift
+from .model import (
+    Comparison,
+    Criterion,
+    CriterionResult,
+    FindingChange,
+    LostShare,
+    MetricChange,
+    Outcome,
+    Run,
+    Shift,
+    Stages,
+)
 
 _NAMED = 3
-_SHOWN_NOTES = 8
+_SHOWN_NOTES, _LONGEST = 8, 160
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
 _ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
@@ -24,7 +35,9 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
     by_name = {change.name: change for change in metrics}
     results = tuple(criterion.judge(by_name, after.bands) for criterion in criteria)
     moved = lost_change(before.snapshot, after.snapshot)
-    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, moved, results, after.bands.loads)
+    weighed = _Weighed(
+        before.snapshot, after.snapshot, metrics, findings, lost, moved, results, after.bands.loads, after.stages
+    )
     verdict = weighed.verdict()
     return Comparison(
         before=before.snapshot,
@@ -53,7 +66,9 @@ class _Weighed:
         moved: Shift,
         criteria: Sequence[CriterionResult],
         loads: Set[str] = frozenset(),
+        stages: Stages | None = None,
     ) -> None:
+        self._stages, self._metrics = stages, metrics
         self._before, self._after, self._criteria = before, after, criteria
         self._findings = findings
         self._unlike = _unlike_lengths(before, after)
@@ -71,6 +86,12 @@ class _Weighed:
         self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
         self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
         self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
+        # Of a shorter step the same time is a larger share: whether a step is shorter decides.
+        whole = {change.verdict for change in counted if stages is not None and change.name == stages.whole}
+        if "better" in whole:
+            self._new, self._more, self._graver = [], False, False
+        elif "worse" in whole:
+            self._gone, self._less, self._milder = [], False, False
         # How loaded the hosts are decides only where nothing else does.
         of_run = [change for change in (*self._better, *self._worse) if change.name not in loads]
         if of_run or self._gone or self._new or self._less or self._more or self._milder or self._graver:
@@ -142,7 +163,7 @@ class _Weighed:
         cause = self._before.verdict
         assert cause is not None  # noqa: S101 - something was fixed
         cost = f" ({format_share(cause.lost_share)} of the time lost before)" if cause.lost_s else ""
-        figures = [_figures(change) for change in self._better[:_NAMED]]
+        figures = [self._in_words(change) for change in self._better[:_NAMED]]
         return "; ".join([f"{cause.title} is gone{cost}", *([", ".join(figures)] if figures else [])])
 
     def _for(self) -> list[str]:
@@ -155,12 +176,26 @@ class _Weighed:
         self, findings: Sequence[FindingChange], word: str, severe: str, lost: bool, metrics: Sequence[MetricChange]
     ) -> list[str]:
         """The reasons of one side: findings, severity, lost time, metrics."""
+        named = {change.signature for change in findings}
+        causes = [change for change in findings if _cause(change) not in named]
         return [
-            *(f"{change.title} is {word}" for change in findings),
+            *(f"{change.title} is {word}{_stated(change) if not at else ''}" for at, change in enumerate(causes)),
             *([f"a finding is {severe} severe"] if severe else []),
             *([f"time lost {' → '.join(map(format_share, self._lost))}"] if lost else []),
-            *map(_figures, metrics),
+            *map(self._in_words, metrics),
         ]
+
+    def _in_words(self, change: MetricChange) -> str:
+        """A metric that moved; of one that has parts those that moved with it, the largest change first."""
+        stages = self._stages
+        if stages is None or change.name not in (stages.whole, *stages.parts):
+            return _figures(change)
+        if change.name != stages.whole:
+            return f"{stages.parts[change.name]} {_means(change)} of {stages.words}"
+        moved = [one for one in self._metrics if one.name in stages.parts and one.verdict in ("better", "worse")]
+        moved.sort(key=lambda one: -abs(one.shifts["mean"].change))
+        parts = [f"{stages.parts[one.name]} {_means(one)}" for one in moved[:_NAMED]]
+        return f"{stages.words} {_means(change)}{': ' if parts else ''}{', '.join(parts)}"
 
     @staticmethod
     def _reasons(reasons: Sequence[str]) -> str:
@@ -186,12 +221,29 @@ def _limits_first(change: MetricChange) -> tuple[bool, str]:
     return (change.before is None or change.before.band is None, change.name)
 
 
+def _stated(change: FindingChange) -> str:
+    """What a new finding is about: the queue, the source, the figures."""
+    side = change.after
+    if side is None or change.before is not None or not side.sentence:
+        return ""
+    return f" ({plain(side.sentence, _LONGEST).rstrip('.')})"
+
+
+def _cause(change: FindingChange) -> str | None:
+    side = change.after or change.before
+    return side.explained_by if side is not None else None
+
+
 def _figures(change: MetricChange) -> str:
+    statistic = change.why if change.why in change.shifts else "mean"
+    return f"{change.name} {statistic} {_means(change, statistic)}"
+
+
+def _means(change: MetricChange, statistic: str = "mean") -> str:
     assert change.before is not None  # noqa: S101 - it was judged
     assert change.after is not None  # noqa: S101
-    statistic = change.why if change.why in change.shifts else "mean"
     values = (getattr(side.summary, statistic) for side in (change.before, change.after))
-    return f"{change.name} {statistic} {' → '.join(format_value(value, change.unit) for value in values)}"
+    return " → ".join(format_fine(value, change.unit) for value in values)
 
 
 def _unlike_lengths(before: Diagnosis, after: Diagnosis) -> str:
@@ -236,11 +288,23 @@ def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
     """Metrics that only one run logs: nothing can be stated about their change."""
     notes = []
     for run in ("before", "after"):
-        alone = [change.name for change in metrics if change.better and not change.group and _only(change, run)]
+        pooled = {change.name for change in metrics}
+        alone = [
+            f"{change.name} (mean {_mean(change)})"
+            for change in metrics
+            if change.better
+            and (not change.group or change.name.partition("{")[0] not in pooled)
+            and _only(change, run)
+        ]  # fmt: skip
         if alone:
             more = f" and {len(alone) - _SHOWN_NOTES} more" if len(alone) > _SHOWN_NOTES else ""
             notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_SHOWN_NOTES])}{more}")
     return tuple(notes)
+
+
+def _mean(change: MetricChange) -> str:
+    side = change.before or change.after
+    return "" if side is None else format_fine(side.summary.mean, change.unit)
 
 
 def _only(change: MetricChange, run: str) -> bool:

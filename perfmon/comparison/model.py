@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -71,11 +71,13 @@ class MetricChange:
     group: str = ""
     unsure: bool = False
     """Changed by enough to matter, but that may be chance: more samples would decide."""
+    explains: bool = False
+    """Another metric decides, and this one shows why that moved."""
 
     @property
     def counts(self) -> bool:
         """Counts for or against the run as a whole: groups are parts of what is counted already."""
-        return not self.good_anyway and not self.group
+        return not self.good_anyway and not self.group and not self.explains
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class FindingSide:
     lost_s: float
     lost_share: float
     sentence: str
+    explained_by: str | None = None
+    """The signature of its cause, where all of them have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +287,30 @@ class Run:
     """Limits that a person set. Learned ones are what is usual, and leave room for noise in which a change may hide."""
     by_means: bool = False
     """Samples are arbitrary parts of its time: of their distribution only the mean means something."""
+    stages: Stages | None = None
 
 
-def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
-    """Takes from a view what is needed of it: the rest may be forgotten."""
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """A metric that decides which run is better, where both have it, and the metrics of its parts."""
+
+    whole: str
+    words: str
+    """What the whole is."""
+    parts: Mapping[str, str]
+    """The same of each part."""
+
+
+def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet, by_group: Collection[str] = ()) -> Run:
+    """Takes from a view what is needed of it: the rest may be forgotten.
+
+    `by_group`: metrics of which the mean over all groups means nothing.
+    """
     samples: dict[str, Sequence[float]] = {}
     for name, track in view.metrics.items():
+        if name in by_group:
+            samples |= _grouped(name, track, 1)
+            continue
         # Of several producers or consumers each reports its own rate: the run has as many times their mean.
         times = len(track.streams) if name in _OF_EACH else 1
         samples[name] = array("d", [times * value for value in track.values] if times > 1 else track.values)
@@ -306,7 +328,7 @@ def _looked_for_in(signature: Signature) -> tuple[str, ...]:
     return tuple(subject.name for subject in signature.subjects)
 
 
-def _grouped(name: str, track: Track) -> dict[str, Sequence[float]]:
+def _grouped(name: str, track: Track, least: int = 2) -> dict[str, Sequence[float]]:
     """The samples of each group, where there are several: engines, servers, queues."""
     groups: dict[str, array[float]] = {}
     for at, value in enumerate(track.values):
@@ -314,7 +336,7 @@ def _grouped(name: str, track: Track) -> dict[str, Sequence[float]]:
         if group not in groups and len(groups) == GROUPS:
             return {}
         groups.setdefault(group, array("d")).append(value)
-    return {f"{name}{{{group}}}": values for group, values in groups.items() if group} if len(groups) > 1 else {}
+    return {f"{name}{{{group}}}": values for group, values in groups.items() if group} if len(groups) >= least else {}
 
 
 def _seen(view: View) -> Counter[str]:

@@ -148,6 +148,17 @@ def format_value(value: float, unit: str) -> str:
     return f"{text} {unit.removesuffix('s') if text == '1' and unit == STEPS else unit}".strip()
 
 
+def format_fine(value: float, unit: str) -> str:
+    """The same, with three digits of a few milliseconds: two values are compared, or one is of a step of a GPU.
+
+    >>> format_fine(4.382, "ms"), format_fine(0.0231, "ms"), format_fine(204.4, "ms")
+    ('4.38 ms', '0.023 ms', '204 ms')
+    """
+    if unit != "ms" or abs(value) >= 9.995:
+        return format_value(value, unit)
+    return f"{float(f'{value:.3g}'):.3g} ms" if abs(value) >= 0.1 else f"{round(value, 3):g} ms"
+
+
 def read_value(text: str, unit: str) -> float:
     """Parse the output of `format_value`, to its digits; ValueError for anything else.
 

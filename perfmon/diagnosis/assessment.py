@@ -44,6 +44,7 @@ from perfmon.rules import (
     is_past_clock,
     last_run_line,
     overdue_s,
+    pace_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -138,6 +139,10 @@ def judge(
 
 _PROOF = 3
 """Progress of a kind that proves a working run."""
+_PROVEN_S = 30.0
+"""Progress that is monitored has to last for so long, too: a few quick steps of a start prove little."""
+_FEW_LINES = 20
+"""Fewer lines are too few to call the logs unreadable: a start prints much that no format knows."""
 _MORE_PROOF = 8
 """The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
 _SAVES = ("checkpoint", "checkpoint-write")
@@ -171,6 +176,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         None if view.limit is None else view.limit.left_s,
         is_past_clock(view),
         _saved(view),
+        pace_of(view),
     )
 
 
@@ -199,16 +205,25 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.HEALTHY if samples >= _PROOF else Assessment.LEARNING
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if not view.activity.tracks and lines and events < _READ_SHARE * lines:
-        return Assessment.UNREADABLE
+        starts = view.present is not None and events and lines < _FEW_LINES
+        return Assessment.LEARNING if starts else Assessment.UNREADABLE
     if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
         return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
+    state = view.state.state
     if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.LEARNING
+    if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
+        return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
-    state = view.state.state
     if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
     return Assessment.HEALTHY
+
+
+def _lasts_s(view: View) -> float:
+    """Seconds from the first to the last progress of the run."""
+    events, first = view.activity.events, view.activity.first
+    return events[-1] - first if events and first is not None else 0.0
 
 
 def view_of(
@@ -345,7 +360,7 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         return Goal(series.values[-1], None, "step")
     found = [
         one for one in counters
-        if one.kind in COUNTED and one.restarts <= begun.get(one.source, 0)
+        if one.kind in COUNTED and (one.amount or one.elapsed_s is None) and one.restarts <= begun.get(one.source, 0)
         and one.line >= last_run_line(one.source, view)
     ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)

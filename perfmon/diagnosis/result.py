@@ -30,6 +30,7 @@ from perfmon.core import (
 from perfmon.sources.pollers import Area
 
 if TYPE_CHECKING:
+    from perfmon.rules import Pace
     from perfmon.store import Seen
 
 
@@ -102,6 +103,8 @@ class RunInfo:
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
     """The time of its last checkpoint, on the axis of `start`; None where no line reports one."""
+    pace: Pace | None = None
+    """The rhythm of its progress; None where it has none yet."""
 
 
 @dataclass(frozen=True, slots=True)

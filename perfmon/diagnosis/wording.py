@@ -22,6 +22,7 @@ from perfmon.core import (
 from perfmon.hangs import named_ranks
 from perfmon.rules import FIRING, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
+from perfmon.sources.formats import in_words
 
 from .result import ConditionState, EvidenceLine, Finding, HypothesisState, Moment, Verdict
 
@@ -308,7 +309,7 @@ def _seen_in(condition: Condition) -> Sequence[str]:
 
 
 def _state(condition: Condition, item: Item, held: bool | None, view: View) -> ConditionState:
-    words, value = evidence_text(condition.words(item, view)), evidence_text(condition.describe(item, view))
+    words, value = in_words(evidence_text(condition.words(item, view))), evidence_text(condition.describe(item, view))
     return ConditionState(words, held, value, condition.bound(item, view))
 
 
@@ -325,7 +326,7 @@ def _hypothesis(one: Hypothesis, view: View) -> HypothesisState:
         if level is Level.UNKNOWN:
             unseen += _names_in(condition)
         elif condition.role != ("gate" if level.holds else "supporting"):
-            text = evidence_text(condition.describe(one.item, view))
+            text = in_words(evidence_text(condition.describe(one.item, view)))
             (supporting if level.holds else contradicting).append(text)
     signature = one.signature
     undecided = f"needs {signature.decided_by}" if one.is_undecidable else "open"

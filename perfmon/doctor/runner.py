@@ -90,7 +90,7 @@ def keys(_: float) -> Finding:
 PORTS = (*range(8000, 8004), *range(30000, 30004))
 """vLLM, TRL and prime-rl begin at 8000, SGLang at 30000; further engines of a machine follow."""
 _KINDS = (("vllm", "vllm:"), ("sglang", "sglang:"), ("prime-rl", "trainer_step"))
-"""SPEC, and what the names on its page begin with."""
+"""SOURCE, and what the names on its page begin with."""
 _IMPACT = "queues and caches of engines come from logs only"
 _FIX = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
 

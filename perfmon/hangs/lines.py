@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perfmon.core import DETAIL as DETAIL_OF
-from perfmon.core import FAILURE, Block, Fields, InputError, evidence_text
+from perfmon.core import FAILURE, Block, Fields, InputError, counted, evidence_text
 
-from .model import Evidence, GroupKey, Operation, RankState, Status, build, is_default
+from .attempts import last_attempt
+from .model import UNKNOWN_PEER, Evidence, GroupKey, Operation, RankState, Status, build, is_default
 
 PACKS = ("failures-nccl", "failures-npu", "failures-torch")
 """The formats that these lines belong to."""
@@ -25,6 +26,18 @@ _MISMATCH = re.compile(
     r"(?:, TensorShape=\[([\d, ]{0,200})\])?"
 )
 _SIZES = (
+    (b"starting with ", rb"(?<=processes registered\. )starting with (\d{1,7}) processes"),
+    (b"global_rank: ", rb"global_rank: \d{1,7}, member: \d{1,7}/(\d{1,7})\b"),
+    (b"global_world_sizes=[", rb"global_world_sizes=\[(\d{1,7})\b"),
+    (b"dist_world_size", rb"dist_world_size=(\d{1,7})\b"),
+    (b"using world size: ", rb"using world size: (\d{1,7}), data-parallel size"),
+    (b"num processes: ", rb"num processes: (\d{1,7})\r?\nprocess index: "),
+    (b"process ", rb"process \d{1,7}, total (\d{1,7}), device "),
+    (b"pg guid 0", rb"pg guid 0(?:\(default_pg\))? rank \d{1,7}\] \w{1,40} initialization options: size: (\d{1,7})\b"),
+)
+"""The number of all ranks, as torch and launchers print it: what a lower line is searched for, and what has to stand
+there."""
+_STATED_SIZES = (
     (
         b"world",
         rb"""(?<![\w.-])(?<!local )(?<!parallel )(?<!\wp )world[_ ]size["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b""",
@@ -32,11 +45,8 @@ _SIZES = (
     (b"world size ", rb"(?<=in )world size (\d{1,7})\b"),
     (b"num_processes", rb"""(?<![\w.-])num_processes["']?\s{0,2}[:=]\s{0,2}["']?(\d{1,7})\b"""),
     (b"[rank ", rb"\[rank \d{1,7}/(\d{1,7})\]"),
-    (b"starting with ", rb"(?<=processes registered\. )starting with (\d{1,7}) processes"),
-    (b"pg guid 0", rb"pg guid 0(?:\(default_pg\))? rank \d{1,7}\] \w{1,40} initialization options: size: (\d{1,7})\b"),
 )
-"""The number of all ranks, as launchers and programs print it, not that of a node or of one kind of group: what a lower
-line is searched for, and what has to stand there."""
+"""The same as programs print it, who may mean all ranks, or a tensor-parallel group of them, or nodes."""
 _MOST_LINES = 200_000
 _MOST_RANK = 1 << 20
 _WORLD = GroupKey("0")
@@ -55,20 +65,25 @@ class _Seen:
 
 
 def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
-    """The evidence of the fields of watchdog lines, each with its text."""
+    """The evidence of the fields of watchdog lines, each with its text, of the last attempt of a job."""
     seen: dict[int, _Seen] = {}
     descriptions: dict[GroupKey, str] = {_WORLD: _GLOBAL}
     world: set[int] = set()
     reported: dict[int, str] = {}
     stuck: dict[int, str] = {}
     alive: set[int] = set()
-    size = 0
-    for fields, text in lines:
+    size = stated = 0
+    lines = list(lines)
+    kept = last_attempt(lines)
+    for fields, text in kept:
         rank = _whole(fields.get("rank"))
         world.update(one for one in (rank, _whole(fields.get("from_rank"))) if one is not None and one < _MOST_RANK)
         listed = _whole(fields.get("world_size"))
         if listed is not None and size < listed <= _MOST_RANK:
             size = listed
+        listed = _whole(fields.get("stated_size"))
+        if listed is not None and stated < listed <= _MOST_RANK:
+            stated = listed
         message = str(fields.get("message", "")) or text
         for name in ("missing", "ranks"):
             for number in _RANKS.findall(str(fields.get(name, "")))[:1000]:
@@ -86,8 +101,10 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
         _note(seen.setdefault(rank, _Seen(text=text)), fields, descriptions)
     states = [_state(rank, one) for rank, one in sorted(seen.items()) if one.timeouts or one.statuses]
     _add_members(states, seen, descriptions)
-    evidence = build(states, descriptions, world, size)
+    evidence = build(states, descriptions, world, size, stated)
     evidence.reported, evidence.stuck, evidence.alive = reported, stuck, frozenset(alive)
+    if earlier := len(lines) - len(kept):
+        evidence.notes.append(f"{counted(earlier, 'watchdog line')} of earlier attempts of the job left out")
     return evidence
 
 
@@ -131,13 +148,15 @@ def _state(rank: int, one: _Seen) -> RankState:
     state.status = dict(one.statuses)
     for at, timeout in enumerate(one.timeouts):
         key = GroupKey(str(timeout["group"])) if "group" in timeout else _WORLD
+        name = str(timeout.get("op", "")).lower()
         state.operations.append(
             Operation(
                 group=_WORLD if key == _WORLD else key,
                 seq=_whole(timeout.get("seq")) or 0,
-                name=str(timeout.get("op", "")).lower(),
+                name=name,
                 record=at,
                 finished=False,
+                peer=UNKNOWN_PEER if name in ("send", "recv") else None,
                 numel_in=_whole(timeout.get("numel_in")),
                 numel_out=_whole(timeout.get("numel_out")),
             )
@@ -208,22 +227,23 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
     for log, item in read_logs(logs):
         if not isinstance(item, Block):
             continue
-        size = _size_in(item.data)
-        if size:
-            yield {"world_size": str(size)}, ""
+        lowered = item.data.lower()
+        for name, patterns in (("world_size", _SIZES), ("stated_size", _STATED_SIZES)):
+            if size := _size_in(lowered, patterns):
+                yield {name: str(size)}, ""
         heading = headings.setdefault(log, Heading())
         for record in scanner.scan(item.data, item.offset, max(item.line, 1), heading).records:
             for observation in record[5]:
                 fields = _fields_of(observation)
                 if fields is not None and count < _MOST_LINES:
                     count += 1
-                    yield fields, record[6]
+                    yield {**fields, "log": log.name}, record[6]
 
 
-def _size_in(data: bytes) -> int:
+def _size_in(data: bytes, patterns: Iterable[tuple[bytes, bytes]]) -> int:
     """The largest number of ranks that some lines state, or 0."""
-    size, data = 0, data.lower()
-    for mark, pattern in _SIZES:
+    size = 0
+    for mark, pattern in patterns:
         expression, at = re.compile(pattern), data.find(mark)
         while at >= 0:
             match = expression.match(data, at)
@@ -260,7 +280,8 @@ def merge(dumps: Evidence, lines: Evidence) -> Evidence:
     heard = {*lines.states, *lines.reported, *lines.stuck, *lines.alive}
     world = {*dumps.world, *(heard if dumps.sized else lines.world)}  # a log may be of another attempt, or of several
     size = len(dumps.world) if dumps.sized else len(lines.world) if lines.sized else 0
-    both = build(states, {**lines.descriptions, **dumps.descriptions}, world, size)
+    stated = 0 if dumps.sized else lines.stated_size
+    both = build(states, {**lines.descriptions, **dumps.descriptions}, world, size, stated)
     both.notes, both.files = [*dumps.notes, *lines.notes], dumps.files
     both.reported, both.stuck, both.alive = lines.reported, lines.stuck, lines.alive
     return both

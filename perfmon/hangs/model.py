@@ -97,6 +97,8 @@ class Evidence:
     """All ranks that are known to exist, ascending."""
     sized: bool = False
     """The size of the job is known: the world has no further rank."""
+    stated_size: int = 0
+    """A number of ranks that lines state, of the job or of a part of it; 0 if there is none."""
     members: dict[GroupKey, tuple[int, ...]] = field(default_factory=dict)
     descriptions: dict[GroupKey, str] = field(default_factory=dict)
     reported: dict[int, str] = field(default_factory=dict)
@@ -142,11 +144,15 @@ def is_default(description: str) -> bool:
 
 
 def build(
-    states: Sequence[RankState], descriptions: Mapping[GroupKey, str], world: Iterable[int] = (), size: int = 0
+    states: Sequence[RankState],
+    descriptions: Mapping[GroupKey, str],
+    world: Iterable[int] = (),
+    size: int = 0,
+    stated: int = 0,
 ) -> Evidence:
     """Evidence of some ranks: the world and the members of groups follow from what the ranks list.
 
-    `size`: number of ranks by other evidence, 0 if there is none.
+    `size`: number of ranks by other evidence, `stated`: the same if it may be that of a part; 0 if there is none.
     """
     known = {state.rank: state for state in states}
     members: dict[GroupKey, set[int]] = {}
@@ -156,7 +162,7 @@ def build(
     everyone = {*world, *known, *(rank for ranks in members.values() for rank in ranks)}
     peers = {one.peer for state in states for one in state.operations}
     everyone.update(rank for rank in peers if rank is not None and rank != UNKNOWN_PEER)
-    everyone.update((size - 1,) if size > 0 else ())
+    everyone.update((max(size, stated) - 1,) if max(size, stated) > 0 else ())
     top = max(everyone, default=-1)
     if 0 <= top < 1 << 20:  # ranks are numbered without gaps
         everyone = set(range(top + 1))
@@ -167,6 +173,7 @@ def build(
         states=known,
         world=tuple(sorted(everyone)),
         sized=size == top + 1 > 0 or any(_is_world(key, descriptions, top) for key in members),
+        stated_size=stated,
         members={key: tuple(sorted(ranks)) for key, ranks in members.items()},
         descriptions=dict(descriptions),
     )

@@ -26,7 +26,7 @@ _SAME_IN = ("all_reduce", "allreduce", "broadcast", "_all_gather_base", "_allgat
 _SAME_OUT = ("_reduce_scatter_base",)
 _MOST_IN_CYCLE = 64
 _MOST_CAUSES = 64
-UNKNOWN_SIZE = "the size of the job is unknown"
+_UNKNOWN_SIZE = "the size of the job is unknown"
 
 
 class Kind(StrEnum):
@@ -129,6 +129,10 @@ class _Judge:
             return [self._cause(kind, ranks, operation=self._wanted(ranks[0]))]
         return [self._cause(kind, [rank], operation=self._wanted(rank)) for rank in ranks]
 
+    def _size_words(self) -> str:
+        stated = self._evidence.stated_size
+        return f"{_UNKNOWN_SIZE} (a line states {stated}, which may be that of a group)" if stated else _UNKNOWN_SIZE
+
     # --- kinds of sinks
     def _idle(self) -> list[Cause]:
         """Ranks without an outstanding operation, which others wait for."""
@@ -184,7 +188,7 @@ class _Judge:
         if finished and len(ranks) <= len(finished):
             return self._cause(Kind.DEVICE, ranks, place, operation=operation, among=tuple(sorted(finished)))
         if not self._evidence.lists_all(place.group):
-            return self._cause(Kind.UNKNOWN, ranks, place, operation=operation, detail=UNKNOWN_SIZE)
+            return self._cause(Kind.UNKNOWN, ranks, place, operation=operation, detail=self._size_words())
         return self._cause(Kind.ARRIVED, ranks, place, operation=operation)
 
     def _at_transfer(self, place: Place, operation: Operation | None, together: bool) -> Cause:
@@ -344,7 +348,10 @@ class _Judge:
     def _is_only(self, missing: set[int]) -> bool:
         """Return true if the ranks are few, and those that wait for them have no peers that are not known."""
         places = {place for rank in missing for place in self._graph.awaited[rank]}
-        return self._is_few(missing) and (self._evidence.sized or all(place.group.ranks for place in places))
+        evidence = self._evidence
+        # Members of a group print lines when it times out: one that does not is suspect, however many ranks there are.
+        is_sized = evidence.sized or evidence.stated_size == len(evidence.world)
+        return self._is_few(missing) and (is_sized or all(place.group.ranks for place in places))
 
     def _is_few(self, missing: set[int]) -> bool:
         lost = len(self._evidence.missing)
@@ -380,7 +387,7 @@ class _Judge:
         for rank, line in sorted(self._evidence.stuck.items())[:3]:
             reasons.append(f"the watchdog of rank {rank} made no progress itself: {line[:200]}")
         if not self._evidence.sized and self._evidence.states and verdict.answer is not Answer.NO_HANG:
-            reasons.append(f"{UNKNOWN_SIZE}: {counted(len(self._evidence.world), 'rank')} known")
+            reasons.append(f"{self._size_words()}: {counted(len(self._evidence.world), 'rank')} known")
         if self._evidence.states and not any(state.complete for state in self._evidence.states.values()):
             reasons.append("watchdog lines only show operations that timed out")
         return reasons

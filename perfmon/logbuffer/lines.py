@@ -293,13 +293,11 @@ EVERYTHING = Filter()
 
 _SERVED = re.compile(
     # As uvicorn, aiohttp, nginx, Apache and clients such as httpx print it; gin, which has no version in it.
-    r"\bHTTP/[\d.]+\"?[ \t]+[23]\d\d\b|^\[GIN\][^|]{1,60}\|[ \t]*[23]\d\d[ \t]*\|"
+    r"(?:^(?:[^\n]*HTTP/(?<!\wHTTP/)[\d.]+\"?[ \t]+[23]\d\d\b|\[GIN\][^|\n]{1,60}\|[ \t]*[23]\d\d[ \t]*\|)"
+    r"[^\n]*(?:\n|\Z))++",
+    re.MULTILINE,
 )
-
-
-def is_served(line: str) -> bool:
-    """Return True for a line of a request that was answered without an error."""
-    return ("HTTP/" in line or line.startswith("[GIN]")) and _SERVED.search(line) is not None
+"""Lines, one after the other, of requests that were answered without an error."""
 
 
 class CompiledFilter:
@@ -324,7 +322,7 @@ class CompiledFilter:
         Raises UsageError when a regular expression takes too long.
         """
         if self._folds:
-            yield _unfolded(text.split("\n"), is_served(above[:TEXT_CAP]))
+            yield _unfolded(text, above)
             return
         candidates = self._candidates(text)
         if not candidates:
@@ -359,14 +357,18 @@ class CompiledFilter:
             raise UsageError(f"{plain(self._names, 60)} takes too long on these lines: use a simpler one") from None
 
 
-def _unfolded(lines: Sequence[str], before: bool) -> list[int]:
+def _unfolded(text: str, above: str) -> list[int]:
     """Return the numbers, from 0, of all lines but those of requests after the first one in a row."""
     found: list[int] = []
-    for at, line in enumerate(lines):
-        served = is_served(line[:TEXT_CAP])
-        if not (served and before):
-            found.append(at)
-        before = served
+    at = read = 0
+    for served in _SERVED.finditer(text):
+        begin, end = served.span()
+        first = at + text.count("\n", read, begin)
+        goes_on = begin == 0 and _SERVED.match(above) is not None
+        found.extend(range(at, first if goes_on else first + 1))
+        at, read = first + text.count("\n", begin, end), end
+    if not read or read < len(text) or text.endswith("\n"):
+        found.extend(range(at, at + text.count("\n", read) + 1))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -327,3 +327,10 @@ def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
     """Time of a log's last line, on the run's axis."""
     last = stands_at(held.state, grows=held.health.grows)
     return None if last is None else last + alignment.shifts.get(held.state.index, 0.0)
+
+
+def ended_where_silent(sources: tuple[SourceStatus, ...]) -> tuple[SourceStatus, ...]:
+    """The logs of a run that is over: that they have no output is no news."""
+    return tuple(
+        replace(one, freshness=Freshness.ENDED) if one.freshness is Freshness.STALE else one for one in sources
+    )

@@ -7,9 +7,13 @@ from collections import deque
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from math import ceil, inf
+from typing import TYPE_CHECKING
 
 from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
 from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+
+if TYPE_CHECKING:
+    from perfmon.diagnosis import Diagnosis
 
 # --- Times of evaluations: soon after new lines, but never for more than a small share of a core ---
 
@@ -18,6 +22,8 @@ _IDLE_S = 12.0
 _SHARE, _PLAYED_SHARE = 0.007, 0.03
 """Of a core; what is played disturbs no run, and its time may go many times as fast."""
 _LONGEST_S = 20.0
+_PASSED_S = 1.0
+"""A moment has passed so much later: a line that was printed just before it may still arrive."""
 _BEHIND_S = 10.0
 """A younger judgement is taken for one of the present."""
 _CHEAP_S = 0.004
@@ -33,6 +39,7 @@ class EvaluationScheduler:
         self._judged_at = float("-inf")
         self._cost_s = 0.0
         self._version = -1
+        self._passed: float | None = None
 
     def due(self, clock: float, version: int, *, still: bool = False) -> bool:
         """Return True if an evaluation is due; `version` grows when something was observed.
@@ -43,6 +50,17 @@ class EvaluationScheduler:
         if version == self._version and (still or not self._played):  # a silence that is played may be hours
             rest = max(rest, _IDLE_S)
         return clock - self._judged_at >= rest
+
+    def stall_begins(self, snapshot: Diagnosis | None, present: float | None) -> bool:
+        """Return True once when the time without progress has become longer than the rhythm of the run allows."""
+        pace = None if snapshot is None else snapshot.run.pace
+        if self._played or pace is None or present is None:
+            return False
+        limit = pace.last + pace.limit_s
+        if limit == self._passed or present < limit + _PASSED_S:
+            return False
+        self._passed = limit
+        return True
 
     def judged(self, clock: float, cost_s: float, version: int) -> None:
         """A judgement ended at `clock` and took `cost_s`."""

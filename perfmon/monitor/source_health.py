@@ -67,7 +67,7 @@ class SourceHealth:
         age, patience = clock - self.read_at, self.patience_s(state)
         if age <= _LAGGING_S:
             return Freshness.FRESH
-        if state.idle_silence:
+        if state.idle_silence and not state.busy:
             if alone and age > max(_IDLE_S, patience):
                 return Freshness.STALE
             return Freshness.IDLE if age > patience else Freshness.FRESH
@@ -84,7 +84,9 @@ class SourceHealth:
 
 def all_servers_gone(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> bool:
     """Return True if each log is silent when idle, and all are for so long that they may be those of dead servers."""
-    return all(one.idle_silence and health.freshness(clock, one) is Freshness.STALE for health, one in sources)
+    return all(
+        one.idle_silence and not one.busy and health.freshness(clock, one) is Freshness.STALE for health, one in sources
+    )
 
 
 def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> tuple[list[SourceHealth], bool]:
@@ -93,7 +95,7 @@ def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: fl
     A log that is silent when idle proves nothing: the others decide, where there are any.
     """
     logs = list(sources)
-    decisive = [(health, state) for health, state in logs if not state.idle_silence] or logs
+    decisive = [(health, state) for health, state in logs if state.busy or not state.idle_silence] or logs
     states = [(health, health.freshness(clock, state)) for health, state in decisive]
     stale = [health for health, freshness in states if freshness is Freshness.STALE]
     return stale, any(freshness not in (Freshness.STALE, Freshness.ENDED) for _, freshness in states)

@@ -18,7 +18,7 @@ from perfmon.viewmodel import Alert, AlertKey, Board, Freshness, MonitorState, N
 
 from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
-from .ingest import Ingest, SourceList, WatchedLog, last_of
+from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
 from .source_health import all_servers_gone, stale_sources, with_present
@@ -74,8 +74,7 @@ class Watch:
         self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
-        self._run_has_time = False
-        self._baseline_note = ""
+        self._run_has_time, self._baseline_note = False, ""
         self._history_dated = self._first_full_pass_done = False
         self._fresh_lines = False
         self._pending_polls, self._polls_counted_at = 0, float("-inf")
@@ -259,11 +258,11 @@ class Watch:
     def judge_if_due(self, clock: float) -> bool:
         """Judge the window if there is something new and it is time; return True if it did."""
         self._notices += self._hangs.step()
-        whole = self._feed.caught_up or self.ended
-        version = self.session.store.version - self._pending_polls
+        version, present = self.session.store.version - self._pending_polls, self._present.actual(self._feed.clock())
         open_still = self._ingest.has_doubtful_clock() or self._ingest.dates_pending()
-        fresh = whole and not self._first_full_pass_done
-        if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
+        fresh = (self._feed.caught_up or self.ended) and not self._first_full_pass_done
+        due = self._pace.due(clock, version, still=self._still) or self._pace.stall_begins(self._snapshot, present)
+        if not version or not (fresh or due) or open_still:
             return False
         if fresh:  # windows judged until now were apart, with unjudged time between them
             self._first_full_pass_done, self.alerts = True, self.alerts.fresh_copy()
@@ -378,6 +377,7 @@ class Watch:
         actual = self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
+        sources = ended_where_silent(sources) if self._run_over else sources
         kinds = set() if self.steered else {held.state.kind for held in self._ingest.run_sources}
         dated, yearless = day_known(known, alignment.base, kinds)
         return MonitorState(

@@ -133,9 +133,10 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     ]
     kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
+    suffered, uncertain = _suffered(slices, seats)
     exchanged = list(_exchanged(slices, seats))
-    common = _common(slices, seats, comms, exchanged) if exchanged else None
-    waits = waits_of(caused, _suffered(slices, seats), exchanged, kernel_us, common, _RECENT)
+    common = _common(slices, seats, comms, exchanged, uncertain) if exchanged or uncertain else None
+    waits = waits_of(caused, suffered, (*exchanged, *uncertain), kernel_us, common, _RECENT)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),
@@ -148,38 +149,58 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     return WindowResult(waits, links)
 
 
+_Waited = tuple[int, str, int | None, int, float]
+"""Rank, host, pid, slot, and how long it waited."""
+
+
 def _suffered(
-    slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
-) -> Iterator[tuple[int, str, int | None, int, str, float]]:
-    """Waiting of each rank itself: its kernel time beyond the mean transfer time of the same operations."""
-    usual: dict[tuple[LiveComm, str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    ranks: dict[tuple[LiveComm, str, int], dict[int, list[float]]] = defaultdict(dict)
+    slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
+) -> tuple[list[tuple[int, str, int | None, int, str, list[float]]], list[_Waited]]:
+    """(own waiting of each rank by communicator, in each slice; possible waiting where no operation is complete).
+
+    It is kernel time beyond the mean transfer time of the same operations, or of those in others of the same kind.
+    """
+    sums: dict[tuple[LiveComm, str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for piece in slices:
-        for key, sums in piece.classes.items() if piece is not None else ():
-            total, mine = usual[key], ranks[key]
-            total[0] += sums.ops
-            total[1] += sums.transfer_us
-            for rank, (records, exec_us) in sums.ranks.items():
-                held = mine.get(rank)
-                if held is None:
-                    mine[rank] = [records, exec_us]
-                else:
-                    held[0] += records
-                    held[1] += exec_us
-    waited: dict[tuple[LiveComm, int], float] = defaultdict(float)
-    for key, (ops, transfer_us) in usual.items():
-        if ops:
-            for rank, (records, exec_us) in ranks[key].items():
-                waited[key[0], rank] += max(0.0, exec_us - records * transfer_us / ops)
-    for (comm, rank), suffered_us in waited.items():
-        seat = seats.get((comm, rank))
-        if seat is not None:
-            yield seat.rank, seat.host, seat.pid, seat.slot, comm.id, suffered_us
+        for key, of_class in piece.classes.items() if piece is not None else ():
+            if key[0].n_ranks > 1 and key[1] not in P2P:
+                total = sums[key]
+                total[0] += of_class.ops
+                total[1] += of_class.transfer_us
+    usual = {key: transfer_us / ops for key, (ops, transfer_us) in sums.items() if ops}
+    elsewhere: dict[tuple[int, int, str, int], float] = {}
+    for (comm, collective, size), transfer_us in usual.items():
+        kind = comm.n_ranks, comm.nnodes, collective, size
+        elsewhere[kind] = min(transfer_us, elsewhere.get(kind, transfer_us))
+    waited: dict[tuple[LiveComm, int], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    whole: dict[tuple[LiveComm, str, int, int], float] = defaultdict(float)
+    for part, piece in enumerate(slices):
+        for key, of_class in piece.classes.items() if piece is not None else ():
+            comm, collective, size = key
+            transfer_us = usual.get(key, elsewhere.get((comm.n_ranks, comm.nnodes, collective, size), 0.0))
+            for rank, (records, exec_us) in of_class.ranks.items() if key in sums else ():
+                waited_us = exec_us - records * transfer_us
+                whole[*key, rank] += waited_us
+                if key in usual:
+                    waited[comm, rank][part] += max(0.0, waited_us)
+    known: dict[tuple[LiveComm, int], float] = defaultdict(float)
+    possible: dict[Seat, float] = defaultdict(float)
+    for (comm, collective, size, rank), waited_us in whole.items():
+        if (comm, collective, size) in usual:
+            known[comm, rank] += max(0.0, waited_us)
+        elif (seat := seats.get((comm, rank))) is not None:
+            possible[seat] += max(0.0, waited_us)
+    suffered = []
+    for (comm, rank), parts in waited.items():
+        if (seat := seats.get((comm, rank))) is not None:
+            scale = known[comm, rank] / (sum(parts) or 1.0)
+            held = [part * scale for part in parts]
+            suffered.append((seat.rank, seat.host, seat.pid, seat.slot, comm.id, held))
+    uncertain = [(seat.rank, seat.host, seat.pid, seat.slot, waited_us) for seat, waited_us in possible.items()]
+    return suffered, uncertain
 
 
-def _exchanged(
-    slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
-) -> Iterator[tuple[int, str, int | None, int, float]]:
+def _exchanged(slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> Iterator[_Waited]:
     """Waiting of each rank in sends and receives: its kernel time beyond the fastest of their size."""
     pieces = [piece for piece in slices if piece is not None]
     fastest: dict[tuple[str, int], float] = {}
@@ -200,12 +221,14 @@ def _common(
     slices: Iterable[Slice | None],
     seats: dict[tuple[LiveComm, int], Seat],
     comms: Iterable[LiveComm],
-    exchanged: Iterable[tuple[int, str, int | None, int, float]],
+    exchanged: Iterable[_Waited],
+    uncertain: Iterable[_Waited],
 ) -> dict[str, float]:
-    """Waiting in sends and receives that is no reason for lateness, by communicator."""
+    """Waiting for ranks that are not known that is no reason for lateness, by communicator."""
     waited: dict[Seat, float] = defaultdict(float)
     for rank, host, pid, slot, waited_us in exchanged:
         waited[Seat(rank, host, pid, slot)] += waited_us
+    sent = [(seat.rank, seat.host, seat.pid, seat.slot, waited_us) for seat, waited_us in waited.items()]
     complete = {
         comm for piece in slices if piece is not None for (comm, _, _), sums in piece.classes.items() if sums.ops
     }
@@ -219,7 +242,7 @@ def _common(
         for one, other in comm.pairs
         if (first := seats.get((comm, one))) is not None and (second := seats.get((comm, other))) is not None
     ]
-    return common_waits(members, pairs, waited)
+    return common_waits(members, pairs, sent, uncertain)
 
 
 def _transfers(

@@ -76,6 +76,8 @@ class RankWait:
     """Mean wait of the other ranks, summed over the operations in which it came last."""
     own_lateness: float
     """Share of its lateness that was not itself waiting for other ranks, 0 to 1, of what lasts."""
+    uncertain: float
+    """Share of its lateness that may be waiting for ranks that are not known: stages of a pipeline, or missing logs."""
     comm_share: float
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]

@@ -11,6 +11,8 @@ Stages of a pipeline wait for each other in sends and receives, and who came las
 of a communicator exchange data with each other, along any number of stages, all of this waiting may explain why one is
 late. Elsewhere all members are in the same place of pipelines, as the ranks of a tensor-parallel group are: then only
 what a rank waited longer than the other members does.
+The same holds for operations that lack records of a rank, as its log is missing: they show that others waited, but not
+for whom.
 
 One pause may cause more waiting than all operations else. What lasts is judged without the parts of a job in which much
 more was waited than usual; of the few slices that are known live by sums in which none counts for more than the usual.
@@ -19,7 +21,7 @@ more was waited than usual; of the few slices that are known live by sums in whi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
 from statistics import median_high
@@ -72,6 +74,30 @@ _CHAINED = f"""
     WHERE m.coll IN {P2P}
 """
 """Pairs of ranks that exchange data."""
+
+_UNCERTAIN = f"""
+    WITH usual AS (
+        SELECT id, comm_type, n_ranks, nnodes, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete
+        GROUP BY ALL),
+    elsewhere AS (
+        SELECT comm_type, n_ranks, nnodes, coll, bytes, min(transfer_us) AS transfer_us FROM usual GROUP BY ALL)
+    SELECT s.job_rank, s.host, s.pid, s.slot, sum(greatest(0, m.exec_us - m.records * coalesce(e.transfer_us, 0)))
+    FROM members AS m ANTI JOIN usual USING (id, coll, bytes)
+        LEFT JOIN elsewhere AS e USING (comm_type, n_ranks, nnodes, coll, bytes)
+        JOIN seats AS s ON s.id = m.id AND s."rank" = m."rank"
+    WHERE m.n_ranks > 1 AND m.coll NOT IN {P2P} GROUP BY ALL
+"""
+"""Possible waiting in operations that are nowhere complete in a communicator: beyond the transfer time in others of its
+kind, or all of the kernel time where that is not known either."""
+
+_UNPLACED = """
+    WITH usual AS (
+        SELECT id, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete GROUP BY ALL)
+    SELECT o.id, o.part, fsum(greatest(0, o.exec_us / o.records - u.transfer_us))
+    FROM ops AS o JOIN usual AS u USING (id, coll, bytes) WHERE NOT o.is_complete GROUP BY ALL
+"""
+"""Mean waiting by communicator and part in operations that lack records, where others of their kind are complete."""
+
 _MEMBERS = """
     SELECT DISTINCT s.id, s.job_rank, s.host, s.pid, s.slot FROM seats AS s
         JOIN ops AS o ON o.id = s.id WHERE o.is_complete
@@ -84,6 +110,18 @@ _LONGEST = f"""
     WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
     ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
 """
+_GAPS = """
+    WITH own AS (SELECT id FROM seats WHERE host = ? AND pid IS NOT DISTINCT FROM ? AND slot = ?),
+    seen AS (
+        SELECT id, max(n_ranks) AS n_ranks, list(DISTINCT "rank") AS ranks FROM members JOIN own USING (id)
+        WHERE coll IS NOT NULL GROUP BY id)
+    SELECT id, list_filter(range(n_ranks), lambda one: NOT list_contains(ranks, one))[:5] AS missing
+    FROM seen WHERE len(missing) > 0 ORDER BY n_ranks, id
+"""
+"""Ranks without records in the communicators of a rank."""
+_SHOWN = 4
+_NOTABLE_SHARE, _NOTABLE_WAIT = 0.25, 0.02
+"""Shares of all waiting, and of kernel time, from which on it is worth a note that a rank is not judged."""
 _PAUSED = 2.0
 """Times the waiting of the usual part from which on a part of a job has a pause in it."""
 _PAUSE_SHARE = 0.25
@@ -99,15 +137,15 @@ class _Waits:
     parts: list[float] = field(default_factory=lambda: [0.0] * PARTS)
     caused: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By communicator."""
-    suffered: dict[str, float] = field(default_factory=dict)
-    """By communicator."""
-    exchanged: float = 0.0
-    """In sends and receives."""
+    suffered: dict[str, Sequence[float]] = field(default_factory=dict)
+    """By communicator, in each part."""
+    unexplained: float = 0.0
+    """In operations that do not show for whom: sends, receives, and those that lack records of a rank."""
     ops: int = 0
     late: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By communicator."""
     excused: float = 0.0
-    """Part of `exchanged` that may explain its lateness."""
+    """Part of `unexplained` that may explain its lateness."""
 
     @property
     def lateness(self) -> float:
@@ -118,17 +156,22 @@ class _Waits:
     def own(self) -> float:
         """Share of its lateness that was not waiting."""
         lateness = self.lateness
-        return max(0.0, 1.0 - (self.excused + sum(self.suffered.values())) / lateness) if lateness else 0.0
+        return max(0.0, 1.0 - (self.excused + sum(map(sum, self.suffered.values()))) / lateness) if lateness else 0.0
 
-    def own_in(self, late: float, suffered: float) -> float:
-        """The same in a part of the job, from its lateness and waiting there."""
-        excused = self.excused / self.lateness if self.lateness else 0.0
-        return max(0.0, 1.0 - excused - suffered / late) if late else 0.0
+    @property
+    def uncertain(self) -> float:
+        """Share of its lateness that may be waiting for ranks that are not known."""
+        return _share(self.excused, self.lateness)
+
+    def own_in(self, part: int, late: float) -> float:
+        """The same in a part of the job, from its lateness there."""
+        suffered = sum(parts[part] for parts in self.suffered.values())
+        return max(0.0, 1.0 - self.uncertain - suffered / late) if late else 0.0
 
     def excuse(self, common: Mapping[str, float]) -> None:
         """Set what explains its lateness; `common` is the waiting of all members, by communicator."""
-        usual = sum(late * min(self.exchanged, common.get(comm, 0.0)) for comm, late in self.late.items())
-        self.excused = self.exchanged - (usual / self.lateness if self.lateness else 0.0)
+        usual = sum(late * min(self.unexplained, common.get(comm, 0.0)) for comm, late in self.late.items())
+        self.excused = self.unexplained - (usual / self.lateness if self.lateness else 0.0)
 
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
@@ -138,20 +181,56 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
         "SELECT part, sum(exec_us) FROM ops WHERE is_complete GROUP BY part"
     ).fetchall():
         kernel_us[part] = total
-    caused, suffered, exchanged = (connection.execute(query).fetchall() for query in (_CAUSED, _SUFFERED, _EXCHANGED))
-    if not exchanged:
-        return waits_of(caused, suffered, exchanged, kernel_us)
-    waited = {Seat(*seat): waited_us for *seat, waited_us in exchanged}
+    caused, suffered, unplaced, exchanged, uncertain = (
+        connection.execute(query).fetchall() for query in (_CAUSED, _SUFFERED, _UNPLACED, _EXCHANGED, _UNCERTAIN)
+    )
+    suffered = list(_in_parts(caused, suffered, unplaced))
+    if not exchanged and not uncertain:
+        return waits_of(caused, suffered, (), kernel_us)
     members: dict[str, list[Seat]] = defaultdict(list)
     for comm, *seat in connection.execute(_MEMBERS).fetchall():
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
-    return waits_of(caused, suffered, exchanged, kernel_us, common_waits(members, pairs, waited))
+    common = common_waits(members, pairs, exchanged, uncertain)
+    return waits_of(caused, suffered, (*exchanged, *uncertain), kernel_us, common)
 
 
-def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
-    """A note if much of the waiting is for a rank that was late for a while only."""
+def _in_parts(
+    caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]], unplaced: Iterable[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """Own waiting in each part: it is known of the whole job, and was where others came last, or who did is unknown."""
+    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    late: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for comm, part, waited_us in unplaced:
+        of_comm[comm][part] += waited_us
+    for *place, part, _, _, late_us in caused:
+        of_comm[place[-1]][part] += late_us
+        late[tuple(place)][part] += late_us
+    for *place, suffered_us in suffered:
+        own = late.get(tuple(place), [0.0] * PARTS)
+        others = [max(0.0, total - late_us) for total, late_us in zip(of_comm[place[-1]], own, strict=True)]
+        whole = sum(others)
+        yield *place, [suffered_us * (one / whole if whole else 1.0 / PARTS) for one in others]
+
+
+def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
+    """Notes if much of the waiting is for a rank that was late for a while only, or that may have waited itself."""
     notes = []
+    for wait in sorted(waits, key=lambda one: -one.caused_us)[:1]:
+        if min(wait.uncertain, wait.last_share) > _NOTABLE_SHARE and wait.comm_share > _NOTABLE_WAIT:
+            seat = wait.seat
+            gaps = connection.execute(_GAPS, [seat.host, seat.pid, seat.slot]).fetchall()
+            if gaps:
+                shown = ", ".join(
+                    f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:_SHOWN]))}"
+                    f"{', …' if len(ranks) > _SHOWN else ''} of communicator {plain(comm, 40)}"
+                    for comm, ranks in gaps[:_SHOWN]
+                )
+                notes.append(
+                    f"{plain(seat.label, 120)} came last in {format_share(wait.last_share)} of the waiting, but may "
+                    f"have waited itself for ranks without records ({shown}{', …' if len(gaps) > _SHOWN else ''}): "
+                    "with their logs it can be decided"
+                )
     for wait in waits[:1]:
         if wait.share - wait.lasting_share > _PAUSE_SHARE:
             seat = wait.seat
@@ -170,9 +249,17 @@ def pause_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> li
 
 
 def common_waits(
-    members: Mapping[str, Sequence[Seat]], pairs: Iterable[tuple[Seat, Seat]], waited: Mapping[Seat, float]
+    members: Mapping[str, Sequence[Seat]],
+    pairs: Iterable[tuple[Seat, Seat]],
+    exchanged: Iterable[tuple[Any, ...]],
+    uncertain: Iterable[tuple[Any, ...]],
 ) -> dict[str, float]:
-    """Waiting in sends and receives that all members of a communicator have, where none exchanges data with another."""
+    """Waiting for ranks that are not known that all members of a communicator have, so that it makes none of them late.
+
+    That in sends and receives (`exchanged`: rank, host, pid, slot, microseconds) counts where no member exchanges data
+    with another one; `uncertain` is that in operations that lack records.
+    """
+    sent, lacking = ({Seat(*seat): waited_us for *seat, waited_us in rows} for rows in (exchanged, uncertain))
     parents: dict[Seat, Seat] = {}
 
     def root(seat: Seat) -> Seat:
@@ -183,17 +270,18 @@ def common_waits(
 
     for first, second in pairs:
         parents[root(first)] = root(second)
-    return {
-        comm: max(0.0, min(waited.get(seat, 0.0) for seat in seats))
-        for comm, seats in members.items()
-        if len({root(seat) for seat in seats}) == len(seats)
-    }
+    common = {}
+    for comm, seats in members.items():
+        is_apart = len({root(seat) for seat in seats}) == len(seats)
+        common[comm] = min(lacking.get(seat, 0.0) for seat in seats)
+        common[comm] += max(0.0, min(sent.get(seat, 0.0) for seat in seats)) if is_apart else 0.0
+    return common
 
 
 def waits_of(
     caused: Iterable[tuple[Any, ...]],
     suffered: Iterable[tuple[Any, ...]],
-    exchanged: Iterable[tuple[Any, ...]],
+    unexplained: Iterable[tuple[Any, ...]],
     kernel_us: Sequence[float],
     common: Mapping[str, float] | None = None,
     recent: int = PARTS,
@@ -201,20 +289,22 @@ def waits_of(
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
-    pid, slot, communicator, own waiting), `exchanged` (rank, host, pid, slot, waiting in sends and receives), and
-    `kernel_us` the kernel time of all ranks in each part, `common` by communicator the waiting in sends and receives
-    that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the `recent`
-    last ones; of a whole job parts with a pause are left out.
+    pid, slot, communicator, own waiting in each part), `unexplained` (rank, host, pid, slot, waiting for ranks that are
+    not known), and `kernel_us` the kernel time of all ranks in each part, `common` by communicator the unexplained
+    waiting that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the
+    `recent` last ones; of a whole job parts with a pause are left out.
     """
     caused = list(caused)
-    ranks = _sums(caused, suffered, exchanged, common)
+    ranks = _sums(caused, suffered, unexplained, common)
     totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    late, waited = _in_parts(caused, ranks)
+    late: dict[tuple[Seat, str], list[float]] = defaultdict(lambda: [0.0] * PARTS)
+    for *seat, comm, part, _, _, late_us in caused:
+        late[Seat(*seat), comm][part] += late_us
     usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
     weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
     judged = tuple(recent < PARTS or weight > 1.0 / _PAUSED for weight in weights)
     weights = [weight if kept else 0.0 for weight, kept in zip(weights, judged, strict=True)]
-    lasting = ranks if min(weights) == 1.0 else _levelled(ranks, late, waited, weights)
+    lasting = ranks if min(weights) == 1.0 else _levelled(ranks, late, weights)
     for waits in lasting.values():
         waits.excuse(common or {})
     origins, lasting_origins = _origins(ranks), _origins(lasting)
@@ -229,17 +319,13 @@ def waits_of(
             lasting_share=_share(lasting_origins[seat], lasting_total),
             lateness_us=waits.lateness,
             own_lateness=lasting[seat].own,
+            uncertain=min(1.0, lasting[seat].uncertain),
             comm_share=_share(sum(waits.parts), sum(kernel_us)),
             shares=tuple(map(_share, waits.parts, totals)),
             own_shares=tuple(
-                _share(caused_us, total) * waits.own_in(late_us, waited_us)
-                for caused_us, total, late_us, waited_us in zip(
-                    waits.parts,
-                    totals,
-                    map(sum, zip(*(late[seat, comm] for comm in waits.late), strict=True)),
-                    waited[seat],
-                    strict=True,
-                )
+                _share(waits.parts[part], totals[part])
+                * waits.own_in(part, sum(late[seat, comm][part] for comm in waits.late))
+                for part in range(PARTS)
             ),
             comm_shares=tuple(map(_share, waits.parts, kernel_us)),
             judged=judged,
@@ -254,7 +340,7 @@ def waits_of(
 def _sums(
     caused: Iterable[tuple[Any, ...]],
     suffered: Iterable[tuple[Any, ...]],
-    exchanged: Iterable[tuple[Any, ...]],
+    unexplained: Iterable[tuple[Any, ...]],
     common: Mapping[str, float] | None,
 ) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
@@ -264,28 +350,23 @@ def _sums(
         waits.caused[comm] += caused_us
         waits.ops += count
         waits.late[comm] += late
-    for *seat, comm, suffered_us in suffered:
-        ranks[Seat(*seat)].suffered[comm] = suffered_us
-    for *seat, exchanged_us in exchanged:
-        ranks[Seat(*seat)].exchanged += exchanged_us
+    for *seat, comm, parts in suffered:
+        ranks[Seat(*seat)].suffered[comm] = parts
+    for *seat, waited_us in unexplained:
+        ranks[Seat(*seat)].unexplained += waited_us
     for waits in ranks.values():
         waits.excuse(common or {})
     return ranks
 
 
 def _levelled(
-    ranks: Mapping[Seat, _Waits],
-    late: Mapping[tuple[Seat, str], Sequence[float]],
-    waited: Mapping[Seat, Sequence[float]],
-    weights: Sequence[float],
+    ranks: Mapping[Seat, _Waits], late: Mapping[tuple[Seat, str], Sequence[float]], weights: Sequence[float]
 ) -> dict[Seat, _Waits]:
-    """The same sums with a weight of each part, from lateness by communicator and own waiting in each part."""
+    """The same sums with a weight of each part, from lateness by communicator in each part."""
     levelled: dict[Seat, _Waits] = {}
     for seat, waits in ranks.items():
-        parts = waited.get(seat, weights)
-        reduced = _share(sum(map(mul, weights, parts)), sum(parts))
-        held = levelled[seat] = _Waits(exchanged=waits.exchanged)
-        held.suffered = {comm: reduced * suffered_us for comm, suffered_us in waits.suffered.items()}
+        held = levelled[seat] = _Waits(unexplained=waits.unexplained)
+        held.suffered = {comm: list(map(mul, weights, parts)) for comm, parts in waits.suffered.items()}
         for comm, caused_us in waits.caused.items():
             parts = late[seat, comm]
             kept = sum(map(mul, weights, parts))
@@ -293,31 +374,6 @@ def _levelled(
             held.caused[comm] = caused_us * _share(kept, sum(parts))
             held.parts[0] += held.caused[comm]
     return levelled
-
-
-def _in_parts(
-    caused: Iterable[tuple[Any, ...]], ranks: Mapping[Seat, _Waits]
-) -> tuple[dict[tuple[Seat, str], list[float]], dict[Seat, list[float]]]:
-    """Lateness in each part by rank and communicator, and own waiting in each part by rank.
-
-    Own waiting in a communicator is known of the whole job only; it was where others came last.
-    """
-    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    rows: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    for *place, comm, part, _, _, late_us in caused:
-        of_comm[comm][part] += late_us
-        rows[*place, comm][part] += late_us
-    late = {(Seat(*place), comm): parts for (*place, comm), parts in rows.items()}
-    waited: dict[Seat, list[float]] = {}
-    for seat, waits in ranks.items():
-        sums = waited[seat] = [0.0] * PARTS
-        for comm, suffered_us in waits.suffered.items():
-            own = late.get((seat, comm), [0.0] * PARTS)
-            others = [max(0.0, total - late_us) for total, late_us in zip(of_comm[comm], own, strict=True)]
-            whole = sum(others)
-            for part, late_us in enumerate(others):
-                sums[part] += suffered_us * (late_us / whole if whole else 1.0 / PARTS)
-    return late, waited
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
@@ -332,10 +388,10 @@ def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:
     for _ in range(_ROUNDS):
         passed: dict[str, float] = defaultdict(float)
         for seat, waits in ranks.items():
-            known = {comm: suffered for comm, suffered in waits.suffered.items() if totals[comm]}
-            # What it waited for in sends and receives is nobody's: their records do not show who came last.
+            kept[seat] += held[seat] * own[seat]
+            known = {comm: sum(parts) for comm, parts in waits.suffered.items()}
+            # What it waited for where records do not show who came last is no one's.
             suffered = waits.excused + sum(known.values())
-            kept[seat] += held[seat] * (own[seat] if suffered else 1.0)
             for comm, part in known.items():
                 if suffered:
                     passed[comm] += held[seat] * (1.0 - own[seat]) * part / suffered

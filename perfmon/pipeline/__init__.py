@@ -8,8 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .hang_notes import TIMEOUT, hang_begin, note_of, timeouts_of, written_since
-    from .offline import Options, Progress, examine, read
+    from .offline import Options, Progress, examine, read, run_examples, vocabulary
     from .session import MEMORY_MB, Session
-    from .signature_tests import run_examples, vocabulary
 
 __getattr__ = lazy_face(__name__)

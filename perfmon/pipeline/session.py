@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from perfmon.core import (
@@ -274,7 +275,17 @@ class Session:
         for state in self.store.sources:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)
+            state.busy = any(self._last_of(state, pack.busy_metric) > 0 for pack in packs if pack.busy_metric)
             state.components |= {pack.component for pack in packs if pack.component}
+
+    def _last_of(self, state: SourceState, metric: str) -> float:
+        """The largest of the last values that a log reports of a metric for its groups; 0 without any."""
+        values = [0.0]
+        for (name, _), series in self.store.series.items():
+            if name == metric and len(series):
+                rows = zip(reversed(series.values), reversed(series.sources), strict=True)
+                values += islice((value for value, source in rows if source == state.index), 1)
+        return max(values)
 
 
 # --- Commands to copy, for the process that is meant where it is known ---
@@ -306,11 +317,14 @@ def _going_on(finding: Finding, heard: Mapping[str, float]) -> list[str]:
 
 
 def _with_pid(finding: Finding, polled: str, going_on: Sequence[str]) -> Finding:
-    """The finding with the process of its own lines in its commands, else with the one that was polled; lines of logs
-    that are `going_on` are not its own."""
+    """The finding with the process of its own lines in its commands and advice, else with the one that was polled;
+    lines of logs that are `going_on` are not its own."""
     if not any(_PID.search(command) for command in finding.commands):
         return finding
     lines = (line.text for line in finding.evidence if line.source not in going_on)
     own = (found[1] for text in lines if (found := _PID_OF_LINE.search(text)))
     pid = finding.identity.get("pid") or next(own, polled)
-    return replace(finding, commands=tuple(_PID.sub(pid, one) for one in finding.commands)) if pid else finding
+    if not pid:
+        return finding
+    commands, advice = (tuple(_PID.sub(pid, one) for one in texts) for texts in (finding.commands, finding.advice))
+    return replace(finding, commands=commands, advice=advice)

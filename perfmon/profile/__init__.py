@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from .analysis import Gap, GpuUse, NamedRange
     from .job import Profile, holds_traces, read_profile
     from .shares import Cover
-    from .signals import as_runs, is_sample
+    from .signals import BY_NAME, STAGES, WHOLE, as_runs, compared_by
     from .trace import TraceError
+    from .waits import GroupUse
 
 __getattr__ = lazy_face(__name__)

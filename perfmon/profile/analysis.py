@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .shares import CELLS, Shares, equal_parts, periods, shares_of
+from .shares import CELLS, Cover, Shares, equal_parts, periods, shares_of
 from .trace import (
     COMMUNICATION,
     COMPUTE,
     COPY,
     MEMSET,
     GpuWork,
+    Group,
     Interval,
     Trace,
     common,
@@ -32,10 +33,13 @@ KERNEL_WAIT_NS = 30_000
 """Between two kernels that were launched in time: HolisticTraceAnalysis has the same limit."""
 QUEUE_FULL = 1024
 """Launches that a stream of CUDA holds; the next one waits."""
+_MOSTLY = 0.6
+"""An operation is explained by those within it that take so much of it."""
 _SHOWN = 5
 _MOST_SAMPLES = 40
 _MOST_COLLECTIVES = 1000
 """Of one name: the same ones of each rank."""
+_UNKNOWN = Group("", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class Gap:
     start: int
     end: int
     host: tuple[tuple[str, int], ...]
-    """What the host thread that launches did in it, and for how long: outermost operations, the longest first."""
+    """What the host thread that launches did in it, and for how long, the longest first: operations that no other one
+    within them explains, with the one that they are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,12 @@ class NamedRange:
 
 @dataclass(slots=True)
 class Collectives:
-    """Kernels of one name that communicate, in order; of many every nth one."""
+    """Kernels of one name and process group that communicate, in order; of many every nth one."""
 
+    group: str
+    """The name of the process group; "" where it is not known."""
+    ranks: tuple[int, ...]
+    """The members of the group; () where they are not known."""
     count: int
     """All of them."""
     start: array[int]
@@ -114,16 +123,16 @@ class GpuUse:
     """The longest ones."""
     long_gaps: int = 0
     long_gaps_ns: int = 0
-    during_gaps: list[tuple[str, int]] = field(default_factory=list)
-    """Operations of the host in all long gaps, the longest first."""
     collectives: dict[str, Collectives] = field(default_factory=dict)
-    """The kernels that communicate, by name."""
+    """The kernels in which a rank waits for its peers, by what is the same on all members of their group."""
     whole: Shares = field(init=False)
     """All of the time as one part."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
     cells: list[Shares] = field(default_factory=list)
     """Equal short parts, as samples."""
+    longest_load: int = 0
+    """The longest of these waits."""
     launched: bool = True
     """Some launch of its work is in the trace: without any the reasons of idle time are not known."""
     lanes: dict[str, list[Interval]] = field(default_factory=dict)
@@ -210,6 +219,9 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     )  # fmt: skip
     thread = _launcher(trace, work, rows)
     use.launched = thread is not None
+    if waits:
+        waited = Cover(waits)
+        use.longest_load = max(waited.length(*load) for load in union(trace.loads))
     _explain(use, trace, [gap for gap in idle if gap[1] - gap[0] >= long_gap], thread)
     use.collectives = _collectives(trace, work, rows)
     late = _late(trace, work, rows, idle)
@@ -221,6 +233,7 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     }  # fmt: skip
     held = {
         "idle": idle,
+        "compute": by_kind[COMPUTE],
         "late": late,
         "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
         "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
@@ -237,16 +250,23 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
 
 
 def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, Collectives]:
-    names, found = trace.names, dict[str, list[int]]()
+    names, found = trace.names, dict[tuple[str, Group, int], list[int]]()
+    streams: dict[int, int] = {}
     for row in rows:
-        if work.kind[row] == COMMUNICATION:
-            found.setdefault(names[work.name[row]], []).append(row)
+        if work.kind[row] == COMMUNICATION and row not in work.one_sided:
+            # Each process group has streams of its own; their numbers may differ between ranks.
+            stream = streams.setdefault(work.stream[row], len(streams))
+            group = work.groups.get(row)
+            key = (names[work.name[row]], group or _UNKNOWN, -1 if group else stream)
+            found.setdefault(key, []).append(row)
     made = {}
-    for name, held in found.items():
-        made[name] = Collectives(len(held), array("q"), array("q"))
+    for (name, group, stream), held in found.items():
+        one = made[f"{name} {group.name} {group.ranks} {stream}"] = Collectives(
+            group.name, group.ranks, len(held), array("q"), array("q")
+        )
         for row in held[:: -(-len(held) // _MOST_COLLECTIVES)]:
-            made[name].start.append(work.start[row])
-            made[name].duration.append(work.end[row] - work.start[row])
+            one.start.append(work.start[row])
+            one.duration.append(work.end[row] - work.start[row])
     return made
 
 
@@ -339,29 +359,74 @@ def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:
 def _explain(use: GpuUse, trace: Trace, long: Sequence[Interval], thread: int | None) -> None:
     """Set the long gaps of a GPU, and what the host did in them."""
     use.long_gaps, use.long_gaps_ns = len(long), total(long)
-    host = trace.host
-    lows, highs = [gap[0] for gap in long], [gap[1] for gap in long]
-    own = []
-    for row in range(len(host.start)) if long else ():
-        if host.thread[row] == thread:
-            gap = bisect_right(highs, host.start[row])
-            if gap < len(lows) and lows[gap] < host.end[row]:  # of so many operations only those in long gaps
-                own.append((host.start[row], -host.end[row], host.name[row]))
-    own.sort()
-    outermost: list[tuple[int, int, int]] = []
-    for start, end, name in own:
-        if not outermost or start >= outermost[-1][1]:
-            outermost.append((start, -end, name))
-    starts, ends = [one[0] for one in outermost], [one[1] for one in outermost]
-    names, everywhere = trace.names, Counter[str]()
+    host, loads = _Nested(trace, long, thread), Cover(trace.loads if trace.is_streamed else ())
     explained: list[Gap] = []
     for low, high in long:
-        here = Counter[str]()
-        for start, end, name in outermost[bisect_right(ends, low) : bisect_left(starts, high)]:
-            here[names[name]] += min(end, high) - max(start, low)
-        if left := (high - low) - here.total():
+        here = host.during(low, high)
+        left = (high - low) - here.total()
+        if left and trace.is_streamed and (waited := min(left, loads.length(low, high))):
+            here["waiting for the next batch"], left = waited, left - waited
+        if left:
             here["outside of operations"] += left
-        everywhere.update(here)
         explained.append(Gap(low - use.start, high - use.start, tuple(here.most_common(_SHOWN))))
     explained.sort(key=lambda gap: gap.start - gap.end)
-    use.gaps, use.during_gaps = explained[:_SHOWN], everywhere.most_common(_SHOWN)
+    use.gaps = explained[:_SHOWN]
+
+
+class _Nested:
+    """The operations of a host thread within some gaps, with those that they contain."""
+
+    def __init__(self, trace: Trace, long: Sequence[Interval], thread: int | None) -> None:
+        host, names = trace.host, trace.names
+        lows, highs = [gap[0] for gap in long], [gap[1] for gap in long]
+        own = []
+        for row in range(len(host.start)) if long else ():
+            if host.thread[row] == thread:
+                gap = bisect_right(highs, host.start[row])
+                if gap < len(lows) and lows[gap] < host.end[row]:  # of so many operations only those in long gaps
+                    own.append((host.start[row], -host.end[row], host.name[row]))
+        own.sort()
+        self._starts = [start for start, _, _ in own]
+        self._ends = [-end for _, end, _ in own]
+        self._names = [names[name] for _, _, name in own]
+        self._parents: list[int] = []
+        opened: list[int] = []
+        for at, start in enumerate(self._starts):
+            while opened and self._ends[opened[-1]] <= start:
+                opened.pop()
+            self._parents.append(opened[-1] if opened else -1)
+            opened.append(at)
+
+    def during(self, low: int, high: int) -> Counter[str]:
+        """What the time went to: of each outermost operation the innermost one that is most of it."""
+        first = bisect_right(self._starts, low)
+        inside: dict[int, list[int]] = {}
+        at = first - 1
+        while at >= 0:
+            if self._ends[at] > low:
+                inside.setdefault(self._parents[at], []).append(at)
+            at = self._parents[at]
+        for at in range(first, bisect_left(self._starts, high)):
+            inside.setdefault(self._parents[at], []).append(at)
+        found = Counter[str]()
+        for name, held in self._by_name(inside.get(-1, ())).items():
+            path, places = [name], held
+            while children := self._by_name(child for at in places for child in inside.get(at, ())):
+                most = max(children, key=lambda child: self._within(children[child], low, high))
+                if self._within(children[most], low, high) < _MOSTLY * self._within(places, low, high):
+                    break
+                places = children[most]
+                if most != path[-1]:
+                    path.append(most)
+            words = f"{path[-1]} (in {path[-2]})" if len(path) > 1 else name
+            found[words] += self._within(held, low, high)
+        return found
+
+    def _by_name(self, places: Iterable[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for at in places:
+            found.setdefault(self._names[at], []).append(at)
+        return found
+
+    def _within(self, places: Iterable[int], low: int, high: int) -> int:
+        return sum(max(0, min(self._ends[at], high) - max(self._starts[at], low)) for at in places)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,8 +20,8 @@ from perfmon.core import UsageError
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
 from .kineto import is_kineto, read_kineto
 from .nsys import is_nsys, read_nsys
-from .shares import PARTS
 from .trace import TraceError
+from .waits import GroupUse, without_waits
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -33,11 +33,6 @@ _LOOKED = 20
 _PACKED, _MEMORY = 12, 0.6
 """Bytes of text by byte of a gzip file, and bytes of memory by byte of text, at most."""
 _Progress = Callable[[int, int], None]
-_TOGETHER = 8
-"""Collectives that ranks must have in common before one of them can be the last."""
-_LEAST_OF_PART = 4
-_MOST_OF_PARTS, _LEAST_COST = 0.6, 0.05
-"""From which shares of the parts, and of the time, on a rank is late: by chance some rank is the last each time."""
 _NO_LAUNCHES = (
     "no launches of the work of a GPU: whether the host was late is not known "
     "(record with ProfilerActivity.CPU, or nsys profile --trace=cuda)"
@@ -51,6 +46,8 @@ class Profile:
     gpus: list[GpuUse] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
     ranges: list[NamedRange] = field(default_factory=list)
+    groups: list[GroupUse] = field(default_factory=list)
+    """Process groups whose members all have traces, those that wait longest first."""
     notes: list[str] = field(default_factory=list)
     """What was not evaluated, in sentences."""
     events: int = 0
@@ -133,7 +130,7 @@ def read_profile(
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
         note = f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone"
         found.notes.insert(0, note)  # it doubts all figures, others are about a file
-    _without_waits(found.gpus)
+    found.groups = without_waits(found.gpus)
     from .signals import find  # loads the rule engine
 
     found.findings = find(found, config)
@@ -266,75 +263,3 @@ def _evaluate(path: Path, options: _Options, name: str = "") -> _File:
         for use in found.uses:
             use.lanes = {}
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """One collective that all ranks have in common, or several like it: the last rank to arrive, and who waits for it.
-
-    The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that.
-    """
-
-    last: int
-    of_rank: dict[int, float]
-    """Nanoseconds."""
-
-    @property
-    def mean(self) -> float:
-        """Of those that wait."""
-        return sum(self.of_rank.values()) / (len(self.of_rank) - 1)
-
-
-def _waits(uses: Sequence[GpuUse]) -> list[_Wait]:
-    """The collectives of a job in order; none where those of its ranks do not correspond."""
-    of_rank = {use.rank: use.collectives for use in uses if use.rank is not None}
-    if len(of_rank) < 2 or len(of_rank) != len(uses):
-        return []
-    counts = [{name: held.count for name, held in one.items()} for one in of_rank.values()]
-    if any(one != counts[0] for one in counts) or sum(counts[0].values()) < _TOGETHER:
-        return []
-    first = next(iter(of_rank.values()))
-    found = []
-    for _, name, number in sorted(
-        (at, name, number) for name, held in first.items() for number, at in enumerate(held.start)
-    ):
-        durations = {rank: held[name].duration[number] for rank, held in of_rank.items()}
-        last = min(durations, key=durations.__getitem__)
-        like_it = first[name].count / len(first[name].start)
-        found.append(_Wait(last, {rank: (one - durations[last]) * like_it for rank, one in durations.items()}))
-    return found
-
-
-def _without_waits(uses: Sequence[GpuUse]) -> None:
-    """Take the time in which ranks wait for the last one off the communication that findings are about."""
-    waits = _waits(uses)
-    for use in uses if waits else ():
-        wait = sum(one.of_rank[use.rank] for one in waits if use.rank is not None)
-        left = 1 - min(1.0, wait / use.communication) if use.communication else 1.0
-        use.whole = replace(use.whole, communication=use.whole.communication * left, exposed=use.whole.exposed * left)
-
-
-def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
-    """Of each part of the collectives that all ranks have in common, the rank that is the last to arrive.
-
-    Its speed is a percentage: the part of the time that would be left if it came with the others. Nothing where no rank
-    is the last one in most parts, or it costs hardly more than the others do by chance.
-    """
-    waits = _waits(uses)
-    if not waits:
-        return []
-    parts = min(PARTS, len(waits) // _LEAST_OF_PART)
-    whole = max(use.span for use in uses)
-    found, caused = list[tuple[int, float]](), Counter[int]()
-    for part in range(parts):
-        here = Counter[int]()
-        for one in waits[part * len(waits) // parts : (part + 1) * len(waits) // parts]:
-            here[one.last] += round(one.mean)
-        rank, wait = here.most_common(1)[0]
-        found.append((rank, 100.0 * (1.0 - min(1.0, wait * parts / whole))))
-        caused.update(here)
-    (late, cost), *others = caused.most_common(2)
-    excess = cost - sum(other for _, other in others)
-    if sum(rank == late for rank, _ in found) < _MOST_OF_PARTS * parts or excess < _LEAST_COST * whole:
-        return []
-    return [(rank, speed if rank == late else 100.0) for rank, speed in found]

@@ -22,11 +22,14 @@ from .trace import (
     COMPUTE,
     COPY,
     LOADER,
+    LONG_CALL_NS,
     MEMSET,
     MOST_HOST_EVENTS,
+    Group,
     Interval,
     Trace,
     TraceError,
+    is_one_sided,
 )
 
 _PIECE = 4 << 20
@@ -52,7 +55,7 @@ _GPU = {
 }  # fmt: skip
 _RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
 """Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
-_HOST = frozenset(("operator", "cpu_op", "user_annotation"))
+_HOST = frozenset(("operator", "cpu_op", "user_annotation", _PYTHON := "python_function"))
 _TO_DEVICE = re.compile(r"HtoD|Host ?-> ?Device|Host_?To_?Device|\bM2D\b", re.IGNORECASE)
 """Copies from the host, as CUDA, ROCm by its versions, and XPU name them."""
 _MEMORY = re.compile(r"Memcpy|Memset|dma")
@@ -69,6 +72,10 @@ class _Args(msgspec.Struct):
     device: Any = None
     correlation: Any = None
     bytes: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    purpose: Any = msgspec.field(default=None, name="Process Group Description")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
 
 
 class _Event(msgspec.Struct):
@@ -321,6 +328,8 @@ def _add(event: _Event, trace: Trace) -> None:
     is_call = _RUNTIME.fullmatch(category) is not None
     if not is_call and category not in _HOST:
         return
+    if category == _PYTHON and end - start < LONG_CALL_NS:
+        return  # there are millions of them, and only those that explain long gaps are of interest
     thread = trace.thread((event.pid, event.tid))
     if is_call:
         if args is not None and (correlation := _whole(args.correlation)) is not None:
@@ -342,6 +351,13 @@ def _of_kernel(name: str) -> int:
     return COMMUNICATION if COLLECTIVE.match(name) else COPY if _MEMORY.match(name) else COMPUTE
 
 
+@lru_cache(4096)
+def _group(name: str, purpose: str, ranks: str) -> Group:
+    members = () if "..." in ranks else tuple(sorted({int(rank) for rank in _NUMBER.findall(ranks)}))
+    words = purpose if purpose not in ("", "undefined", name) else ""
+    return Group(f"{name} ({words})" if words else name, members)
+
+
 def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: Trace) -> None:
     device, stream = _whole(args.device), _whole(args.stream)
     device = device if device is not None else _whole(event.pid) or 0
@@ -351,6 +367,12 @@ def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: 
     correlation = -1 if correlation is None else correlation
     work = trace.work(device) if stream is not None else trace.streamless(device)
     stream = stream if stream is not None else _whole(event.tid) or 0
+    if kind == COMMUNICATION:
+        row = len(work.start)
+        if is_one_sided(args.collective if isinstance(args.collective, str) else event.name):
+            work.one_sided.add(row)
+        if isinstance(args.group, str | int) and args.group != "":
+            work.groups[row] = _group(str(args.group), str(args.purpose or ""), str(args.ranks or ""))
     work.add(*interval, stream, correlation, kind, trace.name(event.name))
     if kind == COPY and _TO_DEVICE.search(event.name):
         trace.copy(device, interval, _whole(args.bytes) or 0, correlation, pageable="Pageable" in event.name)

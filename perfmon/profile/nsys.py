@@ -11,7 +11,19 @@ from urllib.parse import quote
 
 from perfmon.core import counted
 
-from .trace import BLOCKING, COLLECTIVE, COMMUNICATION, COMPUTE, COPY, MEMSET, MOST_HOST_EVENTS, Trace, TraceError
+from .trace import (
+    BLOCKING,
+    COLLECTIVE,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    LONG_CALL_NS,
+    MEMSET,
+    MOST_HOST_EVENTS,
+    Trace,
+    TraceError,
+    is_one_sided,
+)
 
 _KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
     f"CUPTI_ACTIVITY_KIND_{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")
@@ -70,8 +82,12 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         raise TraceError(f"{path}: no export of nsys; record with nsys profile instead of nvprof")
     texts: dict[int, str] = {number: text for number, text in _rows(database, tables, _TEXTS, "id,value") if text}
     traces: dict[int, Trace] = {}
+    threads = _rows(database, tables, _RUNTIME, "globalTid")
+    processes = {thread & _PROCESS for (thread,) in threads} if _RUNTIME in tables else set()
+    only = processes.pop() if len(processes) == 1 else 0
 
     def of(process: int) -> Trace:
+        process = process or only  # work without a process is that of the only one
         found = traces.get(process)
         if found is None:
             found = traces[process] = Trace(str(path), rank=None)
@@ -97,6 +113,10 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         shown = text if text is not None else texts.get(name, "?")
         trace.named(shown, (start, end))
         _host(trace, start, end, trace.thread(thread), shown)
+    for start, end, thread, name in _rows(database, tables, "OSRT_API", "start,end,globalTid,nameId"):
+        if end - start >= LONG_CALL_NS:
+            trace = of(thread & _PROCESS)
+            _host(trace, start, end, trace.thread(thread), texts.get(name, "?"))
     products = _rows(database, tables, "TARGET_INFO_GPU", "id,name")
     named = {number: name for number, name in products if name}
     found = [trace for _, trace in sorted(traces.items()) if trace.gpus]
@@ -138,7 +158,10 @@ def _read_gpus(
     ):
         trace, text = of(process), texts.get(name, texts.get(long_name, "?"))
         kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
-        trace.work(device).add(start, end, stream, correlation, kind, trace.name(text))
+        work = trace.work(device)
+        if kind == COMMUNICATION and is_one_sided(text):
+            work.one_sided.add(len(work.start))
+        work.add(start, end, stream, correlation, kind, trace.name(text))
         trace.events += 1
     graphs = 0
     for start, end, device, stream, correlation, process in _rows(

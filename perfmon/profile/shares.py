@@ -26,6 +26,8 @@ class Shares:
     end: int
     """Nanoseconds."""
     idle: float
+    compute: float
+    """Some kernel computes, whatever else runs."""
     late: float
     """Idle, and the next work is launched late."""
     launch: float
@@ -45,6 +47,12 @@ class Shares:
     """Share of the bytes from the host that come from pageable memory; None without such copies."""
     steps: int = 0
     """The whole steps or batches that it is; 0 for other parts."""
+
+    @property
+    def rest(self) -> float:
+        """What is none of computing, exposed communication, copies from the host, waits for data and late launches."""
+        known = self.compute + self.exposed + self.fed + (self.data or 0.0) + self.launch + self.stall
+        return max(0.0, 1.0 - known)
 
 
 def periods(trace: Trace, start: int, end: int) -> tuple[list[Interval], int]:

@@ -30,13 +30,30 @@ LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 BATCHES = "stream_process_batch_#"
 """Ranges of pipelines that stream from a queue: between two of them the host waits for the next batch."""
 STEP = re.compile(r"^ProfilerStep ?#(\d+)$")
+LONG_CALL_NS = 500_000
+"""Functions of Python and calls of the operating system are kept from this length on."""
 MOST_HOST_EVENTS = 20_000_000
 """Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
 _RANK = re.compile(r"(?:rank|worker)[-_. ]?(\d+)", re.IGNORECASE)
 
 
+_ONE_SIDED = re.compile(
+    r"Kernel_(?:Reduce_|Broadcast|SendRecv)|^_?(?:i?send|i?recv|broadcast|reduce|gather|scatter)(?:_oop)?$"
+)
+"""Kernels of NCCL, and names that PyTorch has for them, whose ranks do not all wait for each other."""
+
+
 class TraceError(Exception):
     """A file that cannot be evaluated: one line with the file, the reason and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The process group of a kernel that communicates."""
+
+    name: str
+    ranks: tuple[int, ...]
+    """Its members; () where they are not known."""
 
 
 @dataclass(slots=True)
@@ -53,6 +70,10 @@ class GpuWork:
     """Index into the names of the trace."""
     call: array[int] = field(default_factory=lambda: array("q"))
     """Index into the launches; -1: not in the trace. Known once the trace is complete."""
+    groups: dict[int, Group] = field(default_factory=dict)
+    """Of kernels that communicate, by row, where it is known."""
+    one_sided: set[int] = field(default_factory=set)
+    """Kernels that communicate, and need not wait for all of their peers, by row."""
 
     def add(self, start: int, end: int, stream: int, correlation: int, kind: int, name: int) -> None:
         self.start.append(start)
@@ -122,6 +143,8 @@ class Trace:
     syncs: list[Interval] = field(default_factory=list)
     loads: list[Interval] = field(default_factory=list)
     """Waits for the next batch, of a DataLoader or a queue."""
+    is_streamed: bool = False
+    """These waits are the time between ranges of batches: no operation of the host is there."""
     steps: dict[int, Interval] = field(default_factory=dict)
     ranges: dict[str, list[Interval]] = field(default_factory=dict)
     """Named ranges (NVTX, record_function) by name without its numbers."""
@@ -191,6 +214,7 @@ class Trace:
         self.gpus = self.gpus or self._streamless
         if not self.loads:
             self.loads = gaps(union(self.ranges.get(BATCHES, ())))
+            self.is_streamed = bool(self.loads)
         place = self.launches.place
         for work in self.gpus.values():
             work.call = array("q", map(place, work.correlation))
@@ -210,6 +234,11 @@ class Trace:
             self.steps[int(step[1])] = interval
         else:
             self.ranges.setdefault(re.sub(r"\d+", "#", name)[:200], []).append(interval)
+
+
+def is_one_sided(name: str) -> bool:
+    """Return true for a kernel, or a collective, whose ranks do not all wait for each other."""
+    return _ONE_SIDED.search(name) is not None
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

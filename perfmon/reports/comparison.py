@@ -155,7 +155,7 @@ def _relative(change: MetricChange, statistic: str) -> str:
     if not shift:
         return "0"
     if not before:
-        return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit)}"
+        return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit).replace(' ', '')}"
     share = 100.0 * shift / abs(before)
     shown = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
     return f"{'+' if share > 0 else '−'}{shown} %" if share < 900 else f"× {1 + share / 100:,.0f}"
@@ -169,13 +169,14 @@ def _interval(shift: Shift, unit: str) -> str:
 
 
 def _short_interval(shift: Shift, unit: str) -> str:
-    """With the unit shown once where it does not fit twice: a figure that is cut is another figure."""
+    """With the unit once, or not at all, where it does not fit: a figure that is cut is another figure."""
     shown = _interval(shift, unit)
     low, _, high = shown.partition(" … ")
     figure_of, _, last_unit = low.rpartition(" ")
     if len(shown) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {last_unit}"):
         return shown
-    return f"{figure_of} … {high}"
+    once = f"{figure_of} … {high}"
+    return once if len(once) <= _WIDTHS[4] else once.removesuffix(f" {last_unit}")
 
 
 def _metrics_markdown(comparison: Comparison) -> list[str]:

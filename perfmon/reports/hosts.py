@@ -39,7 +39,7 @@ Cells = dict[str, str]
 
 
 def machine_sections(snapshot: Diagnosis, picture: MonitorState | None) -> Iterator[list[str]]:
-    """A section each for hosts, GPUs, queues, sockets and jobs: those that there are."""
+    """A section each for hosts, GPUs, queues, sockets, jobs and pollers without an answer: those that there are."""
     links = () if picture is None else picture.links
     end = snapshot.run.end if picture is None else max(snapshot.run.end, picture.present)
     around = HostOverview.of(snapshot.seen, links, end)
@@ -49,6 +49,8 @@ def machine_sections(snapshot: Diagnosis, picture: MonitorState | None) -> Itera
     yield _section("Queues", [_queue(around, thing) for thing in around.of_area(Area.QUEUE)])
     yield _section("Sockets", [_socket(around, thing) for thing in around.of_area(Area.SOCKET)])
     yield _section("Jobs", [_job(around, thing) for thing in around.of_area(Area.JOB, Area.NODE)])
+    silent = [thing for thing in around.of_area(Area.POLLER) if thing[1].reading.words.get("why")]
+    yield _section("Sources without an answer", [_poller(around, thing) for thing in silent])
 
 
 def _section(title: str, rows: Sequence[Cells]) -> list[str]:
@@ -201,12 +203,23 @@ def _job(around: HostOverview, thing: Thing) -> Cells:
 
 # --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
 
+
+def _poller(around: HostOverview, thing: Thing) -> Cells:
+    words = thing[1].reading.words
+    return {
+        "source": _name(around, thing),
+        "state": words.get("state", ""),
+        "reason": words["why"].replace("_", " "),
+        "seen": _age(around, thing[1]),
+    }
+
+
 _BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Area.PROCESS: "processes"}
 _QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)
 
 
 def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
-    """`gpus`, `hosts` and `queues`: a list each, and only those that were observed.
+    """`gpus`, `hosts`, `queues` and `pollers` that get no answer: a list each, and only those that were observed.
 
     Every item has `host`, `name` and `age_s`, its age at the end of the run; then what was polled, under the names of
     `sources.pollers.Area`. What is not known is not there.
@@ -216,6 +229,9 @@ def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
         "gpus": [_machine_object(around, seen) for _, seen in around.of_area(Area.GPU)],
         "hosts": [_host_object(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
         "queues": [_machine_object(around, seen, kind=True) for _, seen in around.of_area(*_QUEUES)],
+        "pollers": [
+            _machine_object(around, one) for _, one in around.of_area(Area.POLLER) if "why" in one.reading.words
+        ],
     }
     return {name: items for name, items in lists.items() if items}
 

@@ -14,6 +14,7 @@ from perfmon.core import (
     Progress,
     counted,
     format_bytes,
+    format_fine,
     format_seconds,
     format_share,
     format_value,
@@ -120,8 +121,10 @@ def amount(value: float | None, unit: str) -> str:
 
 def figure(value: float | None, unit: str) -> str:
     """A value for a narrow column: units longer than `ms`, `s` and `%` are left to the column's name."""
-    if unit in ("ms", "s", "%") or value is None or not math.isfinite(value):
-        return amount(value, unit)
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit in ("ms", "s", "%"):
+        return format_fine(value, unit)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -186,8 +189,9 @@ _GOING_ON = (Progress.STARTING, Progress.RUNNING)
 
 
 def state_text(run: RunInfo, *, live: bool = False) -> str:
-    """The state of a run; of complete logs no end is known where it is one that goes on."""
-    return f"{run.state.value} (no end logged)" if run.state in _GOING_ON and not live else run.state.value
+    """The state of a run; of complete logs only that of the last line is known where it is one that continues."""
+    over = run.state in _GOING_ON and not live
+    return f"{run.state.value} at the last line, no end logged" if over else run.state.value
 
 
 def run_line(run: RunInfo, *, live: bool = False) -> str:

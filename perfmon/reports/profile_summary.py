@@ -8,16 +8,17 @@ from typing import Any
 
 from perfmon.core import format_seconds, format_share, plain
 from perfmon.diagnosis import Finding
-from perfmon.profile import Gap, GpuUse, Profile
+from perfmon.profile import Gap, GpuUse, GroupUse, Profile
 
 from .json_report import finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
 
-_SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES = 32, 8, 5, 10
-_IDLE_IS_FEW = 0.05
+_SHOWN_GPUS, _SHOWN_RANGES, _SHOWN_GAPS, _SHOWN_NOTES, _SHOWN_GROUPS = 32, 8, 5, 10, 8
+_IDLE_IS_FEW, _SHOWN_SHARE = 0.05, 0.01
 _HEAD = ("rank", "GPU", "traced", "busy", "compute", "communication", "copies", "idle", "longest gap")
 _REASON_HEAD = ("rank", "GPU", "host wait", "kernel wait", "other", "sync stall", "data loading", "launch queue")
 _RANGE_HEAD = ("range", "count", "mean", "between: mean", "longest")
+_GROUP_HEAD = ("process group", "ranks", "collectives", "a rank in them", "of that waiting", "for rank")
 _GAP_HEAD = ("rank", "GPU", "at", "gap", "host in the gap")
 
 # --- JSON ---
@@ -36,6 +37,13 @@ def profile_document(found: Profile) -> dict[str, Any]:
                     "between_us": one.between / 1e3, "longest_between_us": one.longest_between / 1e3,
                 }
                 for one in found.ranges
+            ],
+            "groups": [
+                {
+                    "name": one.name or None, "ranks": one.ranks, "collectives": one.count, "total_us": one.total / 1e3,
+                    "waiting_us": one.waiting / 1e3, "waits_for": one.last, "waits_for_share": one.share,
+                }
+                for one in found.groups
             ],
             "partial": found.partial,
             "notes": found.notes,
@@ -129,9 +137,27 @@ def _head(found: Profile) -> str:
     count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
     count += " (partial: see the notes)" if found.partial else ""
     head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
-    if found.findings:
-        return f"{head}; {found.findings[0].title.lower()}"
-    return f"{head}; {'no cause is clear' if idle >= _IDLE_IS_FEW else 'the GPUs are kept busy'}"
+    if idle >= _IDLE_IS_FEW:
+        head += _idle_by(found, idle)
+    if not found.findings:
+        return head if idle >= _IDLE_IS_FEW else f"{head}; the GPUs are kept busy"
+    title = found.findings[0].title
+    return f"{head}; {title if title.startswith('GPU') else title.lower()}"
+
+
+def _idle_by(found: Profile, idle: float) -> str:
+    """What the idle time is, where launches show it."""
+    span = sum(use.span for use in found.gpus)
+    if not all(use.launched for use in found.gpus):
+        return ""
+    shares = {
+        "waiting for the next batch": sum(use.span * (use.whole.data or 0.0) for use in found.gpus) / span,
+        "stalls of the host": sum(use.span * use.whole.stall for use in found.gpus) / span,
+        "short late launches": sum(use.span * use.whole.launch for use in found.gpus) / span,
+    }
+    shares["for other reasons"] = idle - sum(shares.values())
+    shown = sorted(((share, words) for words, share in shares.items() if share >= _SHOWN_SHARE), reverse=True)
+    return f" ({', '.join(f'{format_share(share)} {words}' for share, words in shown)})"
 
 
 def _shown_findings(found: Profile) -> list[tuple[Finding, int]]:
@@ -159,6 +185,8 @@ def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozen
     gaps = sorted(((gap, use) for use in shown for gap in use.gaps), key=lambda row: row[0].start - row[0].end)
     if gaps:
         tables.append((_GAP_HEAD, [_gap_row(gap, use) for gap, use in gaps[:_SHOWN_GAPS]], frozenset({1, 4})))
+    if found.groups:
+        tables.append((_GROUP_HEAD, [_group_row(one) for one in found.groups[:_SHOWN_GROUPS]], frozenset({0, 1})))
     if found.ranges:
         rows = [
             [
@@ -197,6 +225,14 @@ def _reason_row(use: GpuUse) -> list[str]:
 def _gap_row(gap: Gap, use: GpuUse) -> list[str]:
     host = ", ".join(f"{plain(name, 40)} {_time(length)}" for name, length in gap.host[:2])
     return [_rank(use), _name(use), _time(gap.start), _time(gap.end - gap.start), host]
+
+
+def _group_row(one: GroupUse) -> list[str]:
+    ranks = ", ".join(map(str, one.ranks))
+    return [
+        plain(one.name or "not named", 30), plain(ranks, 24), f"{one.count:,}", _time(one.total), _time(one.waiting),
+        f"{one.last} ({format_share(one.share)})",
+    ]  # fmt: skip
 
 
 def _rank(use: GpuUse) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from perfmon.core import Config, PerfmonError, format_seconds, format_share, plain
+from perfmon.core import Config, PerfmonError, TimeBase, format_seconds, format_share, plain
 from perfmon.sources import LogGroup
 
 from .state_file import State, read_state, state_of
@@ -16,6 +16,10 @@ _WINDOW = "600s"
 _MINUTE_S = 60.0
 _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
+_ZONES_S = 15 * 3600.0
+"""The clock of a log may be that of any time zone."""
+_FIRST_DATE = 946_684_800.0
+"""Earlier times (before 2000) are times of day, or have no year."""
 _ENDS = ("finished", "failed", "stalled")
 _ASSESSMENTS = {
     "healthy": ("good", "no bottleneck found"),
@@ -36,6 +40,8 @@ class RunRow:
     """None until its logs were looked at."""
     problem: str = ""
     """Reason why they cannot be read."""
+    last: float | None = None
+    """Time of the last line by the clock of its logs, in seconds since 1970; None where they have no date."""
 
     @property
     def word(self) -> str:
@@ -67,14 +73,21 @@ class RunRow:
             return self.problem
         if not state.observed:
             return _ASSESSMENTS["unreadable"][1]
+        if not state.severity and self.word == "silent":
+            return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
         if not state.severity:
             return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
         lost = f", {format_share(state.lost_share)} lost" if state.lost_share > 0 else ""
         return f"{state.title}{lost}"
 
     def age_text(self, now: float) -> str:
-        """Time since its newest log was written to; `-` where that is unknown."""
+        """Time since its newest line; `-` where that is unknown.
+
+        A log is dated by its last write; one whose last line is much older was copied, or touched.
+        """
         age = max(0.0, now - self.changed)
+        if self.last is not None and now - self.last > age + _ZONES_S:
+            age = now - self.last
         return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
 
 
@@ -97,7 +110,9 @@ def look(row: RunRow, config: Config) -> RunRow:
     except PerfmonError as error:
         return replace(row, problem=plain(str(error), 200))
     state = state_of(row.group.specs, sample.snapshot, "observed", stale_s=sample.stale_s)
-    return replace(row, state=state, problem="")
+    run = sample.snapshot.run
+    dated = run.time_base is TimeBase.WALL and run.end > _FIRST_DATE
+    return replace(row, state=state, problem="", last=run.end if dated else None)
 
 
 def _changed(group: LogGroup) -> float:

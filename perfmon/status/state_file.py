@@ -142,7 +142,7 @@ def _finite(value: float | None) -> float | None:
 # ---
 #
 # It lies in `$XDG_RUNTIME_DIR/perfmon`, else `$XDG_STATE_HOME/perfmon` (`~/.local/state/perfmon`), for its owner alone.
-# One file a monitor: its name holds a number made from the SPECs, and the process. A file whose process is gone is no
+# One file a monitor: its name holds a number made from the SOURCEs, and the process. A file whose process is gone is no
 # news. Reading one loads next to nothing: a status line is printed every few seconds.
 
 SCHEMA = 1

@@ -188,14 +188,12 @@ def unnamed_before(kind: str, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _continues(counted: _Counted, amount: float, elapsed_s: float, total: float | None) -> bool:
-    """True if a counter under a new label goes on where the one before was; a full one has ended."""
-    return (
-        total is not None
-        and counted.total == total
-        and counted.amount < total
-        and counted.amount <= amount
-        and counted.elapsed_s <= elapsed_s
-    )
+    """True if a counter under a new label goes on where the one before was; a full one has ended.
+
+    Without a total that is known only of one that counts nothing, as a bar around an agent's own loop does.
+    """
+    is_open = counted.amount < total if total is not None else amount == 0
+    return is_open and counted.total == total and counted.amount <= amount and counted.elapsed_s <= elapsed_s
 
 
 def _restarted(counted: _Counted, amount: float, elapsed_s: float) -> bool:

@@ -172,7 +172,8 @@ class ProgressLog:
             return elapsed_s or 0.0
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
         full = total is None or amount >= total
-        restarted = full and amount == known.amount and label != known.label  # the next epoch's bar, shown full
+        again = amount > 0 or passed < 0  # one that shows no amount goes on as long as its clock does
+        restarted = full and again and amount == known.amount and label != known.label  # the next epoch's bar, full
         known.label = label
         if amount < known.amount and elapsed_s is None and len(self.falls) < _MOST_FALLS:
             self.falls.append(Fall(source, kind, known.line, line, known.amount, amount))

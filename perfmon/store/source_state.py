@@ -68,6 +68,8 @@ class SourceState:
     notes: list[str] = field(default_factory=list)
     components: set[str] = field(default_factory=set)
     idle_silence: bool = False
+    busy: bool = False
+    """Its last statistics show work: another line is due, although it is silent when idle."""
     polled: bool = False
     """Its lines are a poller's: its values count, but it does not prove that the run continues."""
     ahead_s: float | None = None

@@ -104,7 +104,7 @@ class Condition(ABC):
         return None
 
     def since(self, item: Item, view: View) -> float | None:  # most are about the item's own time
-        """When what it finds began, if that is before the item: all of the time since is lost."""
+        """Start of what it finds, if that is before the item: all of the time since is lost."""
         return None
 
     def deciding(self, item: Item, view: View) -> Condition:  # most have no alternatives

@@ -47,7 +47,9 @@ class LongerThanRhythm(Explained):
         level = Level.CRITICAL if item.end - item.start > max(proven, self.least_s) else Level.NO
         if proven == inf:
             return level, "no rhythm is known that it breaks"
-        return level, f"its usual pace allows {format_seconds(proven)}"
+        usual = item.values.get("usual_s", 0.0)
+        pace = f"progress usually every {format_seconds(usual)}" if usual > 0 else "no progress in a start"
+        return level, f"{pace} (limit: {format_seconds(proven)})"
 
     def explain(self) -> str:
         return f"longer than {self.least_s:g} s and than the run's usual pace allows"

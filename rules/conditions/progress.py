@@ -199,7 +199,7 @@ class Ceased(Explained):
 
     @staticmethod
     def _active(column: Column) -> tuple[list[float], list[float]]:
-        """When it was above 0, and the longest pause up to then."""
+        """Times at which it was above 0, and the longest pause up to then."""
         times = [time for time, value in zip(column.times, column.values, strict=True) if value > 0]
         pauses = [0.0, *(after - before for before, after in pairwise(times))]
         return times, list(accumulate(pauses, max))

@@ -1,4 +1,4 @@
-"""Follows logs while they grow: everything that SPECs name, and what appears there later."""
+"""Follows logs while they grow: everything that SOURCEs name, and what appears there later."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Item = tuple[LogFile, Block | Notice]
 
 
 class Follower:
-    """All logs that SPECs name, as they grow; to the end where all are pipes or read once.
+    """All logs that SOURCEs name, as they grow; to the end where all are pipes or read once.
 
     Each log begins with what exists already (`history`), or with the line that is unfinished now. Logs are followed
     by name. After a "rotated" or "truncated" notice the line numbers and offsets of a log start from 1 and 0. Lines
@@ -50,7 +50,7 @@ class Follower:
         polling: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`history` is True for all of it, or the most bytes of each log. Raises UsageError for a wrong SPEC."""
+        """`history` is True for all of it, or the most bytes of each log. Raises UsageError for a wrong SOURCE."""
         self._specs = [parse_spec(text) for text in specs]
         self._history = history
         self._clock = clock
@@ -129,7 +129,7 @@ class Follower:
         return [*self._tails.values(), *self._pipes]
 
     def _sort_specs(self) -> list[LogFile]:
-        """Take pipes and what is read once out of the SPECs; the latter are returned."""
+        """Take pipes and what is read once out of the SOURCEs; the latter are returned."""
         once: list[LogFile] = []
         left: list[Spec] = []
         for spec in self._specs:

@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .learning import NothingLearnedError, Proposal, format_name, installed, keep, learn, propose, sample_problems
-    from .loader import glossary, load_pack, load_packs, meaning_of
+    from .loader import glossary, in_words, load_pack, load_packs, meaning_of, short_names
     from .schema import Pack
     from .timestamps import HeaderReader
 

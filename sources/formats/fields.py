@@ -164,7 +164,12 @@ def condition(where: Mapping[str, str], stopped: Callable[[], None] | None = Non
     if stopped is not None:
         return _stoppable(where, stopped)
     wanted = [(name, re.compile(regex)) for name, regex in where.items()]
-    return lambda values: all(regex.fullmatch(str(values.get(name, ""))) for name, regex in wanted)
+    return lambda values: all(regex.fullmatch(_text(values, name)) for name, regex in wanted)
+
+
+def _text(values: Values, name: str) -> str:
+    value = values.get(name)
+    return "" if value is None else str(value)
 
 
 def _stoppable(where: Mapping[str, str], stopped: Callable[[], None]) -> Callable[[Values], bool]:
@@ -174,7 +179,7 @@ def _stoppable(where: Mapping[str, str], stopped: Callable[[], None]) -> Callabl
 
     def fits(values: Values) -> bool:
         try:
-            return all(one.fullmatch(str(values.get(name, "")), timeout=USERS_S) for name, one in wanted)
+            return all(one.fullmatch(_text(values, name), timeout=USERS_S) for name, one in wanted)
         except TimeoutError:
             stopped()
             return False
@@ -332,6 +337,7 @@ _UNSURE = r"(?!\[?(?:\d{9}|\d\d:\d\d:\d\d\]))"
 """Behind spaces, or what looks like a host, a number or `[00:01:12]` is a figure of the message and tells no time."""
 
 PREFIX = {
+    "marks of another rank's traceback": r"[ \t]{0,200}[~^]{2,200}(?=\[rank\d+\]:)",
     "kubectl": r"\[pod/[\w.-]+/[\w.-]+\]\s",
     "stern": (
         r"[a-z][a-z0-9.-]*+(?:(?<=-\d)|(?<=-\d\d)|(?<=-\d\d\d)|(?<=-[b-df-hj-np-tv-xz2-9]{5})) "
@@ -356,7 +362,7 @@ PREFIX = {
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
-    "tag": r"\[[A-Za-z][\w.-]{0,40}\]\s(?=\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)",
+    "tag": r"\[[A-Za-z][\w.-]{0,40}(?: \d{1,5})?\]\s(?=\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)",
     "pdsh, clush, parallel --tag": (
         r"(?:(?=[A-Za-z][A-Za-z.-]*+\d)[\w.-]++|\d{1,3}(?:\.\d{1,3}){3})(?::\s|\t)" + _UNSURE
     ),

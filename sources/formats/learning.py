@@ -158,7 +158,7 @@ def _clock_of(texts: Sequence[str], reader: HeaderReader) -> Header | None:
 
 
 def _header_pack(header: Header) -> Pack:
-    return Pack("learned", "", "", 100, False, False, (header,), ())
+    return Pack("learned", "", "", 100, idle_silence=False, generic=False, headers=(header,), patterns=())
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------

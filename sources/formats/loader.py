@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ FIGURE = r"(?:[-+]?(?:\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?|\.\d++(?:[eE][-+]?\d++)?
 as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
 PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
 """Names in launcher prefixes: fields of an anchored pattern."""
-_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
+_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "busy_metric", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
     "frame", "reading", "where",
@@ -207,6 +207,7 @@ def load_pack(path: Path, trusted: bool = False) -> Pack:
         component=table.text("component", ""),
         rank=int(table.number("rank", 100)),
         idle_silence=table.flag("idle_silence"),
+        busy_metric=table.text("busy_metric", ""),
         generic=table.flag("generic"),
         headers=tuple(_header(item, trusted) for item in table.tables("header")),
         patterns=patterns,
@@ -230,16 +231,43 @@ def _builtin() -> tuple[Pack, ...]:
 # --- What metrics mean ---
 
 _GLOSSARY = Path(__file__).parent.with_name("glossary.toml")
+_SHORT = "short"
+_KEPT = 256
+"""Texts whose words are kept: a screen draws the same ones several times a second."""
 
 
 @cache
 def glossary() -> Mapping[str, str]:
     """Metric → its meaning in one sentence."""
     table = read_toml(_GLOSSARY)
-    return {name: table.text(name) for name in table.data}
+    return {name: table.text(name) for name in table.data if name != _SHORT}
 
 
 def meaning_of(metric: str) -> str:
     """The meaning of a metric, or of one group or operation of it; "" where none is known."""
     name = metric.partition("{")[0]
     return glossary().get(name) or glossary().get(name.partition(".")[0], "")
+
+
+@cache
+def short_names() -> Mapping[str, str]:
+    """Metric or mark → the few words that stand before its value."""
+    whole = read_toml(_GLOSSARY)
+    table = whole.table(_SHORT, whole.data[_SHORT])
+    return {name: table.text(name) for name in table.data}
+
+
+@cache
+def _metric_in_text() -> re.Pattern[str]:
+    """A name that is no word anywhere, one that is a word only where a value of it follows."""
+    names = sorted(short_names(), key=len, reverse=True)
+    coded = "|".join(re.escape(name) for name in names if re.search(r"[_-]", name))
+    plain = "|".join(re.escape(name) for name in names if not re.search(r"[_-]", name))
+    value = r"(?= (?:\d|at |above |below |not observed|over |went |takes |/ ))"
+    return re.compile(rf"(?<![\w.-])(?:{coded})(?![\w.-])|(?:^|(?<= of )|(?<=/ ))(?:{plain}){value}")
+
+
+@lru_cache(_KEPT)
+def in_words(text: str) -> str:
+    """The values of a condition with metrics in words: `queue_ms 13.4 s` is `queue time 13.4 s`."""
+    return _metric_in_text().sub(lambda match: short_names()[match[0]], text)

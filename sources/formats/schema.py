@@ -200,3 +200,5 @@ class Pack:
     file: str = ""
     healthy: tuple[str, ...] = ()
     """Lines of a healthy run of this system: a fixture in which nothing may be found."""
+    busy_metric: str = ""
+    """After a value of it above zero another line is due, although such a source is silent when idle."""

@@ -124,6 +124,9 @@ _CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
 """Those that are not certain prove a step only where the line begins with its number."""
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
+_RECORD = re.compile(
+    rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
+)
 _MANY = 3
 """So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")
@@ -131,6 +134,9 @@ _MOST_WORDS_BEFORE = 4
 _JUST_BEHIND = 12
 """So far behind the number of an epoch its `[Val]` stands."""
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
+
+
+_ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 
 
 def read_step(body: str) -> dict[str, Any]:
@@ -181,7 +187,7 @@ def _filled(places: tuple[_Place, ...], body: str) -> dict[str, Any] | None:
             continue
         text = text.replace(",", "")
         if is_pace:
-            if not float(text) > 0:
+            if not _is_pace(text):
                 return None
             text = f"{1.0 / float(text):.9f}"
         elif factor is not None:
@@ -205,7 +211,8 @@ def _places(body: str) -> tuple[_Place, ...]:
         return ()
     figures, marked = _figures(body)
     counted = _counted(body)
-    if not any(name in figures for name in _RESULTS) and not ("lr" in figures and _heads(counted, body)):
+    is_record = _is_record(counted, body)
+    if not (is_record or any(name in figures for name in _RESULTS) or ("lr" in figures and _heads(counted, body))):
         return ()
     if counted is None or not (marked or counted.of is not None or len(figures) > 1 or _leads(counted, body)):
         return ()
@@ -259,6 +266,13 @@ def _lists(counted: _Counted | None, body: str) -> bool:
     return _PAIR.search(body, 0, counted.begin) is None and len(_PAIR.findall(body, counted.end)) >= _MANY
 
 
+def _is_record(counted: _Counted | None, body: str) -> bool:
+    """True for `Iter 12: SR 55.1%, Q 21.3, Pi -0.6`: a number, a mark behind it, and nothing but named figures."""
+    if counted is None or counted.kind == "epoch" or _WORD.search(body, 0, counted.begin) is not None:
+        return False
+    return _RECORD.match(body, counted.end) is not None
+
+
 def _heads(counted: _Counted | None, body: str) -> bool:
     """True where a learning rate proves a step: among many figures, or behind the number of an epoch with a total."""
     of_epoch = counted is not None and counted.kind == "epoch" and counted.of is not None and _leads(counted, body)
@@ -308,8 +322,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if name in figures or evaluated is not None:
             continue
         rated = bare and "/" in found[name] and name != "per_s"
-        if rated and not found[name].lower().endswith("/batch"):  # `3 tok/s` has its figure before it
-            continue
+        if rated and not found[name].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
+            continue  # `3 tok/s` has its figure before it
         clock, unit = found["clock"], found["unit"]
         at = found.span("value" if clock is None else "clock")
         if name == "eta":
@@ -336,6 +350,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         marked = marked or not bare
     for found in _RATE.finditer(body):
         at, factor = found.span("value"), _THOUSANDS[(found["thousands"] or "").lower()]
+        if any(at[0] < one.end and one.begin < at[1] for one in figures.values()):
+            continue  # `grad_norm 1.2 tok/s 1200`
         name = "tps" if found["tps"] is not None else "samples" if found["samples"] is not None else "step_time"
         if name in figures or (found["per_s"] is not None and not _is_pace(found["value"])):
             continue
@@ -346,8 +362,15 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
     return figures, marked
 
 
+def _is_taken(body: str, end: int, figures: dict[str, _Place]) -> bool:
+    """True where the number that ends before `end`, behind spaces alone, is the figure of another name."""
+    last = len(body[:end].rstrip())
+    return any(one.end == last for one in figures.values())
+
+
 def _is_pace(value: str) -> bool:
-    return float(value.replace(",", "")) > 0.0
+    """True for a rate that is one: `0.03` is rounded by up to a sixth, so the clock of the lines knows better."""
+    return float(value.replace(",", "")) > 0.0 and _ROUNDED_OFF.match(value) is None
 
 
 def figure_of(name: str) -> str | None:

@@ -270,7 +270,7 @@ class HeaderReader:
         hints = [form.format(name) for name in self.clocks for form in ("{}=", "'{}': ")]
         self._hints = [hint for hint in hints if not any(hint.endswith(other) for other in hints if other != hint)]
         names = "|".join(map(re.escape, self.clocks)) or "(?!)"
-        self._field = re.compile(rf"""(?<![\w./%-])(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
+        self._field = re.compile(rf"""(?<![\w./%-])(?<! at )(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
         self._last_prefix, self._last_stop = "\n", 0
         self._last: Stamp | None = None
         self._around: tuple[tuple[str, str], ...] = ()

@@ -50,7 +50,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """For display, as a SPEC begins: `vllm http://gpu-1:8000`."""
+        """For display, as a SOURCE begins: `vllm http://gpu-1:8000`."""
         return f"{self.kind} {self.url.shown.removesuffix('/metrics')}"
 
     @property

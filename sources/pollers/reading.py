@@ -71,8 +71,8 @@ class Area(StrEnum):
     TRACE = "trace"
     """What `perfmon profile` reads from a trace. name: GPU (and rank): busy_pct idle_pct late_pct launch_pct stall_pct
     comm_pct exposed_pct h2d_pct sync_pct loader_pct pageable_pct, shares of a part of the time, the same with `whole_`
-    of all of it, queue (launches), step_ms; rank: speed_pct; named range: range_ms between_ms; `parts`: part, their
-    number."""
+    of all of it, queue (launches), step_ms and of it compute_ms comm_ms h2d_ms data_ms launch_ms stall_ms rest_ms;
+    rank: speed_pct; named range: range_ms between_ms; `parts`: part, their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,9 @@ def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_
             from .slurm import SlurmPoller
 
             return [SlurmPoller(machine)]
-        case _:
+        case "command":
             from .command import CommandPoller
 
             return [CommandPoller(machine, argument)]
+        case kind:
+            raise AssertionError(f"no pollers for {kind}")

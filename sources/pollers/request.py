@@ -30,7 +30,7 @@ class PollRequest:
 
     @property
     def shown(self) -> str:
-        """As a SPEC, fit for display."""
+        """As a SOURCE, fit for display."""
         sign = {"net": ":", "command": ":"}.get(self.kind, "=") if self.argument else ""
         return without_secrets(plain(f"{self.kind}{sign}{self.argument}", 200))
 

@@ -62,7 +62,7 @@ def parse_host(text: str) -> Address:
 
 
 def parse_remote(text: str) -> RemoteSpec | None:
-    """Read a SPEC that names logs on a machine; None when it names none.
+    """Read a SOURCE that names logs on a machine; None when it names none.
 
     `ssh://[USER@]HOST[:PORT]/PATH`, where `/~/` begins at the home folder, or `USER@HOST:PATH` with a path that is
     absolute or begins with `~`. What exists here under that very name is no machine. Raises UsageError.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from perfmon.hangs import Answer, Kind, Verdict, judge, summary
 from perfmon.hangs.lines import read_lines
 
 SIZE = "INFO started rank 0 with world_size=4"
+ALL = "All distributed processes registered. Starting with 4 processes"
 HEAD = "[E1003 10:10:{s:02d}.123456789 ProcessGroupNCCL.cpp:616]"
 
 
@@ -75,6 +77,57 @@ def test_the_lowest_number_is_behind(tmp_path: Path) -> None:
     assert judged(tmp_path, *lines).ranks == (1,)
 
 
+FIRST = [line for rank in (0, 1, 3) for line in (timeout(rank, 500), status(rank, 500, 500, 499))] + [
+    signal(2, 499, 499)
+]
+SECOND = [line for rank in (0, 2, 3) for line in (timeout(rank, 12), status(rank, 12, 12, 11))] + [signal(1, 11, 11)]
+
+
+def later(lines: list[str]) -> list[str]:
+    """The same half an hour later."""
+    return [line.replace("E1003 10:1", "E1003 10:4") for line in lines]
+
+
+def untimed(lines: list[str]) -> list[str]:
+    """The same without times."""
+    return [re.sub(r"\[E1003 [\d:.]+ ", "[E ", line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (FIRST + later(SECOND), 1),
+        (SECOND + later(FIRST), 2),
+        (untimed(FIRST + SECOND), 1),
+        (untimed(SECOND + FIRST), 2),
+    ],
+    ids=["lower numbers", "higher numbers", "lower, without times", "higher, without times"],
+)
+@pytest.mark.parametrize("by_rank", [False, True], ids=["one log", "a log of each rank"])
+def test_of_a_job_that_restarted_the_last_attempt_is_judged(
+    lines: list[str], named: int, by_rank: bool, tmp_path: Path
+) -> None:
+    for rank in range(4):
+        mine = [line for line in lines if f"[rank{rank}]" in line] if by_rank else lines
+        (tmp_path / (f"rank_{rank}.log" if by_rank else "run.log")).write_text("\n".join(mine) + "\n")
+    evidence = read_lines(tmp_path)
+    assert judge(evidence)[0].ranks == (named,)
+    assert evidence.notes[0].endswith(" watchdog lines of earlier attempts of the job left out")
+
+
+def test_a_rank_that_printed_lines_in_an_earlier_attempt_only_is_a_candidate(tmp_path: Path) -> None:
+    for lines in (FIRST + later(SECOND[:-1]), untimed(FIRST + SECOND[:-1])):
+        verdict = judged(tmp_path, *lines)
+        assert (verdict.ranks, verdict.candidates) == ((), (1,))
+    verdict = judged(tmp_path, *(timeout(rank, 5) for rank in (0, 1, 3)), *later([timeout(rank, 9) for rank in (0, 2)]))
+    assert 2 not in verdict.ranks
+
+
+def test_both_sides_of_a_transfer_are_no_mismatch(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, ALL, timeout(0, 7, "SEND", 100), timeout(1, 7, "RECV", 100))
+    assert (verdict.ranks, [cause.kind for cause in verdict.causes if cause.kind is Kind.MISMATCH]) == ((), [])
+
+
 def test_another_operation(tmp_path: Path) -> None:
     lines = [timeout(rank, 7, "_ALLGATHER_BASE" if rank == 3 else "ALLREDUCE") for rank in range(4)]
     assert judged(tmp_path, *lines).ranks == (3,)
@@ -86,7 +139,7 @@ def test_another_size(tmp_path: Path) -> None:
 
 def test_all_arrived(tmp_path: Path) -> None:
     lines = [line for rank in range(4) for line in (timeout(rank, 7), status(rank, 7, 9, 6))]
-    assert judged(tmp_path, SIZE, *lines).answer is Answer.ARRIVED
+    assert judged(tmp_path, ALL, *lines).answer is Answer.ARRIVED
 
 
 @pytest.mark.parametrize(
@@ -106,12 +159,28 @@ def test_the_ranks_that_are_known_are_not_all(line: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "line",
-    ["config: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] ready",
-     "All distributed processes registered. Starting with 4 processes", "num_processes: 4",
+    [ALL, "Initializing distributed: GLOBAL_RANK: 3, MEMBER: 4/4", "dist_world_size=4",
+     "  role_world_sizes=[4, 4]\n  global_world_sizes=[4, 4]", "Num processes: 4\nProcess index: 0",
+     "using world size: 4, data-parallel size: 2, tensor-model-parallel size: 2",
+     "Training in distributed mode with multiple processes, 1 device per process.Process 0, total 4, device cuda:0.",
      "[PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL initialization options: size: 4, global rank: 0"],
 )  # fmt: skip
 def test_the_size_of_the_job_by_its_lines(line: str, tmp_path: Path) -> None:
     assert judged(tmp_path, line, *(timeout(rank, 7) for rank in range(4))).answer is Answer.ARRIVED
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["init tp group: {'world_size': 4}", 'env: {"WORLD_SIZE": "4"}', "worker 0 in world size 4 is DP", "[rank 0/4] up",
+     "num_processes: 4"],
+)  # fmt: skip
+def test_a_size_that_may_be_that_of_a_group_does_not_prove_that_all_have_arrived(line: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("\n".join((line, *(timeout(rank, 7) for rank in range(4)))) + "\n")
+    evidence = read_lines(tmp_path)
+    assert summary(judge(evidence)[0], evidence) == (
+        "cannot tell who is behind: all 4 ranks that are known have arrived in allreduce 7 in default_pg;"
+        " the size of the job is unknown (a line states 4, which may be that of a group)"
+    )
 
 
 def test_the_answer_states_that_the_size_is_unknown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from perfmon.demo.simulation import SCENARIOS, Simulation
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.formats.loader import load_packs
 
 SEEDS = (0, 1)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 PATTERNS: list[tuple[str, str | None, str]] = [
     (

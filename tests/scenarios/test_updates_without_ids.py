@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfmon.core.model import LEG
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.scan.scanner import Scanner
 

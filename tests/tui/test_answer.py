@@ -12,13 +12,14 @@ from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
-from perfmon.core.model import TimeBase
+from perfmon.core.model import Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
+from perfmon.rules import Pace
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
-from perfmon.tui.render.rows import Row, moment_text, short_duration
-from perfmon.tui.render.summary import ledger_row, verdict_row
+from perfmon.tui.render.rows import Row, cells, moment_text, short_duration
+from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
 
@@ -44,9 +45,9 @@ def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed
     more = met("queue_ms 4.2 s", "> 10 s", False)
     for conditions in ((queue, more), (more, queue)):
         message = why(*conditions)
-        assert message.count("queue_ms 4.2 s") == 1
-        assert "✗ queue_ms 4.2 s" in message
-        assert "not queue_ms > 10 s" in message
+        assert message.count("queue time 4.2 s") == 1
+        assert "✗ queue time 4.2 s" in message
+        assert "not queue time > 10 s" in message
 
 
 def test_conditions_of_different_values_are_all_told() -> None:
@@ -55,19 +56,19 @@ def test_conditions_of_different_values_are_all_told() -> None:
         met("other_ms 6.1 s", "critical > 5 s", False),
         met("other_ms 6.1 s", "< 9 s", False),
     )
-    assert "✗ queue_ms 4.2 s" in message
+    assert "✗ queue time 4.2 s" in message
     assert message.count("not other_ms 6.1 s") == 1
 
 
 @pytest.mark.parametrize(
     ("value", "limit", "result"),
     [
-        ("queue_ms 4.2 s", "critical > 1 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
-        ("queue_ms 500 ms", "warning > 100 ms", "! queue_ms 500 ms (warning > 100 ms)"),
-        ("queue_ms 87 ms", "good < 100 ms", "✓ queue_ms 87 ms (good < 100 ms)"),
-        ("queue_ms soon", "", "• queue_ms soon  "),
-        ("max of inflight over 600 s 128", "> 32", "• inflight 128 (> 32)"),
-        ("waiting / running 0.72", "> 0.5", "• waiting / running 0.72 (> 0.5)"),
+        ("queue_ms 4.2 s", "critical > 1 s", "✗ queue time 4.2 s (critical > 1 s)"),
+        ("queue_ms 500 ms", "warning > 100 ms", "! queue time 500 ms (warning > 100 ms)"),
+        ("queue_ms 87 ms", "good < 100 ms", "✓ queue time 87 ms (good < 100 ms)"),
+        ("queue_ms soon", "", "• queue time soon  "),
+        ("max of inflight over 600 s 128", "> 32", "• in flight 128 (> 32)"),
+        ("waiting / running 0.72", "> 0.5", "• waiting requests / running requests 0.72 (> 0.5)"),
     ],
 )
 def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, limit: str, result: str) -> None:
@@ -83,8 +84,8 @@ def test_one_reason_is_a_sentence_where_there_is_room() -> None:
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
     queue = met("queue_ms 4.2 s", "critical > 1 s")
     flight = met("inflight 128", "> 32")
-    assert "critical" in why(queue, flight, width=80)
-    assert why(queue, flight, width=44) == "  ✗ queue_ms 4.2 s  • inflight 128  ▸ Go."
+    assert "critical" in why(queue, flight, width=100)
+    assert why(queue, flight, width=46) == "  ✗ queue time 4.2 s  • in flight 128  ▸ Go."
 
 
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
@@ -107,7 +108,7 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
         stale_s = 60.0 * int(age[:-1])
         message = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
         assert " for 10m" in message
-        assert f"STALE {age}: no log output" in message
+        assert f"no log output for {age}" in message
 
 
 def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
@@ -128,13 +129,13 @@ def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "words"), [(200, "STALE 2m: no output from orchestrator.log"), (60, "STALE 2m  for 7m 40s, 14x")]
+    ("width", "words"), [(200, "no output from orchestrator.log for 2m"), (60, "SILENT 2m  for 7m 40s, 14x")]
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
     shown: MonitorState = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
     assert words in text(verdict_row(shown, width, PLAIN))
-    assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
+    assert "SILENT" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
 
 
 def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
@@ -144,25 +145,25 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
         source(index=at, name=name, freshness=Freshness.STALE, age_s=124.0 + at) for at, name in enumerate(names)
     )
     well = picture(snapshot=healthy(), sources=sources)
-    assert "STALE  no output from orchestrator.log and 1 more" in text(verdict_row(well, 120, PLAIN))
+    assert "SILENT  no output from orchestrator.log and 1 more" in text(verdict_row(well, 120, PLAIN))
     assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=125.0), 120, PLAIN))
     evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
     unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
     message = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
-    assert "STALE 2m 05s: no output from orchestrator.log" in message
+    assert "no output from orchestrator.log for 2m 05s" in message
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
     silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
     message = text(verdict_row(silent, 80, PLAIN))
-    assert "STALE 1h 02m  lost " in message
+    assert "SILENT 1h 02m  lost " in message
     assert len(message) <= 80
 
 
 @pytest.mark.parametrize("until", [None, START + 4000.0])
 def test_a_verdict_that_speaks_of_the_silence_is_not_stale_by_it(until: float | None) -> None:
     message = text(verdict_row(replace(picture(alert(until=until)), stale_s=3725.0), 200, PLAIN))
-    assert "STALE" not in message
+    assert "SILENT" not in message
     assert "lost 31 %" in message
 
 
@@ -361,3 +362,82 @@ def test_what_is_no_verdict_is_shortened_where_it_says_least(
     assert text(verdict_row(shown, 200, PLAIN)) == badge + summary
     assert text(verdict_row(shown, 101, PLAIN)) == badge + wide
     assert text(verdict_row(shown, 60, PLAIN)) == badge + narrow
+
+
+CAUSE = (
+    "trainer ended because GPU memory ran out on rank 3, GPU 3: tried to allocate 2.50 GiB, 1.31 GiB were free of "
+    "79.10 GiB (_tensor.py:581 in backward); 2 follow-up error lines"
+)
+
+
+def died(sentence: str = CAUSE) -> MonitorState:
+    """A run that failed, by a verdict with this sentence."""
+    whole = snapshot(findings=(finding(sentence=sentence, advice=("Use less memory per step: a smaller batch.",)),))
+    return picture(snapshot=replace(whole, run=replace(whole.run, state=Progress.FAILED)))
+
+
+@pytest.mark.parametrize("width", [200, 120, 80, 60])
+def test_the_cause_of_a_failure_continues_in_the_third_row_where_the_first_has_no_room(width: int) -> None:
+    first, _, third = map(text, answer_rows(died(), width, 3, PLAIN))
+    shown = first.partition("SATURATION  ")[2].rstrip().removesuffix(" …")
+    assert CAUSE.startswith(shown)
+    assert not shown[-1].isdigit()  # no figure without its unit
+    if len(shown) < len(CAUSE):
+        assert first.rstrip().endswith(" …")
+        assert f"… {CAUSE[len(shown) :].lstrip(' ,;:(')[:5]}" in third
+    assert "▸ Use less memory per step" in third
+    assert all(cells(row) <= width for row in (first, third))
+
+
+def test_a_run_that_stands_still_is_called_stalled_with_the_time_since_when() -> None:
+    found = finding(signature="stall", title="Stall", sentence="no log output and no finished step for 36.9 s")
+    whole = snapshot(findings=(found,))
+    assert whole.verdict is not None
+    run = replace(whole.run, state=Progress.STALLED, since=whole.run.end - 43.0)
+    verdict = replace(whole.verdict, signature="stall", title="Stall")
+    shown = replace(picture(snapshot=replace(whole, run=run, verdict=verdict)), now=whole.run.end)
+    message = text(verdict_row(shown, 120, PLAIN))
+    since = moment_text(whole.run.end - 43.0, TimeBase.WALL)
+    assert f"STALLED for 43 s  no log output and no finished step since {since}" in message
+    assert "STALLED for 43 s" in text(verdict_row(shown, 60, PLAIN))
+    over = replace(shown, state=RunState.ENDED)
+    assert "STALL  " in text(verdict_row(over, 120, PLAIN))
+
+
+def test_a_verdict_names_the_rank_that_its_sentence_begins_with() -> None:
+    found = finding(sentence="rank 19: slower than the others", identity={"rank": "19"})
+    assert "SATURATION  rank 19  " in text(verdict_row(picture(snapshot=snapshot(findings=(found,))), 120, PLAIN))
+    more = replace(found, sentence="rank 4: slower than the others", identity={"rank": "4"}, lost_s=1.0)
+    both = picture(snapshot=snapshot(findings=(found, more)))
+    assert "SATURATION  rank 19 and 1 more  " in text(verdict_row(both, 120, PLAIN))
+    url = replace(found, sentence="slower than usual", identity={"url": "http://a:8000"})
+    assert "http" not in text(verdict_row(picture(snapshot=snapshot(findings=(url,))), 120, PLAIN))
+
+
+@pytest.mark.parametrize("width", [200, 80, 60])
+def test_a_silent_run_has_a_next_step(width: int) -> None:
+    silent = replace(picture(snapshot=healthy()), stale_s=98.0)
+    assert "SILENT  no log output for 98.0 s" in text(verdict_row(silent, width, PLAIN))
+    message = text(why_row(silent, width, PLAIN))
+    assert message.startswith("  ▸ Does the process still run")
+    assert cells(message) <= width
+
+
+def test_advice_ends_at_a_clause_where_it_has_to_be_cut() -> None:
+    found = finding(conditions=(), advice=("Use less memory: a smaller batch, or shorter sequences, or sharding.",))
+    message = text(why_row(picture(snapshot=snapshot(findings=(found,))), 44, PLAIN))
+    assert message.rstrip().endswith("Use less memory: a smaller batch …")
+
+
+def test_a_pause_that_the_rhythm_does_not_allow_is_watched_whatever_other_logs_print() -> None:
+    whole = healthy()
+    pace = Pace(whole.run.end - 120.0, 2.0, 30.0, True)
+    run = replace(whole.run, pace=pace)
+    shown = replace(picture(snapshot=replace(whole, run=run)), now=whole.run.end)
+    message = text(verdict_row(shown, 120, PLAIN))
+    assert message == " ! WATCH  no step for 2m, usually every 2.0 s  although the logs continue"
+    silent = replace(shown, sources=(source(freshness=Freshness.STALE, age_s=120.0), source(index=1)))
+    assert "no output from orchestrator.log" in text(verdict_row(silent, 120, PLAIN))
+    assert "▸ Does the process still run" in text(why_row(shown, 120, PLAIN))
+    brief = replace(whole, run=replace(run, pace=replace(pace, last=whole.run.end - 40.0)))
+    assert "✓ HEALTHY" in text(verdict_row(replace(shown, snapshot=brief), 120, PLAIN))

@@ -74,7 +74,8 @@ async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:
 
 def test_a_key_means_the_same_in_every_pane() -> None:
     several = {key: [action.id for action in meant] for key, meant in by_key({}).items() if len(meant) > 1}
-    assert several == {"slash": ["filter_lanes", "search"]}  # finds in the focused pane, whatever that holds
+    # `/` finds in the focused pane, whatever that holds.
+    assert several == {"slash": ["filter_lanes", "search"]}, "two actions have the same key: choose another one"
 
 
 async def test_slash_finds_keys_commands_and_metrics_and_escape_shows_all_again() -> None:

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from whole import BEGIN, played, running, until
 
-from perfmon.core.user_state import load_state
+from perfmon.core.config import load_state
 from perfmon.demo.output import demo_timeline
 from perfmon.monitor.feeds import Feed, FollowFeed, PlayerFeed
 from perfmon.recording.format import open_recording
@@ -99,6 +99,12 @@ def check(function: Check) -> Check:
     return function
 
 
+def check_of(name: str) -> Check:
+    """The check of an action's keys."""
+    assert name in CHECKS, f"add a function `{name}` marked @check to this file: it presses the key and looks"
+    return CHECKS[name]
+
+
 def replayed() -> Feed:
     """The built-in run, stopped at its sixth minute."""
     player = Player(demo_timeline("frontend-queue", 0, 12.0, BEGIN), speed=1.0, paused=True, linger=True)
@@ -118,14 +124,16 @@ async def test_every_key(name: str, key: str) -> None:
     if name in REPLAYS:
         async with running(replayed) as (app, pilot):
             await until(pilot, lambda: app.picture.lines > 0)
-            await CHECKS[name](Hands(app, pilot), key)
+            await check_of(name)(Hands(app, pilot), key)
     else:
         async with running(played if name in MONITORED else None, size=(120, 34)) as (app, pilot):
-            await CHECKS[name](Hands(app, pilot), key)
+            await check_of(name)(Hands(app, pilot), key)
 
 
 def test_there_is_no_check_of_what_is_no_action() -> None:
-    assert set(CHECKS) == {action.id for action in ACTIONS}
+    ids = {action.id for action in ACTIONS}
+    assert ids - CHECKS.keys() == set(), "actions without a function of their name, marked @check, in this file"
+    assert CHECKS.keys() - ids == set(), "functions marked @check whose name is not the id of an action"
 
 
 def _made(pattern: str) -> list[Path]:
@@ -659,7 +667,7 @@ async def filter_lanes(hands: Hands, key: str) -> None:
     assert isinstance(hands.app.screen, Prompt)
     await hands.press(*"rpc", "underscore", "enter")
     assert "lanes with 'rpc_'" in hands.text
-    assert " rpc_ms " in hands.text
+    assert "rpc_ms " in hands.text
     assert "queue_ms  " not in "\n".join(screen_text(hands.app)[4:15])
 
 

@@ -15,7 +15,8 @@ from snapshots import HOSTILE, metric, snapshot
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
+from perfmon.rules import Pace
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel.state import MonitorState, RunState
@@ -176,3 +177,21 @@ def test_an_engine_without_requests_is_idle() -> None:
 
 def test_errors_of_several_runs_are_not_those_of_this_one() -> None:
     assert text(shown(errors=78, runs=40)).endswith("! 78 errors in 40 runs")
+
+
+def test_a_pause_that_is_longer_than_usual_is_shown_before_it_is_a_stall() -> None:
+    made = shown()
+    end = made.snapshot.run.end if made.snapshot else 0.0
+    pace = Pace(end - 18.0, 2.0, 30.0, True, 2.1)
+    assert text(shown(pace=pace)).startswith(" no step for 10 s (usually every 2.0 s) · step 199")
+    assert text(shown(pace=replace(pace, last=end - 9.0))).startswith(" running")
+    assert text(shown(pace=replace(pace, usual_s=10.0))).startswith(" running")
+    assert text(shown(pace=replace(pace, of_steps=False))).startswith(" no progress for 10 s")
+
+
+def test_the_time_of_a_step_is_that_of_the_log_where_no_line_states_it() -> None:
+    end = snapshot().run.end
+    pace = Pace(end, 20.0, 60.0, True, 2.06)
+    assert "2.1 s/step (last 5)" in text(shown({}, pace=pace))
+    assert "2.1 s/step · " in text(shown({}, pace=pace), 120)
+    assert "3.1 s/step" in text(shown(pace=pace))

@@ -9,7 +9,7 @@ import pytest
 from perfmon.clocks.alignment import bounds
 from perfmon.core.model import TimeBase, Update
 from perfmon.diagnosis.result import ClockOffset, Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 QUEUE_S, RPC_S = 0.5, 1.0
 

@@ -14,8 +14,8 @@ from perfmon.core.model import Block
 from perfmon.diagnosis.assessment import diagnose, view_of
 from perfmon.diagnosis.baseline import as_toml, learn
 from perfmon.diagnosis.wording import parts
+from perfmon.pipeline.offline import vocabulary
 from perfmon.pipeline.session import Session
-from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.bands import LOWER, load_bands
 from perfmon.rules.signatures import load_signatures
 from perfmon.viewmodel.state import Level, MetricLane, Viewport

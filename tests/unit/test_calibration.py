@@ -13,7 +13,7 @@ from perfmon.core.config import AUTO, Config
 from perfmon.core.model import Ref
 from perfmon.diagnosis.baseline import Calibration, as_toml, learn, tightest
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.tracks import Track
 

@@ -222,11 +222,17 @@ def test_a_metric_that_one_run_alone_tells_is_named() -> None:
     comparison = compare(
         run({**both, "gen_tps": around(9.0), "inflight": around(9.0)}), run({**both, "mfu_pct": [5.0]}), ()
     )
-    assert comparison.notes == ("only in the run before, not compared: gen_tps",)
+    assert comparison.notes == ("only in the run before, not compared: gen_tps (mean 9.028 tokens/s)",)
     many = {f"{name}_tps": around(9.0) for name in ("gen", "prompt", "throughput")}
     (note,) = compare(run(both), run({**both, **many, **{f"rpc_ms.x{n}": around(9.0) for n in range(9)}}), ()).notes
-    assert note.startswith("only in the run after, not compared: gen_tps, ")
+    assert note.startswith("only in the run after, not compared: gen_tps (mean ")
     assert note.endswith(" more")
+
+
+def test_what_only_counts_up_has_no_mean_to_compare() -> None:
+    both = {"rpc_ms": around(1000.0)}
+    before, after = run({**both, "produced_batches": [*range(40)]}), run({**both, "produced_batches": [*range(9, 19)]})
+    assert {change.name for change in compare(before, after, ()).metrics} == {"rpc_ms"}
 
 
 def test_nothing_in_common_cannot_be_compared() -> None:

@@ -10,7 +10,7 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.errors import DataFileError
 from perfmon.diagnosis.result import Finding
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules.signatures import load_signature
 
 HEAD = """
@@ -184,8 +184,8 @@ def test_a_condition_is_worded_with_its_value_and_limit_and_of_alternatives_the_
     )
     [finding] = found(tmp_path, toml, samples("kv_usage", [95]))
     assert [(state.text, state.value, state.limit) for state in finding.conditions] == [
-        ("kv_usage 95.0 % (> 90 %)", "kv_usage 95.0 %", "> 90 %"),
-        ("kv_usage 95.0 % (max of 10m, > 99 %)", "max of kv_usage over 600 s 95.0 %", "> 99 %"),
+        ("KV cache use 95.0 % (> 90 %)", "kv_usage 95.0 %", "> 90 %"),
+        ("KV cache use 95.0 % (max of 10m, > 99 %)", "max of kv_usage over 600 s 95.0 %", "> 99 %"),
         ("the cache is 95.0 % full; limit 80 %", "kv_usage 95.0 %", "> 80 %"),
     ]
 

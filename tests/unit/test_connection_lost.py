@@ -34,9 +34,6 @@ class _Run:
             file.write("".join(f"2026-03-01 10:00:00 step {self.count + at} finished\n" for at in range(count)))
         self.count += count
 
-    def left_alone(self) -> None:
-        """Nothing is done to it."""
-
     def _shifted(self) -> Path:
         for number in (3, 2, 1):
             for end in ("", ".gz"):
@@ -71,6 +68,10 @@ class _Run:
         self.write()
 
 
+def _unchanged(run: _Run) -> None:
+    """Nothing happens to the log."""
+
+
 class _Mortal(LocalRunner):
     """A shell that ends at one of its commands."""
 
@@ -94,11 +95,12 @@ async def _lines(folder: Path, deadly: int, ways: tuple[Callable[[_Run], None], 
 
     runner = await _Mortal.open()
     first = await Files.open(runner)
-    await logs.round(first, emit)
     files: Files | None = first
+    await logs.round(first, emit)
     ways[0](run)
     _Mortal.left = deadly
-    for way in (*ways[1:], *(_Run.left_alone,) * _ROUNDS):
+    done = [*ways[1:], *[_unchanged] * _ROUNDS]
+    for way in done:
         try:
             files = files or await Files.open(runner)
             await logs.round(files, emit)

@@ -8,7 +8,7 @@ import pytest
 
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _CAUGHT = """Traceback (most recent call last):

@@ -38,6 +38,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/performance.md"])
+def test_files_that_a_contributor_is_led_to_exist(page: str) -> None:
+    names = set(re.findall(r"`([\w./-]+\.(?:py|toml|md|c|h))`", (ROOT / page).read_text()))
+    missing = {name for name in names if not name.endswith("NAME.toml") and not any(ROOT.glob(name))}
+    folders = ("perfmon", "sources", "rules", "tui", "themes", "tests", "lab", "bench")
+    known = {path for folder in folders for path in map(str, (ROOT / folder).rglob("*.*"))}
+    assert [name for name in sorted(missing) if not any(path.endswith(f"/{name}") for path in known)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_are_mentioned_exist(page: Path) -> None:
     mentioned = set(re.findall(r"`perfmon ([a-z]\w*)", page.read_text()))

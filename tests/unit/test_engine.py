@@ -8,8 +8,8 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.demo.simulation import SCENARIOS, Simulation
 from perfmon.diagnosis.result import Diagnosis, Finding
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.pipeline.session import Session
-from perfmon.pipeline.signature_tests import diagnose_texts
 
 QUEUED = "[weights][{id}] client.done wall_ms={wall} rpc_ms=1000 queue_ms={queue}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfmon.diagnosis import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _BAR = "100%|██████████| 625/625 [01:18<00:00,  7.98it/s]\n"
 _EVALUATED = (

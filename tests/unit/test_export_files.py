@@ -22,7 +22,7 @@ from perfmon.diagnosis.result import Goal
 from perfmon.exporters.metric_names import named
 from perfmon.exporters.metrics_page import Known
 from perfmon.exporters.provisioning import render_alert_rules
-from perfmon.pipeline.signature_tests import vocabulary
+from perfmon.pipeline.offline import vocabulary
 from perfmon.rules.bands import load_bands
 from perfmon.rules.signatures import load_signatures
 from perfmon.sources.formats.loader import load_packs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _MISSING = "/srv/jobs/start.sh: line 4: llama-server: command not found\n"
 _STEPS = "".join(f"step {n} loss {4 / n:.4f} step_time 1.5s\n" for n in range(1, 30))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _BANNER = (

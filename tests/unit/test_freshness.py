@@ -51,3 +51,13 @@ def test_rates_are_those_of_the_last_seconds() -> None:
     for at in range(30):
         lively.count(float(at), 100 * at if at < 20 else 2000, 10 * at)
     assert lively.rates() == (0.0, 10.0)
+
+
+def test_a_server_whose_last_statistics_show_work_is_not_idle() -> None:
+    lively, state = SourceHealth(), SourceState("vllm.log", 0)
+    state.idle_silence = state.busy = True
+    for at in range(0, 300, 10):
+        lively.arrived(float(at), live=True)
+    assert lively.freshness(295.0, state) is Freshness.FRESH
+    assert lively.freshness(400.0, state) is Freshness.STALE
+    assert stale_sources([(lively, state)], 400.0) == ([lively], False)

@@ -9,7 +9,7 @@ import pytest
 
 from perfmon.core.model import Severity
 from perfmon.diagnosis.result import Finding
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 BEGIN = datetime(2026, 3, 2, 8, 15)
 Use = Callable[[int], int]

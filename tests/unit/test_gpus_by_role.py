@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from perfmon.diagnosis.result import Diagnosis, goodput_of
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.store.latest_readings import Seen
 

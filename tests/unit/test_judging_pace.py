@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from snapshots import healthy
+
 from perfmon.monitor.scheduling import EvaluationScheduler
+from perfmon.rules import Pace
 
 
 def after(cost_s: float, *, played: bool = False) -> EvaluationScheduler:
@@ -43,3 +48,13 @@ def test_a_judgement_that_lags_behind_what_is_said_tells_its_age() -> None:
     assert pace.behind_s(112.0, 2) == 12.0
     assert pace.behind_s(112.0, 1) is None  # nothing was said since
     assert EvaluationScheduler().behind_s(112.0, 2) is None
+
+
+def test_a_run_is_judged_once_when_its_pause_outlasts_its_rhythm() -> None:
+    pace, whole = after(0.001), healthy()
+    paused = replace(whole, run=replace(whole.run, pace=Pace(1000.0, 2.0, 30.0, True)))
+    assert not pace.stall_begins(paused, 1030.5)
+    assert pace.stall_begins(paused, 1031.5)
+    assert not pace.stall_begins(paused, 1040.0)
+    assert not pace.stall_begins(whole, 1040.0)
+    assert not after(0.001, played=True).stall_begins(paused, 1040.0)

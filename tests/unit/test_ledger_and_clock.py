@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _HEAD = (
     "2026-03-02 10:00:00,100 WARNING library.py:20 -- deprecated\n2026-03-02 10:00:02,100 INFO library.py:30 -- ready\n"

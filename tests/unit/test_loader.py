@@ -54,7 +54,7 @@ def test_a_sound_pack_is_read(tmp_path: Path) -> None:
         ('title = "my trainer"', 'title = "my\\u001b[2J"', "title", "expected a line of text"),
         ("rank = 5", 'rank = "first"', "rank", "expected a number"),
         ("rank = 5", "rank = inf", "rank", "expected a number"),
-        ("rank = 5", "ranks = 5", "ranks", "unknown key, expected one of component, "),
+        ("rank = 5", "ranks = 5", "ranks", "unknown key, expected one of busy_metric, component, "),
         ("rank = 5", "generic = 1", "generic", "expected true or false"),
         ("rank = 5", "healthy = [1]", "healthy", "expected a string or a list of strings"),
         ("rank = 5", "pattern = 3", "file", "not valid TOML"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from perfmon.pipeline.signature_tests import vocabulary
+import pytest
+
+from perfmon.pipeline.offline import vocabulary
 from perfmon.rules.bands import load_bands
-from perfmon.rules.conditions import every_condition
+from perfmon.rules.conditions import Condition, every_condition
 from perfmon.rules.lint import metrics_of, sentence_slots
 from perfmon.rules.signatures import Signature, load_signatures
-from perfmon.sources.formats import glossary, load_packs, meaning_of
+from perfmon.sources.formats import glossary, in_words, load_packs, meaning_of, short_names
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (
@@ -45,6 +48,10 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     ),
     "a part of the idle time of a GPU in a trace: the findings about it judge what it waits for": (
         "gpu_idle_share", "host_wait_share", "profiled_step_ms", "range_gap_ms", "range_ms", "sync_stall_share",
+    ),
+    "a part of a step in a trace: two traces are compared by them": (
+        "step_comm_ms", "step_compute_ms", "step_data_ms", "step_h2d_ms", "step_launch_ms", "step_rest_ms",
+        "step_stall_ms",
     ),
     "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",
@@ -87,20 +94,22 @@ def _in_use() -> set[str]:
     return {name for signature in load_signatures() for name in _names(signature)}
 
 
-def _unjudged(names: frozenset[str], context: dict[str, tuple[str, ...]]) -> tuple[set[str], set[str]]:
-    """(those of which nobody says why no signature looks at them, those that one looks at all the same)."""
+def _is_complete(names: frozenset[str], context: dict[str, tuple[str, ...]]) -> None:
+    """A name is used by a signature, or it is in a list with the reason why none uses it."""
     known = [name for each in context.values() for name in each]
     assert len(known) == len(set(known))
     in_use = _in_use()
-    return set(names) - in_use - set(known), in_use & set(known)
+    unjudged, used = sorted(names - in_use - set(known)), sorted(in_use & set(known))
+    assert not unjudged, f"no signature uses {unjudged}: add them to a list in this file, with the reason"
+    assert not used, f"a signature uses {used}: remove them from the lists in this file"
 
 
 def test_every_metric_is_judged_or_is_context() -> None:
-    assert _unjudged(vocabulary().metrics, CONTEXT) == (set(), set())
+    _is_complete(vocabulary().metrics, CONTEXT)
 
 
 def test_every_mark_is_judged_or_is_context() -> None:
-    assert _unjudged(vocabulary().marks, MARKS) == (set(), set())
+    _is_complete(vocabulary().marks, MARKS)
 
 
 def test_every_metric_is_explained_in_one_sentence() -> None:
@@ -112,7 +121,35 @@ def test_every_metric_is_explained_in_one_sentence() -> None:
         for name in (emit.name if emit.kind == "metric" else "", emit.metric)
     }
     explained = glossary()
-    assert {name for name in reported if name} | set(load_bands().table) | {"wall_ms"} == set(explained)
+    known = {name for name in reported if name} | set(load_bands().table) | {"wall_ms"}
+    assert known - explained.keys() == set(), "metrics without a sentence in sources/glossary.toml"
+    assert explained.keys() - known == set(), "names in sources/glossary.toml that no format and no threshold has"
     assert all(meaning.endswith(".") and not meaning[0].islower() for meaning in explained.values())
     assert meaning_of("queue_ms{server-1}") == explained["queue_ms"]
     assert meaning_of("of_its_own") == ""
+
+
+def test_every_metric_that_a_condition_uses_has_short_words() -> None:
+    used = {name for signature in load_signatures() for one in signature.conditions for name in _of(one)}
+    missing = {name for name in used if re.search(r"[_-]", name) and name.partition(".")[0] not in short_names()}
+    assert missing == set()
+    assert all(words == words.strip() and "_" not in words for words in short_names().values())
+
+
+def _of(condition: Condition) -> set[str]:
+    return {name for one in every_condition((condition,)) for name in one.metric_names()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("queue_ms 13.4 s (critical > 1 s)", "queue time 13.4 s (critical > 1 s)"),
+        ("running 32 (> 8)", "running requests 32 (> 8)"),
+        ("32 requests are running and 4 waiting", "32 requests are running and 4 waiting"),
+        ("max of running over 600 s 40", "max of running requests over 600 s 40"),
+        ("waiting / running 0.72", "waiting requests / running requests 0.72"),
+        ("my_queue_ms 3 s", "my_queue_ms 3 s"),
+    ],
+)
+def test_the_values_of_a_condition_are_put_in_words(text: str, words: str) -> None:
+    assert in_words(text) == words

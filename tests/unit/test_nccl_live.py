@@ -76,6 +76,62 @@ def test_one_pause_accuses_no_one_live(shape: tuple[int, int], at: float, tmp_pa
     assert accused(lines) == []
 
 
+WITHOUT = {
+    "its partner": (Plan(2, 2), [0], 0),
+    "the host of its peer": (Plan(4, 2), [4, 5], 4),
+    "one rank of each host": (Plan(4, 2), [0, 2, 4, 6], 4),
+    "another rank": (Plan(2, 4), [0], 6),
+    "another host": (Plan(3, 2), [0, 1], 3),
+}
+"""Jobs, the ranks whose logs are missing, and the slow rank."""
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_rank_that_may_wait_for_one_without_a_log_is_not_accused(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs DuckDB (pip install 'perfmon-tui[nccl]')")
+    plan, missing, slow = WITHOUT[name]
+    plan = replace(PLAN, nodes=plan.nodes, gpus=plan.gpus, faults=Faults(slow_rank=slow, delay_us=20_000))
+    writer = write(tmp_path, plan)
+    for rank in missing:
+        (tmp_path / f"{writer.hosts[rank // plan.gpus]}-pid{writer.pids[rank]}.log").unlink()
+    with Job([tmp_path]) as job:
+        found = job.analyze()
+    names = [f"rank {rank} on {writer.hosts[rank // plan.gpus]} (pid {pid})" for rank, pid in enumerate(writer.pids)]
+    wanted = [] if slow in missing else [("nccl-slow-rank", names[slow])]
+    assert [(f.signature, f.identity["group"]) for f in found.findings] == wanted
+    assert accused(fed(tmp_path)[1]) == wanted
+    noted = [note for note in found.notes if "may have waited itself for ranks without records (rank" in note]
+    # Ranks of a host come to its peers together, and leave the operation together.
+    late = {"its partner": 1, "one rank of each host": 5}.get(name)
+    assert [note.partition(" came last")[0] for note in noted] == ([] if late is None else [names[late]])
+
+
+def test_logs_of_a_rank_that_come_late_change_no_origin(tmp_path: Path) -> None:
+    """Its old records arrive together, after others were judged without them."""
+    plan = replace(PLAN, nodes=2, gpus=2, faults=Faults(slow_rank=1, delay_us=8_000))
+    writer = write(tmp_path, plan)
+    late = f"{writer.hosts[0]}-pid{writer.pids[1]}.log"
+    lines = sorted(
+        (int(line.partition(b'"dump_timestamp_us":')[2].partition(b",")[0]), path.name, line)
+        for path in tmp_path.iterdir()
+        for line in path.read_bytes().splitlines(keepends=True)
+    )
+    job, half, origins = LiveJob(), len(lines) // 2, set[str]()
+    for first, last in ((0, half), (half, len(lines))):
+        for _, name, line in lines[first:last]:
+            if first or name != late:
+                job.feed(name, line)
+        if first == 0:
+            assert job.advance(caught_up=True)
+            for _, name, line in lines[:half]:
+                if name == late:
+                    job.feed(name, line)
+    for found in job.advance(caught_up=True):
+        if "origin_pct=9" in found or "origin_pct=100" in found:
+            origins.add(found.partition('for="')[2].partition(" on")[0])
+    assert origins == {"rank 1"}
+
+
 def test_stages_of_a_pipeline_that_wait_for_each_other_accuse_no_one(tmp_path: Path) -> None:
     write(tmp_path, Plan(nodes=4, gpus=2, steps=60, layers=1, compute_us=30_000, jitter=0.003, microbatches=3))
     job, lines = fed(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules.signatures import load_signatures
 
 EXAMPLES = {one.id: next(example for example in one.examples if example.verdict) for one in load_signatures()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _STEPS = "\n".join(f"2026-03-02 10:00:{at}0 step={at} loss=2.0" for at in range(1, 6))
 _POD = (

@@ -10,7 +10,7 @@ import pytest
 import snapshots
 
 from perfmon.core.model import TimeBase
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.reports import plots
 from perfmon.reports.files import write_analysis
 

@@ -15,7 +15,7 @@ HOSTILE = (snapshots.HOSTILE, snapshots.HUGE, "日本語" * 3000, "\u0301" * 500
 
 def test_the_verdict_comes_first_with_its_cost_and_confidence() -> None:
     head, verdict, *_ = text_summary.render(snapshots.snapshot()).split("\n\n")
-    assert "running (no end logged)" in head
+    assert "running at the last line, no end logged" in head
     lines = verdict.splitlines()
     assert lines[0] == "CRITICAL  Front-end queue saturation"
     assert lines[1].startswith("  14 of 15 weight updates waited 12.4 s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfmon.diagnosis.result import Diagnosis
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 
 def _death(script: str, error: str, before: str = "") -> str:

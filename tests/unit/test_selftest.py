@@ -8,7 +8,7 @@ import pytest
 
 import perfmon.rules
 from perfmon.commands.rules import explain
-from perfmon.pipeline.signature_tests import ExampleResult, run_examples, vocabulary
+from perfmon.pipeline.offline import ExampleResult, run_examples, vocabulary
 from perfmon.rules.lint import check_files
 from perfmon.rules.signatures import BUILTIN, Signature, load_signatures
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfmon.core.model import Severity
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 

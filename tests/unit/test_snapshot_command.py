@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -171,6 +172,18 @@ def test_logs_that_nothing_recognises_are_named_all_the_same(place: Path, capsys
         out = capsys.readouterr().out
         assert out.startswith("# ? nothing observed\n")
         assert "| x.log | unknown |" in out
+
+
+@pytest.mark.usefixtures("place")
+def test_a_source_that_does_not_answer_is_named_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as held:  # bound and not listening: nobody else gets this port
+        held.bind(("127.0.0.1", 0))
+        assert main(["snapshot", f"vllm=http://127.0.0.1:{held.getsockname()[1]}", "--for", "1.5s"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert "no log is watched, only polled values" in out
+    row = next(line for line in out.partition("## Sources without an answer")[2].splitlines() if "vllm" in line)
+    assert "| failed |" in row
+    assert "connection refused" in row
 
 
 def drawn(image: str) -> tuple[int, int]:

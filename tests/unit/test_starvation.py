@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -13,7 +14,7 @@ from perfmon.comparison.model import run_of
 from perfmon.core import FIGURES, Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.pipeline import Session
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.viewmodel.state import Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
@@ -72,8 +73,8 @@ def test_hypotheses_are_ranked_with_evidence_for_and_against() -> None:
     assert finding.hypotheses[0].signature == "network-slow"
     assert standings(finding)["producer-slow"] == "refuted"
     named = {one.signature: one for one in finding.hypotheses}
-    assert any("socket_network_share" in value for value in named["network-slow"].supporting)
-    assert any("socket_network_share" in value for value in named["producer-slow"].contradicting)
+    assert any("network is the slow side" in value for value in named["network-slow"].supporting)
+    assert any("network is the slow side" in value for value in named["producer-slow"].contradicting)
     assert "whole_pageable_share" in named["pageable-transfer"].unseen
     assert [one.standing for one in finding.hypotheses] == sorted(
         (one.standing for one in finding.hypotheses), key=("shown", "open", "refuted", TRACE).index
@@ -214,6 +215,73 @@ def test_a_gpu_that_idles_while_its_consumer_never_waits_is_named() -> None:
     lines = queue(count=150, depth=lambda n: 60 + n % 40, get_wait=4.0, put_wait=3.0)
     assert verdict(judged(queue=lines, gpus=gpu(count=150, busy=lambda n: 40 if n % 4 == 0 else 3))) == "gpu-idle"
     assert found(judged(queue=lines, gpus=gpu(count=150, busy=94))) == {}
+
+
+# --- two queues in a row ----------------------------------------------------------------------------------------------
+def chain(
+    fault: int,
+    *,
+    first_put: float,
+    first_get: float,
+    next_put: float,
+    next_get: float,
+    rate: float,
+    full: tuple[int, int],
+    ends: bool = False,
+) -> dict[str, list[str]]:
+    """The logs of a source, of a stage that takes from Q1 and puts into Q2, and of a writer, which waits in health.
+
+    From line `fault` on they wait so much, items come at this rate, the queues hold so many; `ends`: the stage is gone.
+    """
+    count, put = 60 + fault, re.compile(r" get_wait=\S+")
+    get = re.compile(r" put_wait=\S+")
+
+    def side(name: str, before: float, after: float, depths: tuple[int, int], pattern: re.Pattern[str]) -> list[str]:
+        counts = {"put": 0, "get": 0} | {("put" if pattern is put else "get"): lambda n: 5 if n < fault else rate}
+        lines = queue(
+            count=count, every=1.0, name=name, capacity=16, depth=lambda n: depths[n >= fault], **counts,
+            put_wait=lambda n: before if n < fault else after, get_wait=lambda n: before if n < fault else after,
+        )  # fmt: skip
+        return [pattern.sub("", line) for line in lines]
+
+    stage = interleaved(
+        side("Q1", 0.0, first_get, (16, full[0]), get), side("Q2", 0.0, next_put, (0, full[1]), put)
+    )  # fmt: skip
+    return {
+        "source": side("Q1", 50.0, first_put, (16, full[0]), put),
+        "stage": stage[: 2 * fault] if ends else stage,
+        "writer": side("Q2", 75.0, next_get, (0, full[1]), get),
+    }
+
+
+def test_a_slow_writer_is_named_by_its_queue_though_all_queues_before_it_are_full() -> None:
+    logs = chain(60, first_put=75.0, first_get=0.0, next_put=75.0, next_get=0.0, rate=1, full=(16, 16))
+    diagnosis = judged(**logs)
+    assert diagnosis.verdict is not None
+    assert (verdict(diagnosis), found(diagnosis)["consumer-bound"].identity) == ("consumer-bound", {"group": "Q2"})
+    assert "room in Q2" in diagnosis.verdict.sentence
+    assert diagnosis.verdict.lost_s == pytest.approx(0.8 * 60, rel=0.15)
+
+
+def test_consumers_behind_the_starved_one_cost_nothing_more() -> None:
+    logs = chain(60, first_put=0.0, first_get=66.0, next_put=0.0, next_get=93.0, rate=2, full=(0, 0))
+    diagnosis = judged(**logs)
+    assert verdict(diagnosis) == "producer-slow"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(0.66 * 60, rel=0.15)
+
+
+def test_a_stage_that_is_gone_is_the_dead_consumer_though_the_next_one_waits() -> None:
+    logs = chain(60, first_put=100.0, first_get=0.0, next_put=0.0, next_get=100.0, rate=0, full=(16, 0), ends=True)
+    diagnosis = judged(**logs)
+    assert (verdict(diagnosis), found(diagnosis)["consumer-dead"].identity) == ("consumer-dead", {"group": "Q1"})
+
+
+def test_a_writer_that_waits_for_a_busy_stage_is_not_starved() -> None:
+    assert (
+        found(judged(**chain(60, first_put=50.0, first_get=0.0, next_put=0.0, next_get=75.0, rate=5, full=(16, 0))))
+        == {}
+    )
 
 
 # --- bursts: the median is healthy, the mean is not -------------------------------------------------------------------

@@ -79,11 +79,11 @@ def test_a_run_that_nobody_hears_any_more_is_not_told_as_if_it_went_on(
     for log in write_demo(place / "logs", scenario, 0, 10.0)[-silent:]:
         os.utime(log, (written := time.time() - 7200, written))
     assert main(["status", str(place / "logs")]) == ExitCode.DONE
-    assert capsys.readouterr().out.startswith("? STALE 2h00m")
+    assert capsys.readouterr().out.startswith("? SILENT 2h00m")
     for log in (place / "logs").iterdir():
         os.utime(log)
     assert main(["status", str(place / "logs")]) == ExitCode.DONE
-    assert "STALE" not in capsys.readouterr().out
+    assert "SILENT" not in capsys.readouterr().out
 
 
 def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,10 +37,10 @@ def test_the_verdict_its_value_its_cost_and_its_trend() -> None:
         ),
         ({"observed": False, "severity": ""}, "#[fg=colour244]? no data#[default]"),
         ({"run": "loading", "observed": False, "severity": ""}, "#[fg=colour244]? reading logs#[default]"),
-        ({"stale_s": 14.0, "severity": ""}, "#[fg=colour244]? STALE 14.0s#[default]"),
+        ({"stale_s": 14.0, "severity": ""}, "#[fg=colour244]? SILENT 14.0s#[default]"),
         (
             {"stale_s": 14.0, "value": None, "lost_share": 0.0, "values": ()},
-            "#[fg=colour244]? STALE 14.0s FRONTEND-QUEUE#[default]",
+            "#[fg=colour244]? SILENT 14.0s FRONTEND-QUEUE#[default]",
         ),
     ],
 )

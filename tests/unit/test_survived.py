@@ -9,8 +9,8 @@ import pytest
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block, Progress
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.pipeline.session import Session
-from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _TRACEBACK = """Traceback (most recent call last):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfmon.diagnosis.result import Finding
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 BEGIN = datetime(2026, 3, 2, 8, 15)
 Course = Callable[[int], tuple[int, int, float]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 
 def _clock(seconds: float) -> str:

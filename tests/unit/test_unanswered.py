@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 
 _CLIENT = (
     "2026-08-21 10:00:00 INFO [weights][aaa] client.send url=http://x t=100.0\n"

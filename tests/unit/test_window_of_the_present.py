@@ -15,7 +15,7 @@ from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, Diagnosis
 from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
-from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import Freshness, Level, MonitorState
 
@@ -248,3 +248,36 @@ def test_a_stall_does_not_name_the_process_of_a_log_that_goes_on(server_goes_on:
     assert picture.verdict_finding.signature == "stall"
     assert any(line.source == "vllm.log" for line in picture.verdict_finding.evidence)
     assert picture.verdict_finding.commands[0] == f"py-spy dump --pid {pid}"
+
+
+def test_a_few_quick_steps_do_not_make_a_run_healthy_and_a_pause_is_known_from_its_pace() -> None:
+    run = Run()
+    picture = run.go_on(12, STEP)
+    assert judged(picture).assessment is Assessment.LEARNING
+    picture = run.go_on(40, STEP)
+    assert judged(picture).assessment is Assessment.HEALTHY
+    pace = judged(picture).run.pace
+    assert pace is not None
+    assert (pace.of_steps, pace.limit_s) == (True, 31.0)
+    assert pace.step_s == pytest.approx(1.0)
+    assert picture.present - pace.last <= 2.0
+    assert judged(run.go_on(33)).run.state is Progress.STALLED
+
+
+def test_a_start_of_a_few_lines_is_not_called_unreadable_and_more_lines_are() -> None:
+    run = Run()
+    run.go_on(1, "- root - INFO - Starting job: Llama 3 8B training")
+    picture = run.go_on(11, "frobnicating chunk {n}")
+    assert judged(picture).assessment is Assessment.LEARNING
+    assert judged(run.go_on(30, "frobnicating chunk {n}")).assessment is Assessment.UNREADABLE
+
+
+def test_a_server_that_goes_silent_with_requests_in_flight_is_silent_and_an_idle_one_is_not() -> None:
+    line = "INFO [loggers.py:123] Engine 000: Avg prompt throughput: 9.0 tokens/s, Avg generation throughput: {tps} "
+    line += "tokens/s, Running: {ran} reqs, Waiting: 0 reqs, GPU KV cache usage: 12.0%, Prefix cache hit rate: 0.0%"
+    for tps, ran, freshness in (("812.0", "4", Freshness.STALE), ("0.0", "0", Freshness.IDLE)):
+        run, text = Run(), line.replace("{tps}", tps).replace("{ran}", ran)
+        run.go_on(200, text, SERVER, every=10)
+        picture = run.go_on(120, every=10)
+        assert [one.freshness for one in picture.sources] == [freshness]
+        assert (picture.stale_s is not None) == (freshness is Freshness.STALE)

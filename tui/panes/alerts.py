@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partialmethod
 
 from perfmon.core import format_seconds
+from perfmon.diagnosis import Assessment
 from perfmon.viewmodel import Alert, AlertKey, MonitorState
 
 from ..layout import HEADED
@@ -104,7 +105,11 @@ class AlertPane(Listing):
         if picture.stale_s is not None and not picture.is_over:
             words = f"no alerts, but the newest line is {format_seconds(picture.stale_s)} old"
             return ((f" {skin.glyph('stale')} ", skin.style("stale")), (words, skin.style("muted")))
-        words = f"no alerts in the last {short_duration(picture.window_s)}"
+        if picture.snapshot.assessment in (Assessment.UNREADABLE, Assessment.LEARNING):
+            reason = "the logs cannot be read" if picture.snapshot.assessment is Assessment.UNREADABLE else "too early"
+            return ((f" {skin.glyph('unknown')} ", skin.style("stale")), (f"no alerts: {reason}", skin.style("muted")))
+        window = "" if picture.is_over else f" in the last {short_duration(picture.window_s)}"
+        words = f"no alerts{window}"
         return ((f" {skin.glyph('good')} ", skin.style("good")), (words, skin.style("muted")))
 
     # --- acting -------------------------------------------------------------------------------------------------------

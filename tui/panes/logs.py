@@ -48,7 +48,7 @@ class LogPane(LogLines):
 
     def _seek_match(self, onward: bool) -> None:
         if self._hunt is None or self._hunt.query is None:
-            self._moved("no search yet: / starts one")
+            self._moved("no search yet: / in this pane starts one")
         else:
             self._seek(onward)
 

@@ -148,7 +148,7 @@ class FindingsPane(_Lines):
             for advice in finding.advice:
                 lines += paragraph(advice, width - 1, "muted", f"   {self.skin.glyph('next')} ", "accent")
         if not lines:
-            lines.append(((" no finding: the GPUs are busy, or no cause is clear", "muted"),))
+            lines.append(((" no finding", "muted"),))
         for note in self._found.notes:
             lines += paragraph(note, width - 1, "warning", " ! ")
         return lines

@@ -11,7 +11,7 @@ from ..render.hosts.layout import ORDERS, VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import RenderContext
 from ..render.rows import Row, Words, fitted, styled
-from ..render.sources import common_ending, common_folder, source_row
+from ..render.sources import common_ending, common_folder, freshness_word, source_row
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
 
@@ -111,10 +111,14 @@ class SourcesPane(Listing):
         return (self.title_row(3, title, self.summary(width), keys, width),)
 
     def summary(self, width: int = 1000) -> str:
-        """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what is stale is named."""
+        """`4 GPUs 96% · 2 hosts · 3 logs · 1 silent`: what is silent is named."""
         counts = Counter(source.freshness for source in self._sources)
         logs = [f"{len(self._sources)} {'log' if len(self._sources) == 1 else 'logs'}"]
-        logs += [f"{counts[kind]} {kind.value}" for kind in Freshness if kind is not Freshness.FRESH and counts[kind]]
+        logs += [
+            f"{counts[kind]} {freshness_word(kind)}"
+            for kind in Freshness
+            if kind is not Freshness.FRESH and counts[kind]
+        ]
         return summary_of(self._look, self.view, logs, width)
 
     def count(self) -> int:

@@ -144,7 +144,7 @@ def preview(alert: Alert, skin: ThemeStyles, width: int, room: int) -> list[Row]
     for text, style in ((alert.finding.sentence, "muted"), *advice, *commands):
         lines = wrapped(text, max(1, width - 5))
         if len(rows) + len(lines) > room:
-            lines = [*lines[: room - 1], f"{lines[room - 1]} {skin.glyph('cut')}"] if not rows and room > 1 else []
+            lines = [*lines[: room - 1], f"{lines[room - 1]} {skin.glyph('cut')}"] if not rows and room > 0 else []
         rows += [((f"   {line}", skin.style(style)),) for line in lines]
     return rows
 

@@ -5,26 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core import counted, format_share, plain, read_value
+from perfmon.core import Progress, counted, format_share, plain, read_value
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
+from perfmon.sources.formats import in_words
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, cells, row_cells
+from .progress import overdue
+from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
+_LEAST_CAUSE = 16
+"""Cells that a cut cause needs to mean something."""
+_SILENT = (
+    "Does the process still run (ps, nvidia-smi)? If it does, py-spy dump --pid PID shows what it waits for.",
+    "Does the process still run? If it does: py-spy dump --pid PID",
+    "Does the process still run (ps)?",
+)
+"""What to do about a run without output, from the longest to the shortest text."""
 _EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
+_CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
+"""Places at which an advice may end before its last word."""
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
+_SHARE = re.compile(r"\bshare of the time in ([\w.]+) over [\d.]+ \w+(?= )")
 _LIMIT = re.compile(r" ?\((?:limit: )?[^()]*\)(?=\s*$)")
 _NAME = re.compile(r" (?=-?\d)")
 
 Part = list[Run]
 
 
-def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
-    """The values that prove the verdict, each against its limits; its rivals, and the one thing to do."""
+def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "") -> Row:
+    """The values that prove the verdict, each against its limits; its rivals, and the one thing to do.
+
+    `cause` is what the first row had no room for of the cause of a failure: it is worth more than those values.
+    """
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
@@ -35,11 +51,16 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
     full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
-    taken = _size([lead, *(full if width >= _WIDE else brief)]) + cells(sign)
-    advice = sign + _advice(finding, width - taken, skin.glyph("cut"))
-    room = width - row_cells(lead) - cells(advice)
+    if cause:
+        return _of_failure(cause, finding, width, lead, sign, skin)
+    whole = cells(sign + _advice(finding, width, skin.glyph("cut")))
+    least = cells(sign + _advice(finding, 0, skin.glyph("cut")))
     words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
-    shown = next((parts for parts in (full, words) if _size(parts) <= room), None) or _fit(brief, room)
+    room = width - row_cells(lead)
+    forms = [(parts, advice) for advice in (whole, least) for parts in (full, words, brief)]
+    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None) or _fit(brief, room - least)
+    advice = sign + _advice(finding, room - _size(shown) - cells(sign), skin.glyph("cut"))
+    room -= cells(advice)
     if width >= _WIDE and finding is not None:
         shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
         shown += _rivals(finding, snapshot, room - _size(shown), skin)
@@ -48,6 +69,16 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     one_of: Part = [("e.g. ", muted)] if finding is not None and finding.count > 1 and shown else []
     lead += one_of if row_cells(one_of) <= room - _size(shown) else []
     return (*lead, *(run for part in shown for run in part), (advice, skin.style("accent")))
+
+
+def _of_failure(cause: str, finding: Finding | None, width: int, lead: Part, sign: str, skin: ThemeStyles) -> Row:
+    """The rest of the cause and what to do: each is cut before the other has no room at all."""
+    cut_off, room = skin.glyph("cut"), width - row_cells(lead) - cells(sign) - 2
+    advice = _advice(finding, max(room // 2, room - cells(cause) - 2), cut_off)
+    left = room - cells(advice) - 2
+    shown, _ = halves(f"{cut_off} {cause}", left, cut_off)
+    text = [(f"{shown}  ", skin.style("text"))] if left >= _LEAST_CAUSE else []
+    return (*lead, *text, (f"{sign}{advice}", skin.style("accent")))
 
 
 def _size(parts: Iterable[Part]) -> int:
@@ -79,7 +110,11 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
     if cells(whole) <= room:
         return whole
     brief = _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
-    return brief if brief == text.rstrip(" .") else f"{brief} {cut_off}"
+    if brief == text.rstrip(" ."):
+        return brief
+    longest = [whole[: part.start()] for part in _CLAUSE.finditer(whole)]
+    fitting = [part for part in longest if cells(part) > cells(brief) and cells(part) + 2 <= room]
+    return f"{fitting[-1].rstrip(' ,;:.') if fitting else brief} {cut_off}"
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
@@ -97,15 +132,16 @@ def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis,
     """The value that a condition met, marked by where it stands in its band, and the limit that decides it."""
     muted, text = skin.style("muted"), skin.style("text")
     value = _met(condition)
+    words = in_words(value)
     if condition.held is None:
-        return [(f"{skin.glyph('unknown')} ", skin.style("stale")), (value, muted)], ""
+        return [(f"{skin.glyph('unknown')} ", skin.style("stale")), (words, muted)], ""
     stats = snapshot.metrics.get(_name(value))
     level = _level(value, stats)
     if level is not None and (condition.held or not _is_proven(value, finding)):
-        return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], condition.limit
+        return [(f"{skin.mark(level)} ", skin.level(level)), (words, text)], condition.limit
     if condition.held:
-        return [(f"{skin.glyph('bullet')} ", text), (value, text)], condition.limit
-    unmet = f"{_name(value)} {condition.limit}" if _is_proven(value, finding) and condition.limit else value
+        return [(f"{skin.glyph('bullet')} ", text), (words, text)], condition.limit
+    unmet = f"{_name(words)} {condition.limit}" if _is_proven(value, finding) and condition.limit else words
     return [(f"not {unmet}", muted)], ""
 
 
@@ -116,7 +152,7 @@ def _is_proven(value: str, finding: Finding) -> bool:
 
 def _met(condition: ConditionState) -> str:
     """The values that a condition met."""
-    return _OVER.sub(r"\1", plain(condition.value or condition.text, 80))
+    return _SHARE.sub(r"share of time \1", _OVER.sub(r"\1", plain(condition.value or condition.text, 80)))
 
 
 def _name(value: str) -> str:
@@ -179,6 +215,10 @@ def _rivals(finding: Finding, snapshot: Diagnosis, room: int, skin: ThemeStyles)
 def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     """Minor findings, or missing data, of a healthy run."""
     muted = skin.style("muted")
+    silent = picture.stale_s is not None or snapshot.run.state is Progress.SILENT
+    if (silent or overdue(picture, snapshot) is not None) and not picture.is_over:
+        advice = next((text for text in _SILENT if cells(text) + 4 <= width), _SILENT[-1])
+        return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
@@ -188,7 +228,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
-    unseen = "; ".join(plain(text.partition(":")[0]).removeprefix("no ") for text in snapshot.unseen[:3])
+    names = [_EXPLAINED.sub("", plain(text.partition(":")[0])).removeprefix("no ") for text in snapshot.unseen[:3]]
+    unseen = "; ".join(names)
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)
     if not unseen or beyond or silent:

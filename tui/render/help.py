@@ -48,7 +48,7 @@ LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("fresh", "good", "up to date"),
         ("idle", "muted", "idle: a server without requests"),
         ("lagging", "warning", "lagging"),
-        ("stale", "stale", "stale: no recent output"),
+        ("stale", "stale", "silent: no recent output"),
         ("waiting", "muted", "nothing read yet"),
         ("ended", "faint", "ended"),
     ),

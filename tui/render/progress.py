@@ -41,6 +41,10 @@ _THIRDS, _SURE = 9, 3.0
 """Values that a direction needs, and by how many standard errors its ends differ."""
 _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
+_BEYOND = 1.5
+"""Times the limit of the rhythm: by then a stall would be known."""
+_PAUSE_S, _PAUSE = 10.0, 2.0
+"""Seconds, and times the usual interval, from which on a pause is shown."""
 
 Part = tuple[int, list[Run]]
 """The lowest number stays longest where room is short."""
@@ -93,6 +97,10 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words, style, since = "no output for {age}", "stale", float(round(picture.present - picture.stale_s))
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
+    elif (late := _pause(picture, snapshot)) is not None and run.pace is not None:
+        what = "step" if run.pace.of_steps else "progress"
+        words = f"no {what} for {{age}} (usually every {compact_value(run.pace.usual_s, 's', 7)})"
+        style, since = "warning", late
     elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:
         words, style, since = "idle for {age}", "muted", idle
     elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
@@ -124,6 +132,30 @@ def _idle_since(snapshot: Diagnosis) -> float | None:
     return snapshot.run.start + min(after) if after else None
 
 
+def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
+    """Since when a run makes no progress, where that is longer than usual; None where it makes some."""
+    pace = snapshot.run.pace
+    if (
+        pace is None
+        or snapshot.run.state is not Progress.RUNNING
+        or picture.state in (RunState.ENDED, RunState.LOADING)
+    ):
+        return None
+    return pace.last if picture.present - pace.last > max(_PAUSE_S, _PAUSE * pace.usual_s) else None
+
+
+def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
+    """How long a run makes no progress, where its rhythm allows no such pause; None elsewhere.
+
+    The rules may not call it a stall: lines that they do not know may be work.
+    """
+    pace, late = snapshot.run.pace, _pause(picture, snapshot)
+    if pace is None or late is None or picture.present - late <= _BEYOND * pace.limit_s:
+        return None
+    what = "step" if pace.of_steps else "progress"
+    return f"no {what} for {_age(picture.present - late)}, usually every {compact_value(pace.usual_s, 's', 7)}"
+
+
 def _age(seconds: float) -> str:
     """In steps, so that it does not count up visibly."""
     step = _BRIEF_S if seconds < _SHORT_S else 60.0
@@ -150,6 +182,10 @@ def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     stats = next((snapshot.metrics[name] for name in _PACES if name in snapshot.metrics), None)
     text, muted = skin.style("text"), skin.style("muted")
     if stats is None:
+        pace = snapshot.run.pace
+        if pace is not None and pace.step_s is not None:
+            label = "/step (last 5)" if width >= _LABELLED else "/step"
+            return [(4, [(compact_value(pace.step_s, "s", 7), text), (label, muted)])]
         goal = snapshot.run.goal
         if goal is None or not goal.total or not goal.remaining_s or goal.total <= goal.done:
             return []

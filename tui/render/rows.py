@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -246,3 +247,16 @@ def short_duration(seconds: float) -> str:
     """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
     text = format_seconds(seconds)
     return text.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
+
+
+_BREAKS = re.compile(r"(?<!\d) ")
+"""Not between a figure and its unit."""
+
+
+def halves(text: str, room: int, cut_off: str) -> tuple[str, str]:
+    """As many whole words as fit, marked where more follow, and the words that follow."""
+    if cells(text) <= room:
+        return text, ""
+    ends = [end.start() for end in _BREAKS.finditer(text) if cells(text[: end.start()]) + 2 <= room]
+    end = ends[-1] if ends else max(0, room - 2)
+    return f"{text[:end].rstrip(' ,;:(')} {cut_off}", text[end:].strip()

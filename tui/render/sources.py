@@ -25,6 +25,11 @@ STYLES = {
 }
 
 
+def freshness_word(freshness: Freshness) -> str:
+    """It in one word: stale is a word for rollouts."""
+    return "silent" if freshness is Freshness.STALE else freshness.value
+
+
 def age(source: SourceStatus) -> str:
     """Since something was last read of it; whole seconds, so that it changes once a second at most."""
     if source.age_s is None:
@@ -82,7 +87,7 @@ def source_row(source: SourceStatus, skin: ThemeStyles, width: int, folder: str 
     ]
     words.append((f" {skin.glyph(source.freshness.value)} ", STYLES[source.freshness]))
     if width >= 44:
-        words.append((fit(source.freshness.value, 8), STYLES[source.freshness]))
+        words.append((fit(freshness_word(source.freshness), 8), STYLES[source.freshness]))
     room = width - sum(len(text) for text, _ in (*words, *tail))
     trouble = problems(source)
     problem_cells = min(60, room // 4) if wide and (trouble or width >= 120) else 0
@@ -118,7 +123,7 @@ def doctor(picture: MonitorState, skin: ThemeStyles, width: int) -> tuple[list[W
 def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int) -> list[Words]:
     style = STYLES[source.freshness]
     name = ending(source.name, min(len(source.name), max(8, width - 24)), skin)
-    rows = [rule(name, skin, width, source.freshness.value)]
+    rows = [rule(name, skin, width, freshness_word(source.freshness))]
     for label, value, look in _facts(source, base, style):
         rows += paragraph(value, width - 2, look, f" {label:<8}", "muted")
     rows += [words for note in source.notes for words in paragraph(note, width - 2, "text", " ! ", "warning")]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, TimeBase, format_seconds, format_share, plain
 from perfmon.diagnosis import Assessment, Diagnosis, LedgerEntry, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
@@ -15,8 +15,8 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import progress_row
-from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
+from .progress import overdue, progress_row
+from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
@@ -31,7 +31,11 @@ _BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
-_FATES = "it may hang, or be killed or over"
+_FATES = "hung, killed or over"
+_WHERE = 24
+"""Cells of the name of what the verdict is about."""
+_STALL = "stall"
+"""The signature of a run that makes no progress."""
 _OF_STEPS = "work at full pace"
 """Productive time of a run that makes what is of little use."""
 _STEP_S = 5.0
@@ -43,8 +47,14 @@ _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyles) -> list[Row]:
     """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
-    drawn = (verdict_row, progress_row, why_row, ledger_row)
-    return [crop(row(picture, width, skin), width, fill) for row in drawn[:height]]
+    cause = rest_of_cause(picture, width, skin)
+    drawn = (
+        verdict_row(picture, width, skin),
+        progress_row(picture, width, skin),
+        why_row(picture, width, skin, cause),
+        ledger_row(picture, width, skin),
+    )
+    return [crop(row, width, fill) for row in drawn[:height]]
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
@@ -56,24 +66,80 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
+    runs = _head(picture, verdict, width, skin)
+    if snapshot.run.state is Progress.FAILED:
+        sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
+        return (*runs, (f"  {sentence}", skin.style("text")))
+    stands = _stands_still(picture, verdict)
+    figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
+    costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands)
+    graver = _graver(picture, verdict, skin)
+    for part in (*graver, *figures, *costs) if stands else (*graver, *costs, *figures):
+        runs += part if row_cells(runs) + row_cells(part) <= width else []
+    return tuple(runs)
+
+
+def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
+    """The part of the cause of a failed run for which the first row has no room; "" without one."""
+    snapshot = picture.snapshot
+    if snapshot is None or snapshot.verdict is None or snapshot.run.state is not Progress.FAILED:
+        return ""
+    room = width - row_cells(_head(picture, snapshot.verdict, width, skin)) - 2
+    return halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
+
+
+def _cause(picture: MonitorState, verdict: Verdict) -> str:
+    finding = picture.verdict_finding
+    return plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
+
+
+def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles) -> list[Run]:
+    """The badge, the title, and the time of which it is about if that is not the present."""
     level, muted = LEVELS[verdict.severity.value], _muted(_alerts_of(picture, verdict.signature))
     sign, word = (
         (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level] or "NOTE")
     )
-    head = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
-    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.style("muted") if muted else skin.level(level))]
-    runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
-    if snapshot.run.state is Progress.FAILED:
-        finding = picture.verdict_finding
-        sentence = (
-            plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
-        )
-        return crop((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
-    for part in _cost(picture, verdict, width - row_cells(runs), skin):
-        runs += part if row_cells(runs) + row_cells(part) <= width else []
-    if width >= _NARROW:
-        runs += _loudest(picture, verdict, width - row_cells(runs), skin)
-    return tuple(runs)
+    style = skin.style("muted") if muted else skin.level(level)
+    runs = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
+    if not _stands_still(picture, verdict):
+        runs.append((plain(verdict.title).upper(), style))
+        where = _where(picture, verdict) if width >= _NARROW else ""
+        runs += [(f"  {where}", skin.style("title"))] if where else []
+    else:
+        since = (picture.snapshot.run.since if picture.snapshot is not None else None) or 0.0
+        runs.append((f"STALLED for {short_duration(picture.present - since)}", style))
+    return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
+
+
+def _where(picture: MonitorState, verdict: Verdict) -> str:
+    """The rank, engine or host that the sentences of the verdict begin with; of several the costliest."""
+    snapshot = picture.snapshot
+    if snapshot is None or snapshot.run.state is Progress.FAILED:
+        return ""
+    mine = [one for one in snapshot.findings if one.signature == verdict.signature and one.state != "pending"]
+    mine.sort(key=lambda one: -one.lost_s)
+    heads = [(plain(one.sentence).partition(": ")[0], one.identity.values()) for one in mine]
+    names = list(dict.fromkeys(head for head, values in heads if any(value and value in head for value in values)))
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
+
+
+def _stands_still(picture: MonitorState, verdict: Verdict) -> bool:
+    """The verdict is that the run makes no progress now."""
+    run = None if picture.snapshot is None else picture.snapshot.run
+    known = run is not None and run.state is Progress.STALLED and run.since is not None
+    return known and verdict.signature == _STALL and picture.state is not RunState.ENDED
+
+
+def _graver(picture: MonitorState, verdict: Verdict, skin: ThemeStyles) -> list[list[Run]]:
+    """A finding with a cause of its own that is more severe than the verdict."""
+    found = () if picture.snapshot is None else picture.snapshot.findings
+    graver = [one for one in found if one.severity.rank > verdict.severity.rank and one.explained_by is None]
+    return [
+        [("  also ", skin.style("muted")), (plain(one.title).upper(), skin.level(LEVELS[one.severity.value]))]
+        for one in graver[:1]
+        if one.state != "pending"
+    ]
 
 
 def _badge(skin: ThemeStyles, level: Level, text: str) -> list[Run]:
@@ -97,8 +163,8 @@ def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles
         if oldest is None:
             return []
         age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
-    brief = f"  STALE {short_duration(age)}"
-    full = f"{brief}: {who}"
+    brief = f"  SILENT {short_duration(age)}"
+    full = f"  {who} for {short_duration(age)}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
     fits = cells(full) + sum(map(row_cells, cost)) <= room
     return [(full if fits else brief, skin.style("stale"))]
@@ -118,7 +184,9 @@ def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     return [(f"  judged {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
-def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[list[Run]]:
+def _cost(
+    picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles, *, ongoing: bool = True
+) -> list[list[Run]]:
     """Cost, duration and occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
@@ -129,7 +197,7 @@ def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles)
         whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
         parts.append(whole if row_cells(whole) <= room else lost)
     alerts = _alerts_of(picture, verdict.signature)
-    if alerts:
+    if alerts and ongoing:
         count = sum(alert.count for alert in alerts)
         lasting = _lasting(alerts, picture)
         parts += (
@@ -171,13 +239,18 @@ def _muted(alerts: Sequence[Alert]) -> AlertState | None:
     return None if not answered else AlertState.ACKED if AlertState.ACKED in states else AlertState.SILENCED
 
 
-def _loudest(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
+def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one.
 
     Of a hang that is the rank which is behind: the reason is long, and in the alert.
     """
     finding, behind = picture.verdict_finding, _BEHIND.search(plain(verdict.sentence, 2000))
     figures = behind[0] if behind else plain("" if finding is None else finding.sentence, 2000)
+    figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
+    snapshot = picture.snapshot
+    if snapshot is not None and snapshot.run.since is not None and _stands_still(picture, verdict) and not behind:
+        since = moment_text(snapshot.run.since, picture.time_base)
+        figures = f"{figures.partition(' for ')[0]} since {since}"  # for how long is in front of it
     return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
@@ -198,17 +271,21 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         names = ", ".join(_called(source, picture) for source in picture.sources[:3])
         open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
         return (
-            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"no log output for {format_seconds(picture.stale_s)}", skin.style("stale")),
+            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
+            (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
             (open_end, skin.style("text")),
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
+    if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
+        badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
+        quiet = f"  no output from {_called(silent[0], picture)}" if silent else "  although the logs continue"
+        return (*badge, (late, skin.style("text")), (quiet, skin.style("muted")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
-            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
+            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
             (
                 f"no output from {_called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
                 skin.style("stale"),
@@ -224,6 +301,15 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         return (*badge, (_shortened(summary, width - row_cells(badge)), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _since(picture: MonitorState, width: int) -> str:
+    """The time of the last line, where there is room for it and a clock."""
+    if picture.stale_s is None or width < _NARROW or picture.time_base is not TimeBase.WALL:
+        return ""
+    last = picture.present - picture.stale_s
+    day = f"{day_text(last, picture)} " if picture.dated else ""
+    return f", since {day}{moment_text(last, picture.time_base)}"
 
 
 def only_machines(picture: MonitorState) -> bool:
