@@ -22,7 +22,7 @@ from .model import (
 )
 
 _NAMED = 3
-_SHOWN_NOTES = 8
+_SHOWN_NOTES, _LONGEST = 8, 160
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
 _ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
@@ -179,7 +179,7 @@ class _Weighed:
         named = {change.signature for change in findings}
         causes = [change for change in findings if _cause(change) not in named]
         return [
-            *(f"{change.title} is {word}" for change in causes),
+            *(f"{change.title} is {word}{_stated(change) if not at else ''}" for at, change in enumerate(causes)),
             *([f"a finding is {severe} severe"] if severe else []),
             *([f"time lost {' → '.join(map(format_share, self._lost))}"] if lost else []),
             *map(self._in_words, metrics),
@@ -219,6 +219,14 @@ class _Weighed:
 def _limits_first(change: MetricChange) -> tuple[bool, str]:
     """Sort key: metrics with thresholds first."""
     return (change.before is None or change.before.band is None, change.name)
+
+
+def _stated(change: FindingChange) -> str:
+    """What a new finding is about: the queue, the source, the figures."""
+    side = change.after
+    if side is None or change.before is not None or not side.sentence:
+        return ""
+    return f" ({plain(side.sentence, _LONGEST).rstrip('.')})"
 
 
 def _cause(change: FindingChange) -> str | None:

@@ -82,8 +82,12 @@ def _read(database: sqlite3.Connection, path: Path) -> list[Trace]:
         raise TraceError(f"{path}: no export of nsys; record with nsys profile instead of nvprof")
     texts: dict[int, str] = {number: text for number, text in _rows(database, tables, _TEXTS, "id,value") if text}
     traces: dict[int, Trace] = {}
+    threads = _rows(database, tables, _RUNTIME, "globalTid")
+    processes = {thread & _PROCESS for (thread,) in threads} if _RUNTIME in tables else set()
+    only = processes.pop() if len(processes) == 1 else 0
 
     def of(process: int) -> Trace:
+        process = process or only  # work without a process is that of the only one
         found = traces.get(process)
         if found is None:
             found = traces[process] = Trace(str(path), rank=None)

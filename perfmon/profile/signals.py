@@ -6,14 +6,14 @@ of it are samples where two traces are compared.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from perfmon.core import Config, Progress, plain
-from perfmon.diagnosis import EvidenceLine
+from perfmon.diagnosis import EvidenceLine, LedgerEntry
 from perfmon.pipeline import Session
 from perfmon.sources.pollers import Area, PolledBlock, Reading, format_reading
 
@@ -56,7 +56,13 @@ _LEAST_READINGS, _MOST_READINGS, _ALL_READINGS = 60, 240, 4000
 """Of each GPU, of one of a few, of all: rules that want some minutes first find nothing in them."""
 _LEAD = 4
 """Signatures skip so many samples of a log: what a run starts with. A trace starts in the middle of one."""
-_LATE, _FULL, _HALF = "straggler-rank", 100.0, 0.5
+_LATE, _IDLE, _FULL, _HALF = "straggler-rank", "gpu-idle", 100.0, 0.5
+_OF_IDLE = ("data-starved", "host-stall", "launch-bound")
+_PARTS = {
+    "data-starved": "data", "pageable-transfer": "fed", "transfer-bound": "fed", "host-stall": "stall",
+    "launch-bound": "launch", "comm-bound": "exposed",
+}  # fmt: skip
+"""What a finding costs, by the shares of a trace."""
 _STEP_S = 10
 """Traces last seconds: their time is stretched for rules that want minutes of a run."""
 _EPOCH_S = 946_684_800
@@ -119,19 +125,24 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     scale = span / diagnosis.run.wall_s if diagnosis.run.wall_s else 0.0
     findings = tuple(
         replace(
-            one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=one.lost_s * scale,
+            one, first_s=one.first_s * scale, last_s=one.last_s * scale, lost_s=share * span, lost_share=share,
             count=1, sentence=_sentence(found, one), evidence=_idle_moments(found, one), moments=(), lost=(),
         )
         for one in diagnosis.findings
         if one.signature in SIGNATURES and one.state != "pending" and not _is_of_logs(found, one)
+        for share in (_lost_share(found, one, diagnosis.findings),)
     )  # fmt: skip
-    ledger = tuple(replace(entry, lost_s=entry.lost_s * scale) for entry in diagnosis.ledger)
+    ledger = _ledger(found, findings, span)
     verdict = diagnosis.verdict
     if verdict is not None:
         late = [one.sentence for one in findings if one.signature == verdict.signature == _LATE]
         sentence = late[0] if late else verdict.sentence
-        known = verdict.signature in {one.signature for one in findings}
-        verdict = replace(verdict, lost_s=verdict.lost_s * scale, sentence=sentence) if known else None
+        known = [one for one in findings if one.signature == verdict.signature]
+        most = max(known, key=lambda one: one.lost_s, default=None)
+        if most is None:
+            verdict = None
+        else:
+            verdict = replace(verdict, lost_s=most.lost_s, lost_share=most.lost_share, sentence=sentence)
     files = sorted({use.file for use in found.gpus})
     name = files[0] if len(files) == 1 else f"{len(files)} traces in {PurePath(files[0]).parent}"
     sources = tuple(replace(one, spec=name, lines=found.events, bytes=found.size) for one in diagnosis.run.sources)
@@ -139,10 +150,39 @@ def in_trace_time(found: Profile, diagnosis: Diagnosis) -> Diagnosis:
     return replace(diagnosis, findings=findings, ledger=ledger, verdict=verdict, run=run)
 
 
+def _lost_share(found: Profile, finding: Finding, findings: Sequence[Finding]) -> float:
+    """The share of the time of its GPU, or of all GPUs, that a finding costs: parts of a trace do not overlap."""
+    group = finding.identity.get("group")
+    uses = [use for use in found.gpus if group in (None, label(use))]
+    span = sum(use.span for use in uses)
+    if finding.signature == _IDLE:
+        here = [one for one in findings if one.state != "pending" and one.identity.get("group") in (None, group)]
+        parts = [_PARTS[name] for name in {one.signature for one in here} & set(_OF_IDLE)]
+        left = sum(use.span * (use.whole.idle - sum(getattr(use.whole, part) or 0.0 for part in parts)) for use in uses)
+        return max(0.0, left / span) if span else 0.0
+    part = _PARTS.get(finding.signature)
+    if part is None:
+        return finding.lost_share
+    return sum(use.span * (getattr(use.whole, part) or 0.0) for use in uses) / span if span else 0.0
+
+
+def _ledger(found: Profile, findings: Sequence[Finding], span: float) -> tuple[LedgerEntry, ...]:
+    """What the time of all GPUs goes to."""
+    whole = sum(use.span for use in found.gpus)
+    shares: dict[str, float] = {}
+    for one in findings:
+        mine = sum(use.span for use in found.gpus if one.identity.get("group") in (None, label(use)))
+        if not one.explained_by:
+            shares[one.signature] = shares.get(one.signature, 0.0) + one.lost_share * mine / whole
+    entries = [(cause, share) for cause, share in sorted(shares.items(), key=itemgetter(1), reverse=True) if share]
+    left = max(0.0, 1.0 - sum(share for _, share in entries))
+    return tuple(LedgerEntry(cause, share * span, share) for cause, share in [*entries, ("productive", left)])
+
+
 def _is_of_logs(found: Profile, finding: Finding) -> bool:
     """A GPU that is idle for less than half of the time: a trace shows its reasons, as logs do not."""
     group = finding.identity.get("group")
-    return finding.signature == "gpu-idle" and all(
+    return finding.signature == _IDLE and all(
         use.whole.idle <= _HALF for use in found.gpus if group in (None, label(use))
     )
 

@@ -137,10 +137,12 @@ def _head(found: Profile) -> str:
     count = f"{len(found.gpus)} GPUs" if len(found.gpus) > 1 else "1 GPU"
     count += " (partial: see the notes)" if found.partial else ""
     head = f"{count}, {found.events:,} events: idle {format_share(idle)} of the time"
-    if idle < _IDLE_IS_FEW:
-        return f"{head}; {found.findings[0].title.lower() if found.findings else 'the GPUs are kept busy'}"
-    head += _idle_by(found, idle)
-    return f"{head}; {found.findings[0].title.lower()}" if found.findings else head
+    if idle >= _IDLE_IS_FEW:
+        head += _idle_by(found, idle)
+    if not found.findings:
+        return head if idle >= _IDLE_IS_FEW else f"{head}; the GPUs are kept busy"
+    title = found.findings[0].title
+    return f"{head}; {title if title.startswith('GPU') else title.lower()}"
 
 
 def _idle_by(found: Profile, idle: float) -> str:

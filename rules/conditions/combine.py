@@ -103,13 +103,15 @@ class AllOf(Combined):
         return self.of
 
     def judge(self, item: Item, view: View) -> Level:
-        """One that does not hold decides; then unknown when one of them is."""
+        """One that does not hold decides; then unknown when one of them is, unless it passes where data are missing."""
         levels = []
         for condition in self.of:
-            levels.append(condition.judge(item, view))
-            if levels[-1] is Level.NO:
+            level = condition.judge(item, view)
+            if level is Level.NO:
                 return Level.NO
-        return min(levels)
+            if level is not Level.UNKNOWN or condition.if_missing == "fail":
+                levels.append(level)
+        return min(levels, default=Level.UNKNOWN)
 
     def deciding(self, item: Item, view: View) -> Condition:
         return replace(self, of=tuple(part.deciding(item, view) for part in self.of))

@@ -34,6 +34,7 @@ _STATS: dict[str, _Stat] = {
     "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
     "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
 }
+_OF_GROUPS = ("all", "largest", "smallest", "excess", "onward")
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
@@ -182,7 +183,9 @@ class Aggregate(Limited):
     `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
-    the statistic is `largest`, or `smallest`. `during` is another metric (of the same group, if it has one): samples at
+    the statistic is `largest`, or `smallest`; `excess` is that of the item's group beyond the smallest one, `onward` the
+    largest of other groups in logs that have samples of `via` of the item's group alone: what comes next in a pipeline.
+    `during` is another metric (of the same group, if it has one): samples at
     which it is not above `during_above`, or not below `during_below` (0: no limit), count as 0.
     """
 
@@ -194,6 +197,7 @@ class Aggregate(Limited):
     least: int = 1
     limit: float = 0.0
     groups: str = ""
+    via: Metric = ""
     during: Metric = ""
     during_above: float = 0.0
     during_below: float = 0.0
@@ -204,8 +208,10 @@ class Aggregate(Limited):
             raise table.wrong("stat", f"expected one of {', '.join(known)}")
         if bool(self.during) != bool(self.during_above or self.during_below):
             raise table.wrong("during", "expected together with during_above or during_below")
-        if self.groups not in ("", "all", "largest", "smallest"):
-            raise table.wrong("groups", "expected all, largest or smallest")
+        if self.groups not in ("", *_OF_GROUPS):
+            raise table.wrong("groups", f"expected one of {', '.join(_OF_GROUPS)}")
+        if (self.groups == "onward") != bool(self.via):
+            raise table.wrong("via", 'expected together with groups = "onward"')
         if self.of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
         bounded = self.window_s > 0 or (self.window_n > 0 and self.stat != "time_share")
@@ -228,11 +234,31 @@ class Aggregate(Limited):
             return None if first is None or first > item.end else min(item.end - first, _LONG_S)
         if not self.groups:
             return self._of(item, view)
+        if self.groups == "onward":
+            return self._onward(item, view)
         track = view.track(self.metric)
         names = {""} if self.groups == "all" else {group for _, group in track.streams}
         values = (self._of(replace(item, group=group, floor=-inf), view) for group in names)
-        best = min if self.groups == "smallest" else max
-        return best((value for value in values if value is not None), default=None)
+        best = min if self.groups in ("smallest", "excess") else max
+        found = best((value for value in values if value is not None), default=None)
+        if self.groups != "excess":
+            return found
+        own = self._of(item, view)
+        return None if own is None or found is None else own - found
+
+    def _onward(self, item: Item, view: View) -> float | None:
+        """Of a log with several groups of `via` it is not known which of them is before which."""
+        of_log: dict[int, set[str]] = {}
+        for source, group in view.track(self.via).streams:
+            of_log.setdefault(source, set()).add(group)
+        found = []
+        for (source, group), column in view.track(self.metric).streams.items():
+            if group != item.group and of_log.get(source) == {item.group}:
+                stop = bisect_right(column.times, item.end)
+                values = column.values[bisect_right(column.times, item.end - self.window_s, 0, stop) : stop]
+                if len(values) >= max(1, self.least):
+                    found.append(_STATS[self.stat](column.times[:0], values))
+        return max(found, default=None)
 
     def _of(self, item: Item, view: View) -> float | None:
         column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)
@@ -353,6 +379,10 @@ class Aggregate(Limited):
             return f"time since {self.metric} was first above {self.limit:g}"
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
         stat = names.get(self.stat, self.stat.replace("_", " "))
+        if self.groups == "excess":
+            return f"{stat} of {self.metric}{per} over {over}, beyond the smallest of all groups,"
+        if self.groups == "onward":
+            return f"{stat} of {self.metric}{per} over {over}, of what comes next in the pipeline,"
         return f"{stat} of {self.metric}{per} over {over}"
 
     @property

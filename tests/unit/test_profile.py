@@ -660,6 +660,52 @@ def test_late_batches_are_a_warning_from_a_twentieth_of_the_time_on_and_one_late
     assert "data-starved" not in {one.signature for one in read_profile([write(tmp_path / "t.json", events)]).findings}
 
 
+def test_costs_are_the_parts_of_the_trace_that_the_tables_show(tmp_path: Path) -> None:
+    events: list[Any] = []
+    for step in range(20):
+        at = step * 100 * MS
+        loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        events += [
+            event("user_annotation", f"ProfilerStep#{step}", at, 100 * MS),
+            event("cpu_op", loading, at, 40 * MS),
+        ]
+        events.append(event("cuda_runtime", "cudaMemcpyAsync", at + 40 * MS, 20 * MS, correlation=step * 2))
+        name = "Memcpy HtoD (Pageable -> Device)"
+        events.append(
+            event("gpu_memcpy", name, at + 41 * MS, 19 * MS, device=0, stream=9, correlation=step * 2, bytes=10**8)
+        )
+        events += kernel(step * 2 + 1, at + 60 * MS, at + 60 * MS + 10, 39 * MS)
+    found = read_profile([write(tmp_path / "t.json", events)])
+    costs = {one.signature: one.lost_share for one in found.findings if not one.explained_by}
+    whole = _use(found).whole
+    assert costs == {"data-starved": whole.data, "pageable-transfer": whole.fed}
+    assert costs == pytest.approx({"data-starved": 0.39, "pageable-transfer": 0.21}, abs=0.02)
+
+
+def test_a_gpu_that_copies_all_the_time_is_busy_and_bound_by_transfers(tmp_path: Path) -> None:
+    """Kernels alone are busy for 2.3 %; the host waits for the copies, and the GPU is not idle in the meantime."""
+    events: list[Any] = []
+    for at in range(40):
+        begin = at * 25 * MS
+        events.append(event("cuda_runtime", "cudaMemcpyAsync", begin - 20 * MS, 10, correlation=at * 2))
+        name = "Memcpy HtoD (Pinned -> Device)"
+        events.append(event("gpu_memcpy", name, begin, 24.3 * MS, device=0, stream=9, correlation=at * 2, bytes=10**9))
+        events += kernel(at * 2 + 1, begin - 15 * MS, begin + 24.3 * MS, 0.58 * MS)
+        events.append(event("cuda_runtime", "cudaStreamSynchronize", begin, 20 * MS))
+    found = read_profile([write(tmp_path / "t.json", events)])
+    use = _use(found)
+    assert (use.busy / use.span, use.compute / use.span) == pytest.approx((0.995, 0.023), abs=0.003)
+    assert use.sync_stall == 0
+    assert [one.signature for one in found.findings] == ["transfer-bound"]
+
+
+def test_work_without_a_process_is_that_of_the_only_one(tmp_path: Path) -> None:
+    path = _nsys(tmp_path / "run.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set globalPid = 0")
+    assert len(read_profile([path]).gpus) == 1
+
+
 def test_a_busy_gpu_gives_no_finding(tmp_path: Path) -> None:
     events = []
     for at in range(300):

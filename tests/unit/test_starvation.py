@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -214,6 +215,73 @@ def test_a_gpu_that_idles_while_its_consumer_never_waits_is_named() -> None:
     lines = queue(count=150, depth=lambda n: 60 + n % 40, get_wait=4.0, put_wait=3.0)
     assert verdict(judged(queue=lines, gpus=gpu(count=150, busy=lambda n: 40 if n % 4 == 0 else 3))) == "gpu-idle"
     assert found(judged(queue=lines, gpus=gpu(count=150, busy=94))) == {}
+
+
+# --- two queues in a row ----------------------------------------------------------------------------------------------
+def chain(
+    fault: int,
+    *,
+    first_put: float,
+    first_get: float,
+    next_put: float,
+    next_get: float,
+    rate: float,
+    full: tuple[int, int],
+    ends: bool = False,
+) -> dict[str, list[str]]:
+    """The logs of a source, of a stage that takes from Q1 and puts into Q2, and of a writer, which waits in health.
+
+    From line `fault` on they wait so much, items come at this rate, the queues hold so many; `ends`: the stage is gone.
+    """
+    count, put = 60 + fault, re.compile(r" get_wait=\S+")
+    get = re.compile(r" put_wait=\S+")
+
+    def side(name: str, before: float, after: float, depths: tuple[int, int], pattern: re.Pattern[str]) -> list[str]:
+        counts = {"put": 0, "get": 0} | {("put" if pattern is put else "get"): lambda n: 5 if n < fault else rate}
+        lines = queue(
+            count=count, every=1.0, name=name, capacity=16, depth=lambda n: depths[n >= fault], **counts,
+            put_wait=lambda n: before if n < fault else after, get_wait=lambda n: before if n < fault else after,
+        )  # fmt: skip
+        return [pattern.sub("", line) for line in lines]
+
+    stage = interleaved(
+        side("Q1", 0.0, first_get, (16, full[0]), get), side("Q2", 0.0, next_put, (0, full[1]), put)
+    )  # fmt: skip
+    return {
+        "source": side("Q1", 50.0, first_put, (16, full[0]), put),
+        "stage": stage[: 2 * fault] if ends else stage,
+        "writer": side("Q2", 75.0, next_get, (0, full[1]), get),
+    }
+
+
+def test_a_slow_writer_is_named_by_its_queue_though_all_queues_before_it_are_full() -> None:
+    logs = chain(60, first_put=75.0, first_get=0.0, next_put=75.0, next_get=0.0, rate=1, full=(16, 16))
+    diagnosis = judged(**logs)
+    assert diagnosis.verdict is not None
+    assert (verdict(diagnosis), found(diagnosis)["consumer-bound"].identity) == ("consumer-bound", {"group": "Q2"})
+    assert "room in Q2" in diagnosis.verdict.sentence
+    assert diagnosis.verdict.lost_s == pytest.approx(0.8 * 60, rel=0.15)
+
+
+def test_consumers_behind_the_starved_one_cost_nothing_more() -> None:
+    logs = chain(60, first_put=0.0, first_get=66.0, next_put=0.0, next_get=93.0, rate=2, full=(0, 0))
+    diagnosis = judged(**logs)
+    assert verdict(diagnosis) == "producer-slow"
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.lost_s == pytest.approx(0.66 * 60, rel=0.15)
+
+
+def test_a_stage_that_is_gone_is_the_dead_consumer_though_the_next_one_waits() -> None:
+    logs = chain(60, first_put=100.0, first_get=0.0, next_put=0.0, next_get=100.0, rate=0, full=(16, 0), ends=True)
+    diagnosis = judged(**logs)
+    assert (verdict(diagnosis), found(diagnosis)["consumer-dead"].identity) == ("consumer-dead", {"group": "Q1"})
+
+
+def test_a_writer_that_waits_for_a_busy_stage_is_not_starved() -> None:
+    assert (
+        found(judged(**chain(60, first_put=50.0, first_get=0.0, next_put=0.0, next_get=75.0, rate=5, full=(16, 0))))
+        == {}
+    )
 
 
 # --- bursts: the median is healthy, the mean is not -------------------------------------------------------------------
@@ -474,3 +542,43 @@ def test_each_of_several_queues_has_its_own_lane() -> None:
         assert lanes.keys() == names
     shown = {lane.group: (lane.now, lane.critical_share) for lane in lanes.values()}
     assert shown == {"received": (90.0, 0.0), "parsed": (5.0, 1.0)}
+
+
+# --- pauses of a healthy trainer --------------------------------------------------------------------------------------
+def paused(every: int, lasts: int, empty: bool, busy: float) -> dict[str, list[str]]:
+    """A trainer that is fed well, and takes nothing for some seconds at the end of each period; the queue is full, or empty then."""
+
+    def off(n: int) -> bool:
+        return n % every >= every - lasts
+
+    lines = queue(
+        count=4 * every, every=1.0, capacity=32, depth=lambda n: 0 if off(n) and empty else 32, empty=100.0,
+        put_wait=lambda n: 0.0 if off(n) and empty else 92.0, get_wait=lambda n: 100.0 if off(n) and empty else 0.3,
+        put=lambda n: 0 if off(n) else 10, get=lambda n: 0 if off(n) else 10,
+    )  # fmt: skip
+    steps = [f"{stamp(n + 0.5)} INFO step: {n} loss: 2.1" for n in range(4 * every) if not off(n)]
+    return {"train": interleaved(lines, steps), "gpus": gpu(4 * every, lambda n: busy if off(n) else 97, every=1.0)}
+
+
+@pytest.mark.parametrize("lasts", [8, 15, 22])
+def test_workers_that_start_again_for_each_epoch_are_no_starvation(lasts: int) -> None:
+    assert not {"data-starved", "producer-slow", "consumer-bound"} & found(judged(**paused(300, lasts, True, 0))).keys()
+
+
+@pytest.mark.parametrize(("lasts", "busy"), [(12, 0), (25, 0), (40, 0), (75, 62)])
+def test_a_trainer_that_writes_checkpoints_or_evaluates_is_neither_slow_nor_dead(lasts: int, busy: float) -> None:
+    assert not {"consumer-bound", "consumer-dead"} & found(judged(**paused(300, lasts, False, busy))).keys()
+
+
+def test_a_trainer_that_is_gone_is_named_after_the_time_of_a_checkpoint() -> None:
+    logs = paused(300, 150, False, 0)
+    gone = [line for line in logs["train"] if line < stamp(290)]
+    assert (
+        verdict(judged(train=gone, gpus=[line for line in logs["gpus"] if line < stamp(290, ".")])) == "consumer-dead"
+    )
+
+
+def test_a_consumer_that_takes_an_item_now_and_then_is_slow() -> None:
+    lines = queue(count=400, every=1.0, capacity=8, depth=8, put_wait=97.0, get_wait=0.2,
+                  put=lambda n: 2 if n < 200 else n % 20 == 0, get=lambda n: 2 if n < 200 else n % 20 == 0)  # fmt: skip
+    assert verdict(judged(queue=lines, gpus=gpu(400, lambda n: 97 if n < 200 else 30, every=1.0))) == "consumer-bound"
