@@ -546,7 +546,7 @@ def test_each_of_several_queues_has_its_own_lane() -> None:
 
 # --- pauses of a healthy trainer --------------------------------------------------------------------------------------
 def paused(every: int, lasts: int, empty: bool, busy: float) -> dict[str, list[str]]:
-    """A trainer that is fed well, and takes nothing for some seconds at the end of each period; the queue is full, or empty then."""
+    """A trainer that takes nothing for some seconds at the end of each period: its queue is full then, or empty."""
 
     def off(n: int) -> bool:
         return n % every >= every - lasts
