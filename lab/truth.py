@@ -13,7 +13,8 @@ beyond what is good for it.
     cap          the same, for sequences that wait because no more may run
     tail         from nine tenths of a batch to its end, beyond what that takes before the fault
     get          the consumer's wait for a batch, beyond what it is before the fault
-    push         the producer's wait for a free place in the queue, beyond what it is before the fault
+    push         the producer's wait for a free place in the queue, beyond what it is right before the fault: a long
+                 queue takes a while to be full, and until then no one waits
     stuck        since the engine made no generation any more
     policy-wait  the orchestrator's wait for a policy
     batch-wait   the trainer's wait for a batch
@@ -39,6 +40,7 @@ Journal = Mapping[str, list[Stretch]]
 _NOTHING_S = 0.02
 """A wait that is longer than usual by this is as usual."""
 _FELT_S = 0.5
+_NEWEST = 20
 _BEYOND = {"queue": 0.1, "load": 2.0, "write": 1.0, "wait": 0.5}
 
 
@@ -131,10 +133,13 @@ def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
     return lost
 
 
-def _beyond_usual(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
+def _beyond_usual(kind: str, newest: int = 0) -> Callable[[Journal, float, float], Iterable[Stretch]]:
+    """Beyond the median of all before the fault, or of the `newest` of them."""
+
     def lost(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
         all_of_it = journal.get(kind, [])
-        usual = median([end - start for start, end in all_of_it if end <= begins] or [0.0])
+        before = [end - start for start, end in all_of_it if end <= begins]
+        usual = median(before[-newest:] or [0.0])
         return [
             (start + usual, end) for start, end in all_of_it if start >= begins and end - start > usual + _NOTHING_S
         ]
@@ -200,7 +205,8 @@ _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     **{kind: _beyond(kind) for kind in _BEYOND},
     "cache": _during("cache"),
     "cap": _during("cap"),
-    **{kind: _beyond_usual(kind) for kind in ("tail", "get", "push")},
+    **{kind: _beyond_usual(kind) for kind in ("tail", "get")},
+    "push": _beyond_usual("push", _NEWEST),
     "stuck": _stuck,
     "policy-wait": _waits_for_policy,
     "batch-wait": _during("batch-wait"),
