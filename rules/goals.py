@@ -83,7 +83,8 @@ def way_of(view: RunView) -> Way | None:
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     last: dict[int, int] = {}
     for one in view.store.progress.counters.values():
-        last[one.source] = max(last.get(one.source, 0), one.line if one.amount else 0)
+        counts = one.amount and id(one) not in view.fact(inner_of)
+        last[one.source] = max(last.get(one.source, 0), one.line if counts else 0)
     main = [one for one in counters if not _is_on_the_side(one) and (one.amount or one.line > last[one.source])]
     main = [one for one in main if not _was_before(one, view)]
     counters = main or [

@@ -46,7 +46,8 @@ class ThreadQueue(Generic[_Item]):
             self._items += items
             self.put_count += len(items)
             self.size += sum(map(_size_of, items))
-            waiting, self._full = self._waiting, self.size > self._limit
+            # It stays full until the other side has woken those that wait, whatever another one puts meanwhile.
+            waiting, self._full = self._waiting, self._full or self.size > self._limit
             if self._full:
                 self._room.clear()
         if waiting:

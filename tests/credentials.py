@@ -945,6 +945,9 @@ CREDENTIALS = [
         "(w pid=7) MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ",
         "(w pid=7) ***",
     ),
+    ("credential MUNGE:AwQDAACk7Zx2Lm9Wk4Vt8Rp1Yb6==: rejected", "credential MUNGE:***: rejected"),
+    ("Enter passphrase: correct horse battery staple", "Enter passphrase: ***"),
+    ("    api_key: !!str 8d7f6a5s4d3f2g1h0j9k", "    api_key: !!str ***"),
 ]
 MEASUREMENTS = [
     "token usage: 0.97, #queue-req: 12",

@@ -293,7 +293,7 @@ def _spec(table: Table, words: str, name: str, palette: Mapping[str, str]) -> St
 # --- Initial theme of the screen: requested, else last selected, else configured, else by the terminal ---
 
 REMEMBERED = "theme"
-"""The name under which `perfmon.core.config` keeps what was picked."""
+"""The name under which `perfmon.core.user_state` keeps what was picked."""
 _LIGHT_GROUNDS = {"7", *(str(number) for number in range(9, 16))}
 
 

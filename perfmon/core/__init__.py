@@ -18,10 +18,7 @@ if TYPE_CHECKING:
         Detail,
         NotifyConfig,
         load_config,
-        load_state,
         moment,
-        remember,
-        replacing,
         user_folder,
     )
     from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
@@ -144,5 +141,6 @@ if TYPE_CHECKING:
         read_value,
     )
     from .toml_tables import Table, read_toml, with_user_files
+    from .user_state import load_state, remember, replacing
 
 __getattr__ = lazy_face(__name__)

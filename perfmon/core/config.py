@@ -1,17 +1,15 @@
-"""Configuration: the file of the user, its folders, notifications, times on the command line, kept choices."""
+"""Configuration: the file of the user, its folders, notifications, times on the command line."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from .errors import DataFileError, UsageError
 from .model import Severity
@@ -332,67 +330,3 @@ def _dated(text: str, start: float, end: float) -> float:
     if start - _DAY <= in_year <= end + _DAY:
         return in_year
     return _of_day(in_year % _DAY, start, end)
-
-
-# --- Choices on the screen that are kept: a few words in `$XDG_STATE_HOME/perfmon` ---
-# Nothing depends on them: a missing, broken or unreadable file is empty, and one that cannot be written is no error.
-
-_STATE_FILE = "remembered.json"
-_LARGEST = 65536
-_LONGEST = 200
-
-
-def _state_folder() -> Path:
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / "perfmon"
-
-
-def loaded_state() -> dict[str, str]:
-    """All saved values, by name."""
-    try:
-        with (_state_folder() / _STATE_FILE).open("rb") as file:
-            data = json.loads(file.read(_LARGEST))
-    except (OSError, ValueError, RuntimeError, RecursionError):  # RuntimeError: no home folder
-        return {}
-    if not isinstance(data, dict):
-        return {}
-    return {name: value for name, value in data.items() if isinstance(value, str) and len(value) <= _LONGEST}
-
-
-def load_state(name: str) -> str | None:
-    """Return the value saved under that name, if there is one."""
-    return loaded_state().get(name)
-
-
-def remember(name: str, value: str) -> bool:
-    """Save `value` (at most 200 characters) under that name, for this user alone; return False if that fails.
-
-    The file is replaced atomically.
-    """
-    known = loaded_state()
-    if known.get(name) == value:
-        return True
-    try:
-        folder = _state_folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(folder / _STATE_FILE) as file:
-            file.write(json.dumps({**known, name: value[:_LONGEST]}, indent=1).encode())
-    except (OSError, RuntimeError):
-        return False
-    return True
-
-
-@contextmanager
-def replacing(path: str | Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` at the end, whole or not at all; raises OSError."""
-    fresh = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.new")
-    with suppress(FileNotFoundError):
-        fresh.unlink()  # of a process with this number that was killed
-    try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-            yield file
-        os.replace(fresh, path)
-    except BaseException:
-        with suppress(OSError):
-            fresh.unlink()
-        raise

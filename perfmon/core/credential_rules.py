@@ -18,8 +18,8 @@ _NO_NUMBER = rf"(?![\d.,]+[a-z%]{{0,3}}{_END})"
 _NO_PATH = r"(?![~.]?/)"
 _DIGIT = r"(?=[^\s'\",;&]*\d)"
 _CALL = r"(?:[A-Za-z_][\w.]{0,40}\(\s{0,4}(?=[bru]?['\"]))?"
-_SIGN = rf"(?:\\{{0,4}}['\"])?\]?\s*[:=]>?\s*{_CALL}[bru]?(\\{{0,4}}['\"])?"
-"""Between a name and its value, which may be wrapped: `token=SecretStr('x')`."""
+_SIGN = rf"(?:\\{{0,4}}['\"])?\]?\s*[:=]>?\s*(?:!{{1,2}}[\w/:.-]{{1,40}}\s+)?{_CALL}[bru]?(\\{{0,4}}['\"])?"
+"""Between a name and its value, which may be wrapped: `token=SecretStr('x')`, `token: !!str x`."""
 _FLAG_SIGN = r"(?:\s+|=|['\"],?\s*)(\\{0,4}['\"])?(?!-)"
 """Between a flag and its value, also in a list of arguments: `--key value`, `--key=value`, `'--key', 'value'`."""
 _SPECIAL = r"(?:pad|[eb]os|unk|sep|cls|mask|image|audio|video|stop|start|end|next|first|last|max|min|num|per|special)"
@@ -181,7 +181,8 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
     (("wandb",), r"(\bkeys?\b[\s:='\"(]{1,6})[0-9a-f]{40}\b"),
     (
         ("password:", "passphrase:"),
-        r"(^\s*(?:-\s+)?[\w.-]{0,40}(?:password|passphrase):\s+)(?=\S{1,200}(?:\s\S{1,200}){1,8}\s*$)(?![^\n]{0,400}[.:!?\[<$*])"
+        r"((?:^\s*(?:-\s+)?|\b(?:enter|type|retype|repeat|confirm)\s+(?:(?:your|the|new|old|key)\s+){0,2})"
+        r"[\w.-]{0,40}(?:password|passphrase):\s+)(?=\S{1,200}(?:\s\S{1,200}){1,8}\s*$)(?![^\n]{0,400}[.:!?\[<$*])"
         r"[^\n]{6,400}",
     ),
     (("machine",), r"(\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+)\S+"),
@@ -266,6 +267,7 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
     ("NRAK-", r"\b(NRAK-)[A-Z0-9]{16,}"),
     ("lin_api_", r"\b(lin_api_)\w{16,}"),
     ("shpat_", r"\b(shpat_)[0-9a-f]{16,}"),
+    ("MUNGE:", r"(\bMUNGE:)[\w+/]{16,}={0,2}"),
     ("AGE-SECRET-KEY-", r"(AGE-SECRET-KEY-1)[A-Z0-9]{16,}"),
     ("key-", r"\b(key-)[0-9a-f]{32}\b"),
     ("eyJ", r"(?<![\w-])(eyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),

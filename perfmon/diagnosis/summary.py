@@ -358,13 +358,23 @@ _SAME_START_S = 120.0
 """The parts of a run begin within so many seconds."""
 
 
+_LOSS = "loss"
+
+
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
-    """Metrics that are critical much of the time, and that nothing judges: `data_share in 98 %`."""
+    """Metrics that are critical much of the time, and that nothing judges: `data_share in 98 % of the samples`.
+
+    A loss that is not finite in its last samples is one of them, as long as they are too few for a finding.
+    """
     often = {name: stats.band_shares.get("critical", 0.0) for name, stats in metrics.items()}
     often = {name: share for name, share in often.items() if share >= _OFTEN and not _is_polled(view.track(name), view)}
     judged = {name for signature in signatures for name in metrics_of(signature)} if often else set()
     judged |= {name for name in often if (band := view.bands.get(name)) and view.has_any(band.judged_by)}
-    return tuple(f"{name} in {format_share(share)}" for name, share in often.items() if name not in judged)
+    found = [f"{name} in {format_share(share)} of the samples" for name, share in often.items() if name not in judged]
+    loss = metrics.get(_LOSS)
+    if loss is not None and loss.ends_not_finite:
+        found.append(f"{_LOSS} NaN or infinite in the last line")
+    return tuple(found)
 
 
 def _is_polled(track: Track, view: View) -> bool:
@@ -410,7 +420,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
         critical = f"; {most} runs or parts of one advance at once in a log: the longest is counted{critical}"
     if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"
-    critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""
+    critical += f"; critical values without a signature: {', '.join(unscored)}" if unscored else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perfmon.core import DETAIL as DETAIL_OF
-from perfmon.core import FAILURE, Block, Fields, InputError, evidence_text
+from perfmon.core import FAILURE, Block, Fields, InputError, counted, evidence_text
 
-from .model import Evidence, GroupKey, Operation, RankState, Status, build, is_default
+from .attempts import last_attempt
+from .model import UNKNOWN_PEER, Evidence, GroupKey, Operation, RankState, Status, build, is_default
 
 PACKS = ("failures-nccl", "failures-npu", "failures-torch")
 """The formats that these lines belong to."""
@@ -64,7 +65,7 @@ class _Seen:
 
 
 def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
-    """The evidence of the fields of watchdog lines, each with its text."""
+    """The evidence of the fields of watchdog lines, each with its text, of the last attempt of a job."""
     seen: dict[int, _Seen] = {}
     descriptions: dict[GroupKey, str] = {_WORLD: _GLOBAL}
     world: set[int] = set()
@@ -72,7 +73,9 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
     stuck: dict[int, str] = {}
     alive: set[int] = set()
     size = stated = 0
-    for fields, text in lines:
+    lines = list(lines)
+    kept = last_attempt(lines)
+    for fields, text in kept:
         rank = _whole(fields.get("rank"))
         world.update(one for one in (rank, _whole(fields.get("from_rank"))) if one is not None and one < _MOST_RANK)
         listed = _whole(fields.get("world_size"))
@@ -100,6 +103,8 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
     _add_members(states, seen, descriptions)
     evidence = build(states, descriptions, world, size, stated)
     evidence.reported, evidence.stuck, evidence.alive = reported, stuck, frozenset(alive)
+    if earlier := len(lines) - len(kept):
+        evidence.notes.append(f"{counted(earlier, 'watchdog line')} of earlier attempts of the job left out")
     return evidence
 
 
@@ -143,13 +148,15 @@ def _state(rank: int, one: _Seen) -> RankState:
     state.status = dict(one.statuses)
     for at, timeout in enumerate(one.timeouts):
         key = GroupKey(str(timeout["group"])) if "group" in timeout else _WORLD
+        name = str(timeout.get("op", "")).lower()
         state.operations.append(
             Operation(
                 group=_WORLD if key == _WORLD else key,
                 seq=_whole(timeout.get("seq")) or 0,
-                name=str(timeout.get("op", "")).lower(),
+                name=name,
                 record=at,
                 finished=False,
+                peer=UNKNOWN_PEER if name in ("send", "recv") else None,
                 numel_in=_whole(timeout.get("numel_in")),
                 numel_out=_whole(timeout.get("numel_out")),
             )
@@ -230,7 +237,7 @@ def _lines_below(folder: Path) -> Iterator[tuple[Fields, str]]:
                 fields = _fields_of(observation)
                 if fields is not None and count < _MOST_LINES:
                     count += 1
-                    yield fields, record[6]
+                    yield {**fields, "log": log.name}, record[6]
 
 
 def _size_in(data: bytes, patterns: Iterable[tuple[bytes, bytes]]) -> int:

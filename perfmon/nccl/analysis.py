@@ -14,7 +14,7 @@ from .files import InspectorFile, find_files
 from .jobs import check_one_job
 from .links import link_ratios
 from .model import JobAnalysis
-from .operations import collective_stats, coverage, losses, numbering, prepare
+from .operations import collective_stats, coverage, losses, numbering, prepare, repeated
 from .pairs import pair_ratios
 from .proxies import proxy_times
 from .waits import rank_waits, wait_notes
@@ -76,7 +76,14 @@ class Job:
             records=int(row[1]),
             skipped=skipped,
             lost=lost,
-            notes=(*notes, *apart, *numbering(self.connection), *uncompared, *wait_notes(self.connection, ranks)),
+            notes=(
+                *notes,
+                *repeated(self.connection, sum(file.copies for file in self.files)),
+                *apart,
+                *numbering(self.connection),
+                *uncompared,
+                *wait_notes(self.connection, ranks),
+            ),
             groups=row[0],
             start_us=row[2],
             end_us=row[3],

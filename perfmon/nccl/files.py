@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfmon.core import InputError, plain
@@ -26,6 +27,8 @@ class InspectorFile:
     path: Path
     size: int
     compressed: bool
+    copies: int = 0
+    """Files that repeat it, or its beginning, and were left out."""
 
     @property
     def volume(self) -> int:
@@ -41,7 +44,7 @@ class InspectorFile:
 def find_files(paths: Iterable[Path]) -> list[InspectorFile]:
     """Return the log files of these files and folders, each once and in order of their names.
 
-    A compressed copy of a file that is also there is left out. Raises InputError if a path does not exist, or if there
+    A copy of a file that is also there is left out. Raises InputError if a path does not exist, or if there
     is no log file at all.
     """
     named = list(paths)
@@ -103,25 +106,43 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _without_copies(files: Sequence[InspectorFile]) -> list[InspectorFile]:
-    """Leave out `x.log.gz` where `x.log` has the same text: `gzip -k` leaves both."""
-    by_path = {file.path: file for file in files}
-    kept = []
+    """Leave out what repeats a file of the same name: `gzip -k` leaves both texts, and folders are copied twice."""
+    by_name: dict[str, list[InspectorFile]] = defaultdict(list)
     for file in files:
-        original = by_path.get(file.path.with_suffix("")) if file.path.suffix == ".gz" else None
-        if original is None or not _is_copy(file, original):
-            kept.append(file)
-    return kept
+        by_name[file.path.name.removesuffix(".gz")].append(file)
+    kept = []
+    for alike in by_name.values():
+        alike.sort(key=lambda file: (file.compressed, -file.size, str(file.path)))
+        distinct: list[InspectorFile] = []
+        for file in alike:
+            at = next((at for at, one in enumerate(distinct) if _is_copy(file, one)), None)
+            if at is None:
+                distinct.append(file)
+            else:
+                distinct[at] = replace(distinct[at], copies=distinct[at].copies + 1)
+        kept += distinct
+    return sorted(kept, key=lambda file: str(file.path))
 
 
-def _is_copy(packed: InspectorFile, original: InspectorFile) -> bool:
-    """Compare length and beginning: logs of different times differ in their first timestamp."""
+def _is_copy(file: InspectorFile, longer: InspectorFile) -> bool:
+    """Compare lengths, beginning and end: logs of different times differ in their first timestamp."""
     try:
-        with packed.path.open("rb") as file:
-            head = zlib.decompressobj(31).decompress(file.read(_HEAD), _HEAD)
-            file.seek(-4, os.SEEK_END)
-            length = int.from_bytes(file.read(4), "little")
-        with original.path.open("rb") as file:
-            return length == original.size & 0xFFFFFFFF and file.read(len(head)) == head
+        with file.path.open("rb") as opened, longer.path.open("rb") as other:
+            head = opened.read(_HEAD)
+            if not head:
+                return False
+            if file.compressed and not longer.compressed:
+                text = zlib.decompressobj(31).decompress(head, _HEAD)
+                opened.seek(-4, os.SEEK_END)
+                length = int.from_bytes(opened.read(4), "little")
+                return length == longer.size & 0xFFFFFFFF and other.read(len(text)) == text
+            if file.compressed and file.size != longer.size:
+                return False
+            at = max(0, file.size - _HEAD)
+            opened.seek(at)
+            tail, begin = opened.read(_HEAD), other.read(len(head))
+            other.seek(at)
+            return begin == head and other.read(len(tail)) == tail
     except (OSError, zlib.error):
         return False
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from .aggregate import RepairCounts
 
+_NOTABLE = 0.01
+"""Share of operations with records that are there twice, from which on it is more than a damaged line."""
 PARTS = 10
 """Parts of a job in which persistence is measured; by sequence number, which no clock of a host affects."""
 
@@ -119,6 +121,20 @@ def numbering(connection: DuckDBPyConnection) -> list[str]:
         f"no communicator of all processes has records: ranks are numbered within {len(rows)} communicators, such "
         f"as one of {counted(size, 'rank')}{such}; host and pid distinguish them"
     ]
+
+
+def repeated(connection: DuckDBPyConnection, copies: int) -> list[str]:
+    """Notes about copies of logs that were left out, and about records that are there twice all the same."""
+    notes = [f"{counted(copies, 'file')} left out: the same text as another one of that name"] if copies else []
+    row = connection.execute(
+        "SELECT count(*) FILTER (records > n_ranks), count(*) FROM ops WHERE n_ranks > 1"
+    ).fetchone()
+    if row is not None and row[0] > _NOTABLE * row[1]:
+        notes.append(
+            f"{counted(row[0], 'operation')} with more records than ranks, as of logs that are there twice with "
+            "different names: these do not show who waited"
+        )
+    return notes
 
 
 def losses(connection: DuckDBPyConnection, repairs: RepairCounts) -> tuple[int, dict[str, int], list[str]]:

@@ -172,8 +172,10 @@ def _remarks(found: JobAnalysis) -> Iterator[str]:
         yield f"the plugin dropped {counted(coverage.dropped, 'record')}: shorten its dump interval"
     if coverage.ops and coverage.share < 1:
         known = f"{format_share(coverage.share)} of {counted(coverage.ops, 'operation')} have records of all ranks"
-        why = "" if coverage.missing_ranks else " (NCCL before 2.30 logs one operation per interval)"
-        few = f"; too few to find slow ranks and links{why}"
+        why = (
+            "" if coverage.missing_ranks else " (NCCL before 2.30 logs one operation per interval, then the last 1024)"
+        )
+        few = f"; with so few, slow ranks and links may be missed{why}"
         yield known + (few if coverage.share < _LEAST_COVERAGE else "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,8 @@ def _builtin() -> tuple[Pack, ...]:
 
 _GLOSSARY = Path(__file__).parent.with_name("glossary.toml")
 _SHORT = "short"
+_KEPT = 256
+"""Texts whose words are kept: a screen draws the same ones several times a second."""
 
 
 @cache
@@ -265,6 +267,7 @@ def _metric_in_text() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?:{coded})(?![\w.-])|(?:^|(?<= of )|(?<=/ ))(?:{plain}){value}")
 
 
+@lru_cache(_KEPT)
 def in_words(text: str) -> str:
     """The values of a condition with metrics in words: `queue_ms 13.4 s` is `queue time 13.4 s`."""
     return _metric_in_text().sub(lambda match: short_names()[match[0]], text)

@@ -286,7 +286,7 @@ class Fleet:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def finish(self) -> list[Item]:
-        """Return what was read and not taken yet, and the last lines, which have no end yet."""
+        """Return what was read and not taken yet, and the last lines that have no end; what comes later is apart."""
         ending = self.call(self._finish())
         try:
             return ending.result(_LAST_S)

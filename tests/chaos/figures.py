@@ -38,7 +38,7 @@ def figures_of(outcome: Outcome) -> list[Figure]:
         Figure("lost", sum(outcome.lost.values()), "0"),
         Figure("recorded twice", sum(outcome.doubled.values()), "0"),
         Figure("logs of which the exporter counts more or fewer lines", len(outcome.miscounted), "0"),
-        Figure("missed by the exporter, excluded by name: text gone while it is busy", sum(outcome.missed.values())),
+        Figure("missed by the exporter, excluded by name: log emptied while it is written", outcome.missed[EMPTIED]),
         Figure("lost, excluded by name: log emptied while it is written", outcome.excused[EMPTIED]),
         Figure("lost, excluded by name: remote log deleted while the connection is down", outcome.excused[DELETED]),
         Figure("rotations, in 10 ways", turns),

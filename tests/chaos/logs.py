@@ -89,11 +89,6 @@ class Log:
                 STATE.pack_into(state, 0, done + 1, ends + 1)
         self._start()
 
-    @property
-    def leaves_text(self) -> bool:
-        """What was written stays, in some file."""
-        return self.way in (*_STAYS, "never")
-
     def excused(self, number: int, outages: Iterable[tuple[float, float]]) -> bool:
         """That this line is lost is excluded by name: what could read it was not there while its text was."""
         at_s, before, after = next((turn for turn in self._turned if turn[2] > number), (0.0, 0, 0))

@@ -57,7 +57,7 @@ class Outcome:
     miscounted: dict[str, int] = field(default_factory=dict)
     """Logs of which the exporter counts other lines than there were: the difference."""
     missed: Counter[str] = field(default_factory=Counter)
-    """Lines that a busy exporter has not read before they were gone, by what is done to their log."""
+    """Lines that the exporter has not read before they were gone, by what is done to their log."""
     done: Counter[str] = field(default_factory=Counter)
     """How often each thing was done."""
     inputs: Counter[str] = field(default_factory=Counter)
@@ -388,7 +388,7 @@ class Chaos:
                 parts = (lines for name, lines in counted.items() if Path(name).name.startswith(log.path.name))
                 surplus = int(sum(parts)) - log.lines[1]
                 # A writer that is killed leaves half a line.
-                if surplus > log.kills or (surplus < 0 and log.leaves_text):
+                if surplus > log.kills or (surplus < 0 and log.way != "wiped"):
                     outcome.miscounted[log.kind] = surplus
                 elif surplus < 0:
                     outcome.missed[log.kind] -= surplus

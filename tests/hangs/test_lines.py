@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,57 @@ def test_a_rank_that_only_echoed_the_signal_was_alive(tmp_path: Path) -> None:
 def test_the_lowest_number_is_behind(tmp_path: Path) -> None:
     lines = [timeout(rank, 166 if rank == 1 else 167) for rank in range(4)]
     assert judged(tmp_path, *lines).ranks == (1,)
+
+
+FIRST = [line for rank in (0, 1, 3) for line in (timeout(rank, 500), status(rank, 500, 500, 499))] + [
+    signal(2, 499, 499)
+]
+SECOND = [line for rank in (0, 2, 3) for line in (timeout(rank, 12), status(rank, 12, 12, 11))] + [signal(1, 11, 11)]
+
+
+def later(lines: list[str]) -> list[str]:
+    """The same half an hour later."""
+    return [line.replace("E1003 10:1", "E1003 10:4") for line in lines]
+
+
+def untimed(lines: list[str]) -> list[str]:
+    """The same without times."""
+    return [re.sub(r"\[E1003 [\d:.]+ ", "[E ", line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (FIRST + later(SECOND), 1),
+        (SECOND + later(FIRST), 2),
+        (untimed(FIRST + SECOND), 1),
+        (untimed(SECOND + FIRST), 2),
+    ],
+    ids=["lower numbers", "higher numbers", "lower, without times", "higher, without times"],
+)
+@pytest.mark.parametrize("by_rank", [False, True], ids=["one log", "a log of each rank"])
+def test_of_a_job_that_restarted_the_last_attempt_is_judged(
+    lines: list[str], named: int, by_rank: bool, tmp_path: Path
+) -> None:
+    for rank in range(4):
+        mine = [line for line in lines if f"[rank{rank}]" in line] if by_rank else lines
+        (tmp_path / (f"rank_{rank}.log" if by_rank else "run.log")).write_text("\n".join(mine) + "\n")
+    evidence = read_lines(tmp_path)
+    assert judge(evidence)[0].ranks == (named,)
+    assert evidence.notes[0].endswith(" watchdog lines of earlier attempts of the job left out")
+
+
+def test_a_rank_that_printed_lines_in_an_earlier_attempt_only_is_a_candidate(tmp_path: Path) -> None:
+    for lines in (FIRST + later(SECOND[:-1]), untimed(FIRST + SECOND[:-1])):
+        verdict = judged(tmp_path, *lines)
+        assert (verdict.ranks, verdict.candidates) == ((), (1,))
+    verdict = judged(tmp_path, *(timeout(rank, 5) for rank in (0, 1, 3)), *later([timeout(rank, 9) for rank in (0, 2)]))
+    assert 2 not in verdict.ranks
+
+
+def test_both_sides_of_a_transfer_are_no_mismatch(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, ALL, timeout(0, 7, "SEND", 100), timeout(1, 7, "RECV", 100))
+    assert (verdict.ranks, [cause.kind for cause in verdict.causes if cause.kind is Kind.MISMATCH]) == ((), [])
 
 
 def test_another_operation(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from whole import BEGIN, played, running, until
 
-from perfmon.core.config import load_state
+from perfmon.core.user_state import load_state
 from perfmon.demo.output import demo_timeline
 from perfmon.monitor.feeds import Feed, FollowFeed, PlayerFeed
 from perfmon.recording.format import open_recording

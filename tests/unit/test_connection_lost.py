@@ -24,6 +24,7 @@ class _Run:
     """A log, and what is done to it."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self.log = folder / "run.log"
         self.count = 0
         self.write(300)
@@ -67,6 +68,10 @@ class _Run:
         self.write()
 
 
+def _unchanged(run: _Run) -> None:
+    """Nothing happens to the log."""
+
+
 class _Mortal(LocalRunner):
     """A shell that ends at one of its commands."""
 
@@ -81,7 +86,6 @@ class _Mortal(LocalRunner):
 
 async def _lines(folder: Path, deadly: int, ways: tuple[Callable[[_Run], None], ...]) -> tuple[list[str], int]:
     """The lines that are read, while the shell ends at its command of this number, and how many there are."""
-    folder.mkdir()  # noqa: ASYNC240 - a test
     run, items = _Run(folder), list[Item]()
     logs = HostLogs("box", [str(run.log)], None)
     _Mortal.left = 0
@@ -90,11 +94,12 @@ async def _lines(folder: Path, deadly: int, ways: tuple[Callable[[_Run], None], 
         items.extend(some)
 
     runner = await _Mortal.open()
-    files: Files | None = await Files.open(runner)
-    await logs.round(files, emit)
+    first = await Files.open(runner)
+    files: Files | None = first
+    await logs.round(first, emit)
     ways[0](run)
     _Mortal.left = deadly
-    done = [*ways[1:], *[lambda _: None] * _ROUNDS]
+    done = [*ways[1:], *[_unchanged] * _ROUNDS]
     for way in done:
         try:
             files = files or await Files.open(runner)

@@ -234,3 +234,15 @@ def test_the_time_between_two_runs_is_no_part_of_the_pace() -> None:
     goal = _goal(f"{lines(1, 120, 10)}{resumed}{lines(101, 200, 15)}")
     assert goal is not None
     assert goal.remaining_s == pytest.approx(1600.0, rel=0.05)
+
+
+def test_the_bar_of_an_evaluation_is_no_goal_next_to_that_of_epochs() -> None:
+    epochs = [
+        f"Epoch {at}: 100%|██████████| 300/300 [01:12<00:00,  4.17it/s, v_num=2]\n"
+        "Validation:   0%|          | 0/1 [00:00<?, ?it/s]\n"
+        "Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00, 408.32it/s]"
+        for at in range(3)
+    ]
+    goal = _goal("\n".join([*epochs, "`Trainer.fit` stopped: `max_epochs=3` reached."]))
+    assert goal is not None
+    assert (goal.done, goal.total, goal.unit) == (3.0, 3.0, "epochs")

@@ -7,8 +7,9 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.intervals import PRODUCTIVE
 from perfmon.core.model import Block, Progress
-from perfmon.diagnosis.result import Diagnosis
+from perfmon.diagnosis.result import Assessment, Diagnosis
 from perfmon.pipeline.session import Session
+from perfmon.sources.formats.step_lines import read_step
 
 
 def _result_of(*lines: str) -> Diagnosis:
@@ -161,3 +162,114 @@ def test_a_step_that_lists_figures_of_its_own_names_is_one() -> None:
     assert snapshot.run.state is Progress.FINISHED
     assert snapshot.run.goal is not None
     assert snapshot.run.goal.done == 4000
+
+
+def test_names_and_figures_in_a_row_are_read_in_their_order() -> None:
+    figures = read_step("step 5 loss 2.5 lr 1e-4 grad_norm 1.2 tok/s 1200")
+    assert (figures["grad_norm"], figures["tps"]) == ("1.2", "1200")
+    assert read_step("step 5 loss 2.5 lr 1e-4 1200 tok/s")["tps"] == "1200.0"
+
+
+def test_a_rate_that_is_rounded_to_nothing_is_no_pace() -> None:
+    assert "step_time" not in read_step("(step=251) Loss: 0.55, Train Steps/Sec: 0.03, ")
+    assert "step_time" in read_step("(step=251) Loss: 0.55, Train Steps/Sec: 0.35, ")
+
+
+def test_a_record_of_named_figures_behind_its_number_is_a_step() -> None:
+    assert read_step("Iter 1019: SR 54.5%, Q 228.5, Pi -32.5, CE 5.5")["step"] == "1019"
+    assert read_step("Iter 3: take 3 apples, 2 pears and 1 plum") == {}
+
+
+def test_games_of_an_evaluation_go_on_behind_the_last_epoch() -> None:
+    epochs = [f"    epoch {at}/3  loss={2 - at / 4}  val=1.9" for at in (1, 2, 3)]
+    games = [f"    eval game {at}/30  (idx {at})  moves=17" for at in range(1, 14)]
+    assert _result_of(*epochs).run.state is Progress.FINISHED
+    snapshot = _result_of(*epochs, *games)
+    assert snapshot.run.state is Progress.RUNNING
+    assert snapshot.run.goal is not None
+    assert (snapshot.run.goal.done, snapshot.run.goal.total) == (13.0, 30.0)
+
+
+def test_the_clock_of_bars_that_count_nothing_is_not_added_up() -> None:
+    bars = (
+        f"Epoch {at}: : 0it [{5 * at:02d}:00, ?it/s, loss=1.7]\r"
+        f"Epoch {at}: : 0it [{5 * at + 4:02d}:50, ?it/s, loss=1.7]"
+        for at in range(8)
+    )
+    snapshot = _result_of(*bars)
+    assert snapshot.run.wall_s == pytest.approx(39 * 60 + 50)
+
+
+def test_the_last_words_of_a_launcher_and_of_a_script() -> None:
+    steps = _steps(1, 8, 0)
+    assert _result_of(*steps, "=== exit 0 at 2026-03-02T09:01:00+01:00 ===").run.state is Progress.FINISHED
+    assert _result_of(*steps, "I FINISHED optimization in 0:00:16.2").run.state is Progress.FINISHED
+    failed = _result_of(*steps, "❌ Training failed — no model was written.", "   1. look at the data")
+    assert failed.run.state is Progress.FAILED
+    assert "no model was written" in failed.findings[0].sentence
+
+
+def test_a_loss_that_is_nan_in_the_last_line_is_not_healthy() -> None:
+    steps = _steps(1, 8, 0)
+    assert _result_of(*steps).assessment is Assessment.HEALTHY
+    snapshot = _result_of(*steps, "2026-03-02 09:00:16,100 - train - INFO - Step 9 loss: nan entropy: 0.6")
+    assert snapshot.assessment is Assessment.WATCH
+    assert "loss NaN or infinite in the last line" in snapshot.summary
+
+
+def test_marks_of_a_traceback_hide_no_line_of_another_rank() -> None:
+    snapshot = _result_of(
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in main',
+        "    scores = metric.compute()",
+        "             ^^^^^^^^^^^^[rank1]:[E1003 18:37:01.832146912 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=64, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=1800000) ran for 1800017 milliseconds before timing out.",
+    )
+    assert "ALLREDUCE (sequence number 64)" in snapshot.findings[0].sentence
+
+
+def test_a_time_in_a_sentence_is_no_clock() -> None:
+    snapshot = _result_of(
+        *_steps(1, 3, 0),
+        "*** SIGTERM received at time=1772435106 on cpu 24 ***",
+        "2026-03-02 09:00:06,300 - train - INFO - stopped",
+    )
+    assert snapshot.run.wall_s < 60
+
+
+def _waiting(minutes: int, *first: str) -> Diagnosis:
+    text = "INFO shard-manager: text_generation_launcher: Waiting for shard to be ready... rank=0"
+    times = (f"2026-03-02T09:{at // 6:02d}:{at % 6}2.610817Z  {text}" for at in range(6 * minutes))
+    return _result_of(*first, *times)
+
+
+def test_a_server_that_only_waits_for_its_shards_stands_still() -> None:
+    assert "stall" in _found(_waiting(20))
+    assert not _found(_waiting(8))
+    begun = "2026-03-02T09:00:01.610817Z  INFO shard-manager: text_generation_launcher: Starting shard rank=0"
+    assert not _found(_waiting(20, begun))  # large weights take long
+    assert "stall" in _found(_waiting(40, begun))
+
+
+def _pending(minutes: int) -> Diagnosis:
+    return _result_of(
+        *(
+            line
+            for at in range(12 * minutes)
+            for line in (
+                "== Status ==",
+                f"Current time: 2026-03-02 09:{at // 12:02d}:{5 * (at % 12):02d} (running for 00:00:05.21)",
+                "Memory usage on this node: 6.2/7.9 GiB",
+                "Resources requested: 0/4 CPUs, 0/0 GPUs, 0.0/1.35 GiB heap, 0.0/0.67 GiB objects",
+                "Number of trials: 1/1 (1 PENDING)",
+            )
+        )
+    )
+
+
+def test_trials_that_only_wait_for_resources_are_a_start() -> None:
+    snapshot = _pending(5)
+    assert (snapshot.run.state, snapshot.assessment) == (Progress.STARTING, Assessment.LEARNING)
+    assert not snapshot.findings
+    assert _pending(15).run.state is Progress.STALLED

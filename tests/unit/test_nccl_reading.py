@@ -143,6 +143,29 @@ def test_a_compressed_copy_is_read_once(tmp_path: Path) -> None:
     assert analyzed(folder).records == 4
 
 
+@pytest.mark.parametrize("ending", [".log", ".log.gz"])
+def test_a_folder_that_was_copied_is_read_once(ending: str, tmp_path: Path) -> None:
+    """A copy of a log that has grown since is its beginning."""
+    data = text_of(lines(40))
+    cut = data[: data.index(b"\n", len(data) // 2) + 1]
+    first, second = (data, data) if ending == ".log.gz" else (cut, data)
+    texts = [gzip.compress(text) if ending == ".log.gz" else text for text in (first, second)]
+    found = analyzed(folder_of(tmp_path, (f"a/x{ending}", texts[0]), (f"b/x{ending}", texts[1]), ("c/x.log", data)))
+    assert found.records == 40
+    assert "2 files left out: the same text as another one of that name" in found.notes
+
+
+def test_logs_of_one_name_from_different_times_are_all_read(tmp_path: Path) -> None:
+    data = lines(8)
+    found = analyzed(folder_of(tmp_path, ("a/x.log", text_of(data[:4])), ("b/x.log", text_of(data[4:]))))
+    assert (found.records, found.notes) == (8, ())
+
+
+def test_logs_that_are_there_twice_under_different_names_are_noted(tmp_path: Path) -> None:
+    found = analyzed(folder_of(tmp_path, ("x.log", text_of(lines(40))), ("x.jsonl", text_of(lines(40)))))
+    assert any("with more records than ranks" in note for note in found.notes)
+
+
 def test_names_with_signs_of_patterns_are_names(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, ("a[1]*.log", text_of(lines(4))), ("it's {x}.log", text_of(lines(6)[4:])))
     assert analyzed(folder).records == 6

@@ -78,10 +78,9 @@ def test_what_was_read_and_not_taken_comes_at_the_end(of: Callable[[Path], Feed]
             with path.open("a") as log:
                 log.write(_text(2) + "INFO step 3 is und")
             _busy_until(lambda: feed.behind)
-            blocks = [item for log, item in feed.finish() if isinstance(item, Block) and log.path == path]
-            rest = "".join(block.data.decode() for block in blocks)
+            rest = [item.data for log, item in feed.finish() if isinstance(item, Block) and log.path == path]
         await feed.close()
-        return rest
+        return b"".join(rest).decode()
 
     assert asyncio.run(watched()).splitlines() == [*_text(2).splitlines(), "INFO step 3 is und"]
 
@@ -96,8 +95,8 @@ def test_the_history_is_read_once_its_last_item_is_done_with(tmp_path: Path) -> 
             assert await _next_text(items) == _text(1)
             assert not feed.caught_up
             following = asyncio.ensure_future(_next_text(items))
-            while not feed.caught_up:  # noqa: ASYNC110 - a property
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it asks for the next item
+            _busy_until(lambda: feed.caught_up)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
         await feed.close()
@@ -131,3 +130,28 @@ def test_reading_waits_for_whoever_takes_far_less() -> None:
     first, taken = asyncio.run(handed_over())
     assert first <= 11
     assert taken == 100
+
+
+def test_one_that_waits_for_room_is_woken_whatever_another_one_puts_meanwhile() -> None:
+    log = LogFile("run.log", Path("/run.log"))
+
+    async def handed_over() -> int:
+        queue: ThreadQueue[tuple[LogFile, Block]] = ThreadQueue(1000)
+        many = [(log, Block(b"x" * 300, 0, 0)) for _ in range(4)]
+        waits = asyncio.create_task(queue.put(many))
+        await asyncio.sleep(0)
+        items, taken = queue.take(), 0
+        async with aclosing(items):  # type: ignore[type-var]
+            async for _ in items:
+                taken += 1
+                if taken == 2:  # less than the limit, more than the half at which room is made
+                    other = asyncio.create_task(queue.put([(log, Block(b"y", 0, 0))]))
+                    await asyncio.sleep(0)
+                if taken == 5:
+                    break
+        async with asyncio.timeout(_PATIENCE_S):
+            await waits
+            await other
+        return taken
+
+    assert asyncio.run(handed_over()) == 5

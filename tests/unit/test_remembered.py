@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.core.config import load_state, loaded_state, remember
+from perfmon.core.user_state import load_state, loaded_state, remember
 
 
 @pytest.fixture(autouse=True)
