@@ -308,7 +308,10 @@ def lost_change(before: Diagnosis, after: Diagnosis) -> Shift:
     if not (shares[0] and shares[1]):
         return Shift(change, None)
     drawn = [resample(held) for held in shares]
-    return Shift(change, mean_change(drawn[0], drawn[1]))
+    interval = mean_change(drawn[0], drawn[1])
+    if interval is None:
+        return Shift(change, None)
+    return Shift(change, (min(interval[0], change), max(interval[1], change)))  # only the newest times are known
 
 
 def _lost_share(run: Diagnosis) -> float:

@@ -185,8 +185,8 @@ class Aggregate(Limited):
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
     the statistic is `largest`, or `smallest`; `excess` is that of the item's group beyond the smallest one, `onward`
     the largest of other groups in logs that have samples of `via` of the item's group alone: what comes next in a
-    pipeline. `during` is another metric (of the same group, if it has one): samples at which it is not above
-    `during_above`, or not below `during_below` (0: no limit), count as 0.
+    pipeline. `during` is another metric (of the same group, if it has one): samples at
+    which it is not above `during_above`, or not below `during_below` (0: no limit), count as 0.
     """
 
     costly: ClassVar[bool] = True

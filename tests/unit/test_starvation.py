@@ -542,3 +542,43 @@ def test_each_of_several_queues_has_its_own_lane() -> None:
         assert lanes.keys() == names
     shown = {lane.group: (lane.now, lane.critical_share) for lane in lanes.values()}
     assert shown == {"received": (90.0, 0.0), "parsed": (5.0, 1.0)}
+
+
+# --- pauses of a healthy trainer --------------------------------------------------------------------------------------
+def paused(every: int, lasts: int, empty: bool, busy: float) -> dict[str, list[str]]:
+    """A trainer that takes nothing for some seconds at the end of each period: its queue is full then, or empty."""
+
+    def off(n: int) -> bool:
+        return n % every >= every - lasts
+
+    lines = queue(
+        count=4 * every, every=1.0, capacity=32, depth=lambda n: 0 if off(n) and empty else 32, empty=100.0,
+        put_wait=lambda n: 0.0 if off(n) and empty else 92.0, get_wait=lambda n: 100.0 if off(n) and empty else 0.3,
+        put=lambda n: 0 if off(n) else 10, get=lambda n: 0 if off(n) else 10,
+    )  # fmt: skip
+    steps = [f"{stamp(n + 0.5)} INFO step: {n} loss: 2.1" for n in range(4 * every) if not off(n)]
+    return {"train": interleaved(lines, steps), "gpus": gpu(4 * every, lambda n: busy if off(n) else 97, every=1.0)}
+
+
+@pytest.mark.parametrize("lasts", [8, 15, 22])
+def test_workers_that_start_again_for_each_epoch_are_no_starvation(lasts: int) -> None:
+    assert not {"data-starved", "producer-slow", "consumer-bound"} & found(judged(**paused(300, lasts, True, 0))).keys()
+
+
+@pytest.mark.parametrize(("lasts", "busy"), [(12, 0), (25, 0), (40, 0), (75, 62)])
+def test_a_trainer_that_writes_checkpoints_or_evaluates_is_neither_slow_nor_dead(lasts: int, busy: float) -> None:
+    assert not {"consumer-bound", "consumer-dead"} & found(judged(**paused(300, lasts, False, busy))).keys()
+
+
+def test_a_trainer_that_is_gone_is_named_after_the_time_of_a_checkpoint() -> None:
+    logs = paused(300, 150, False, 0)
+    gone = [line for line in logs["train"] if line < stamp(290)]
+    assert (
+        verdict(judged(train=gone, gpus=[line for line in logs["gpus"] if line < stamp(290, ".")])) == "consumer-dead"
+    )
+
+
+def test_a_consumer_that_takes_an_item_now_and_then_is_slow() -> None:
+    lines = queue(count=400, every=1.0, capacity=8, depth=8, put_wait=97.0, get_wait=0.2,
+                  put=lambda n: 2 if n < 200 else n % 20 == 0, get=lambda n: 2 if n < 200 else n % 20 == 0)  # fmt: skip
+    assert verdict(judged(queue=lines, gpus=gpu(400, lambda n: 97 if n < 200 else 30, every=1.0))) == "consumer-bound"
