@@ -130,7 +130,7 @@ def judge(
         or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), unscored),
+        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, findings, unscored),
         assessment=assessment,
         unseen=unseen,
         dropped=dict(store.dropped),
@@ -210,11 +210,11 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
         return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
     state = view.state.state
+    grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
-        return Assessment.LEARNING
+        return Assessment.WATCH if grave else Assessment.LEARNING
     if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
         return Assessment.LEARNING
-    grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
     return Assessment.HEALTHY

@@ -11,6 +11,7 @@ from perfmon.clocks import Alignment
 from perfmon.core import (
     SHOWN_PROBLEMS,
     Progress,
+    Severity,
     counted,
     evidence_text,
     format_seconds,
@@ -37,7 +38,7 @@ from perfmon.rules import (
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
-from .result import Assessment, EvidenceLine, MetricStats, SourceSummary, TimelineRow
+from .result import Assessment, EvidenceLine, Finding, MetricStats, SourceSummary, TimelineRow
 from .unfinished import Unfinished
 from .wording import LEVELS
 
@@ -389,7 +390,9 @@ _STATES = {
 }
 
 
-def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, unscored: Sequence[str] = ()) -> str:
+def no_verdict_text(
+    assessment: Assessment, view: View, findings: Sequence[Finding], unscored: Sequence[str] = ()
+) -> str:
     """The summary of a run without a verdict: what was observed, and which metrics no signature uses."""
     lines = sum(state.lines for state in view.logs)
     events = sum(sum(state.patterns.values()) for state in view.logs)
@@ -398,7 +401,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
             f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
             "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
         )
-    if not view.logs:
+    if assessment is Assessment.LEARNING and not view.logs:
         return "Too little to judge: no log is watched, only polled values"
     seen, state = _seen(view), _STATES.get(view.state.state, "")
     if assessment is Assessment.LEARNING:
@@ -407,9 +410,12 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
         worked = view.steps or any(view.spans(kind) for kind in _TIMELINE)  # what pollers report is no progress
         observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
+    grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
+    head = f"{grave[0].title}, at a cost that the logs do not tell" if grave else "No bottleneck found"
     if not seen:
-        return f"No bottleneck found{f': {state}' if state else ''}"
-    minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
+        return f"{head}{f': {state}' if state else ''}"
+    others = len(findings) - bool(grave)
+    minor = f"; {counted(others, 'other finding' if grave else 'smaller finding')}" if others else ""
     if not state and (late := overdue_s(view)) > 0:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
@@ -421,7 +427,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, uns
     if view.has_any(("data_wait_s",)) and not view.has_any(_OF_STEPS):
         critical += "; the share of the wait for data is unknown, as no line states how long a step takes"
     critical += f"; critical values without a signature: {', '.join(unscored)}" if unscored else ""
-    return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
+    return f"{head}: {', '.join(seen)} observed{minor}{critical}"
 
 
 def _is_ready(view: View) -> bool:
