@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -172,8 +173,11 @@ _PARTS = (
 )
 _PART = re.compile(rf"(?:{_PARTS})(?:[-_.]?(?:{_PARTS}))?(?:[-_.]?\d{{1,5}}){{0,2}}(?:[-_.]of[-_.]\d+)?", re.IGNORECASE)
 """Names of folders that hold a part of a run."""
+_OF_PART = re.compile(rf"(?:{_PARTS})(?![a-z])", re.IGNORECASE)
+"""Names that begin like those: `env_maze`."""
 _NUMBERED = re.compile(r"(?:attempt|torchelastic|(?:local_?|global_?)?rank|node|host)s?[-_]?\d*", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,4}")
+_DIGITS = re.compile(r"\d+")
 _JOB = re.compile(r"(?P<job>(?:.*[-_.])?\d{4,}(?:[-_]\d+)?)\.(?:out|err|log|txt)")
 """Name of the log of a batch job: `slurm-12345.out`, `train-12345_7.err`."""
 
@@ -194,9 +198,10 @@ def grouped(paths: Iterable[str], root: str) -> list[LogGroup]:
 
     If `root` itself has logs that are not of batch jobs, all is one run: then it is the folder of a run.
     """
-    folders: dict[str, list[str]] = {}
-    for path in sorted(paths):
-        folders.setdefault(_own_folder(os.path.relpath(os.path.dirname(path), root)), []).append(path)
+    paths, folders = sorted(paths), dict[str, list[str]]()
+    several = _folders_of_runs([os.path.relpath(path, root) for path in paths])
+    for path in paths:
+        folders.setdefault(_own_folder(os.path.relpath(os.path.dirname(path), root), several), []).append(path)
     if "." in folders and not _jobs(folders["."]):
         return [LogGroup(".", (root,), tuple(path for held in folders.values() for path in held))]
     inner = _without_subfolders(folders)
@@ -204,10 +209,34 @@ def grouped(paths: Iterable[str], root: str) -> list[LogGroup]:
     return sorted(groups, key=lambda group: group.name)
 
 
-def _own_folder(folder: str) -> str:
-    """The folder of the run that a folder of logs belongs to."""
+def _folders_of_runs(logs: Iterable[str]) -> set[str]:
+    """The folders without logs of their own that hold several runs, whatever one of these is named."""
+    held, below = set[str](), dict[str, dict[str, set[str]]]()
+    for log in logs:
+        parts = PurePosixPath(log).parts
+        held.add("/".join(parts[:-1]) or ".")
+        for at in range(len(parts) - 1):
+            inner = below.setdefault("/".join(parts[:at]) or ".", {}).setdefault(parts[at], set())
+            inner.add(_DIGITS.sub("0", "/".join(parts[at + 1 :])))
+    return {folder for folder, inner in below.items() if folder not in held and _are_runs(inner)}
+
+
+def _are_runs(inner: Mapping[str, Iterable[str]]) -> bool:
+    """Folders next to those named like parts have logs of the same names, and are more: each is a run.
+
+    Parts differ in their logs, and most have the name of one.
+    """
+    parts = sum(_PART.fullmatch(name) is not None for name in inner)
+    alike = Counter(log for name, logs in inner.items() if not _OF_PART.match(name) for log in logs)
+    return parts > 0 and max(alike.values(), default=0) > max(1, parts)
+
+
+def _own_folder(folder: str, several: Container[str]) -> str:
+    """The folder of the run that a folder of logs belongs to; those of `several` runs are that of none."""
     parts = list(PurePosixPath(folder).parts)
     while parts:
+        if ("/".join(parts[:-1]) or ".") in several:
+            break
         if _PART.fullmatch(parts[-1]):
             parts.pop()
         elif len(parts) > 1 and _NUMBER.fullmatch(parts[-1]) and _NUMBERED.fullmatch(parts[-2]):

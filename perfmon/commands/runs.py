@@ -31,8 +31,9 @@ Enter opens one in the live monitor, esc comes back to the list. Without FOLDER 
 this machine are listed by the logs that their processes write.
 
 Each folder with logs is a run; folders named like a part of one (logs, trainer, rank_0, node-1) belong to the folder
-around them, and logs named by batch jobs (slurm-1234.out) are a run for each job. A folder that has logs of its own is
-one run, with all below it. Without a terminal, or with --plain, the list is printed.
+around them, unless more folders next to them hold logs of the same names, as runs do. Logs named by batch jobs
+(slurm-1234.out) are a run for each job. A folder that has logs of its own is one run, with all below it. Without a
+terminal, or with --plain, the list is printed.
 
 Plain `perfmon`, and `perfmon FOLDER`, do the same, but open a single run at once; `perfmon watch FOLDER` watches all
 logs below the folder together."""

@@ -331,7 +331,8 @@ def goal_of(view: View) -> Goal | None:
         if ended and counter.amount == total - 1:
             return Goal(total, total, counter.kind, 0.0)
     early = ended and _is_far_from(counter, way.amount, total, view)
-    return Goal(way.amount, total, counter.kind, way.remaining_s, early=early)
+    going = ended or view.state.state in (Progress.STARTING, Progress.RUNNING)
+    return Goal(way.amount, total, counter.kind, way.remaining_s if going else None, early=early)
 
 
 _NEARLY, _PRINTS = 0.9, 3.0

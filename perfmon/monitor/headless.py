@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from perfmon.pipeline import MEMORY_MB, Options, Progress, Session, read
 from perfmon.sources import ARCHIVES, STDIN, LineSplitter, LogFile, discover
 from perfmon.viewmodel import MonitorState, RunState, TimeRange
 
-from .feeds import Feed, FollowFeed
+from .feeds import Feed, FollowFeed, Item
 from .monitor import Monitor
 from .worker import Watch
 
@@ -125,6 +125,14 @@ class _Ends(Feed):
     """The ends of files, all of which were there at the start."""
 
     read = False
+
+    async def items(self) -> AsyncIterator[Item]:
+        """Yield nothing: no more than was there is read."""
+        for item in ():
+            yield item
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     def clock(self) -> float:
         return time.time()

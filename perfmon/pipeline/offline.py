@@ -85,6 +85,7 @@ def read(options: Options, progress: Progress | None = None) -> Session:
     _note_copies(session, copies)
     written = {log.name: time for log in logs if (time := _written(log)) is not None}
     times = {state.index: written[state.spec] for state in session.store.sources if state.spec in written}
+    session.written = max(written.values(), default=None)
     note_hang(session, options.specs, times)
     return session
 

@@ -6,6 +6,7 @@ Rules are imported when they are needed: by then processes that scan are at work
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -36,7 +37,7 @@ from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, 
 
 if TYPE_CHECKING:
     from perfmon.clocks import Alignment
-    from perfmon.diagnosis import Baseline, Diagnosis, Finding, Part, RuleSet
+    from perfmon.diagnosis import Baseline, Diagnosis, Finding, Part, RuleSet, RunInfo
     from perfmon.rules import View
 
 MEMORY_MB = 256
@@ -74,6 +75,8 @@ class Session:
         self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = LatestReadings()
         """Latest readings of pollers."""
+        self.written: float | None = None
+        """Time of the last write to the files that were read completely, in seconds since 1970; None if unknown."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
 
     @property
@@ -258,7 +261,15 @@ class Session:
         findings = tuple(
             _with_pid(one, pid, _going_on(one, heard) if one.signature in quiet else ()) for one in snapshot.findings
         )
-        return replace(snapshot, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
+        run = self._going(snapshot.run)
+        return replace(snapshot, run=run, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
+
+    def _going(self, run: RunInfo) -> RunInfo:
+        """The run; without the time left if its files were last written to so long ago that it stands still."""
+        if self.written is None or run.goal is None or run.pace is None:
+            return run
+        silent = time.time() - self.written > run.pace.limit_s
+        return replace(run, goal=replace(run.goal, remaining_s=None)) if silent and run.goal.remaining_s else run
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """Statistics of every metric by log and group, within `window` (absolute seconds on the run's axis)."""

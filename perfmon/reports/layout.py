@@ -11,6 +11,7 @@ from typing import TypeVar
 from rich.cells import cell_len, set_cell_size
 
 from perfmon.core import (
+    UNACCOUNTED,
     Progress,
     counted,
     format_bytes,
@@ -24,6 +25,8 @@ from perfmon.core import (
 from perfmon.diagnosis import Diagnosis, Finding, Goal, HypothesisState, MetricStats, RunInfo, SourceSummary, Verdict
 
 T = TypeVar("T")
+LEAST_SHARE = 0.0005
+"""Of the time: less is shown as 0 %."""
 
 # --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 
@@ -345,7 +348,8 @@ def table_section(
 
 def breakdown_table(snapshot: Diagnosis) -> list[str]:
     """The time by cause."""
-    rows = [(entry.cause, format_seconds(entry.lost_s), format_share(entry.share)) for entry in snapshot.ledger]
+    shown = (entry for entry in snapshot.ledger if entry.cause != UNACCOUNTED or entry.share >= LEAST_SHARE)
+    rows = [(entry.cause, format_seconds(entry.lost_s), format_share(entry.share)) for entry in shown]
     return markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))
 
 

@@ -22,7 +22,6 @@ from .layout import (
     verdict_line,
 )
 
-_LEAST_SHARE = 0.0005
 _LEAST_BAR = 1 / 256
 """One eighth of one of 32 cells."""
 _SHOWN_EVIDENCE = 3
@@ -65,7 +64,7 @@ def _chain(verdict: Verdict) -> list[str]:
 
 
 def _ledger(snapshot: Diagnosis) -> list[str]:
-    shown = [entry for entry in snapshot.ledger if entry.share >= _LEAST_SHARE]
+    shown = [entry for entry in snapshot.ledger if entry.share >= layout.LEAST_SHARE]
     if not any(entry.lost_s for entry in shown):  # nothing is placed in time: no line has a clock
         return []
     longest = max(entry.share for entry in shown)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
+from perfmon.cli import main
+from perfmon.core.errors import ExitCode
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal
 from perfmon.pipeline.offline import diagnose_texts
@@ -246,3 +252,21 @@ def test_the_bar_of_an_evaluation_is_no_goal_next_to_that_of_epochs() -> None:
     goal = _goal("\n".join([*epochs, "`Trainer.fit` stopped: `max_epochs=3` reached."]))
     assert goal is not None
     assert (goal.done, goal.total, goal.unit) == (3.0, 3.0, "epochs")
+
+
+@pytest.mark.parametrize("silent_s", [2.0, 200.0])
+def test_a_run_that_stands_still_has_no_time_left(
+    silent_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    log, last = tmp_path / "train.log", time.time() - silent_s
+    stamps = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(last - (60 - at) * 5)) for at in range(1, 61)]
+    lines = [f"{stamp},000 INFO train: step {at}/2000 loss 1.2 step_time 5.0s" for at, stamp in enumerate(stamps, 1)]
+    log.write_text("\n".join(lines) + "\n")
+    os.utime(log, (last, last))
+    for command in (["analyze"], ["snapshot", "-o", "-"], ["snapshot", "--for", "100ms", "-o", "-"]):
+        assert main([*command, str(log)]) == ExitCode.DONE
+        out = " ".join(capsys.readouterr().out.split())
+        assert "60 of 2,000 steps" in out
+        assert (" left" in out) == (silent_s < 100.0), command
+        assert "| unaccounted |" not in out
