@@ -128,7 +128,8 @@ class _Ends(Feed):
 
     async def items(self) -> AsyncIterator[Item]:
         """Yield nothing: no more than was there is read."""
-        for item in ():
+        later: tuple[Item, ...] = ()
+        for item in later:
             yield item
 
     async def close(self) -> None:
