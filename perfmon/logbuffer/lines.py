@@ -159,13 +159,13 @@ def cleaned(raws: Sequence[bytes]) -> list[str]:
     return [text[: TEXT_CAP + 1] for text in searchable(b"\n".join(raws)).split("\n")] if raws else []
 
 
-def shown(texts: Sequence[str], before: Sequence[str]) -> list[str]:
+def shown(texts: Sequence[str], before: Sequence[str] = ()) -> list[str]:
     """Return cleaned lines as they are shown: tabs as spaces, credentials masked, `…` at the end of longer ones.
 
     `before` has the line before each of them in its log, by which the last line of a key is known.
     """
     rests = [
-        (at, begin) for at, pair in enumerate(zip(before, texts, strict=True)) if (begin := rest_of_key(*pair)) >= 0
+        (at, begin) for at, pair in enumerate(zip(before, texts, strict=False)) if (begin := rest_of_key(*pair)) >= 0
     ]
     whole = "\n".join(texts)
     if (
