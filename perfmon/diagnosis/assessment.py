@@ -181,8 +181,12 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
 
 
 def _saved(view: View) -> float | None:
-    """The time of the last checkpoint of the run; the time of no log is known to be that of another without clocks."""
-    if not view.timed:
+    """The time of the last checkpoint of the run; the time of no log is known to be that of another without clocks.
+
+    One log alone has the clock of its progress bar.
+    """
+    paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
+    if not view.timed and not (paced and len(view.logs) == 1):
         return None
     tracks = view.store.progress.tracks.values()
     saves = [

@@ -330,10 +330,12 @@ def _run_text(one: Boundary) -> str:
 
 def unseen_signals(view: View) -> tuple[str, ...]:
     """Signals that the logs do not contain, and their use."""
+    saved = any(track.kind.partition(":")[0] == "checkpoint" for track in view.store.progress.tracks.values())
     absent = [
         name
         for name, _ in _SIGNALS
         if not (view.spans(name) or name in view.metrics or (name == "steps" and (view.steps or view.activity.count)))
+        and not (name == "checkpoint-write" and saved)
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]

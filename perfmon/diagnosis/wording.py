@@ -343,7 +343,7 @@ def _names_in(condition: Condition) -> Iterator[str]:
 
 # --- The verdict ---
 def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
-    """The verdict: a failure, else a stall, else the costliest root cause, else a fault or bad quality."""
+    """The verdict: a failure, a stall or the grave fault before it, the costliest root cause, a fault, bad quality."""
     wall = view.observed_s
 
     def verdict(at: int, with_cost: bool = True) -> Verdict:
@@ -361,7 +361,9 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         gaps = [at for at, finding in enumerate(found) if finding.counts and finding.subject.kind == "quiet"]
         hung = [at for at in gaps if found[at].subject.name == "all"]
         if hung:
-            return verdict(root_of(found, max(hung, key=lambda at: found[at].last)))
+            stall = root_of(found, max(hung, key=lambda at: found[at].last))
+            grave = [at for at, one in enumerate(found) if _was_grave_before(one, stall, found, view)]
+            return verdict(min(grave, key=lambda at: found[at].rank) if grave else stall)
     costly = _roots(found, shares)
     costly = {at: cost for at, cost in costly.items() if not _is_outranked(at, costly, found, wall)}
     if costly and wall > 0:
@@ -378,6 +380,14 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
             first = min(named, key=lambda at: found[at].rank)
             return verdict(first, with_cost=found[first].signature.lost is not None)
     return None
+
+
+def _was_grave_before(finding: Found, stall: int, found: Sequence[Found], view: View) -> bool:
+    """True for a critical fault that held before a run stood still, and still does: that it stands adds little."""
+    signature, since = finding.signature, view.state.since
+    grave = signature.kind == "fault" and finding.severity is Severity.CRITICAL and finding.state == FIRING
+    earlier = since is not None and finding.first < since and signature.id != found[stall].signature.id
+    return grave and earlier and finding.explained_by is None and _often(finding)
 
 
 def _is_outranked(at: int, costly: Mapping[int, float], found: Sequence[Found], wall: float) -> bool:

@@ -226,7 +226,7 @@ def test_marks_of_a_traceback_hide_no_line_of_another_rank() -> None:
         "collective operation timeout: WorkNCCL(SeqNum=64, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
         "Timeout(ms)=1800000) ran for 1800017 milliseconds before timing out.",
     )
-    assert "ALLREDUCE (sequence number 64)" in snapshot.findings[0].sentence
+    assert "; sequence number 64" in snapshot.findings[0].sentence
 
 
 def test_a_time_in_a_sentence_is_no_clock() -> None:

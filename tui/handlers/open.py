@@ -169,7 +169,10 @@ class OpenActions(FileActions):
         elif isinstance(lane.shown, MetricLane):
             self.open_chart(lane.shown.name)
         elif lane.kind == "alerts":
-            self._toggle("alerts")
+            cursor = self.time_view.cursor
+            held = (one for one in self.picture.alerts if cursor is not None and one.began <= cursor)
+            under = next((one for one in held if (cursor or 0.0) <= one.held_until(self.picture.now)), None)
+            self.request_verdict() if under is None else self.request_alert(under)
         else:
             self.open_chart(lane.key)
 

@@ -132,8 +132,14 @@ def _stands_still(picture: MonitorState, verdict: Verdict) -> bool:
 
 
 def _graver(picture: MonitorState, verdict: Verdict, skin: ThemeStyles) -> list[list[Run]]:
-    """A finding with a cause of its own that is more severe than the verdict."""
+    """A finding with a cause of its own that is more severe than the verdict; else that the run stands still, too."""
     found = () if picture.snapshot is None else picture.snapshot.findings
+    run = None if picture.snapshot is None else picture.snapshot.run
+    stall = next((one for one in found if one.signature == _STALL and one.explained_by is None), None)
+    stands = run is not None and run.state is Progress.STALLED and picture.state is not RunState.ENDED
+    if stall is not None and stands and run is not None and run.since is not None and verdict.signature != _STALL:
+        words = f"STALLED for {short_duration(picture.present - run.since)}"
+        return [[("  also ", skin.style("muted")), (words, skin.level(LEVELS[stall.severity.value]))]]
     graver = [one for one in found if one.severity.rank > verdict.severity.rank and one.explained_by is None]
     return [
         [("  also ", skin.style("muted")), (plain(one.title).upper(), skin.level(LEVELS[one.severity.value]))]
