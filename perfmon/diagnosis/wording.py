@@ -343,7 +343,9 @@ def _names_in(condition: Condition) -> Iterator[str]:
 
 # --- The verdict ---
 def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
-    """The verdict: a failure, else a stall or the grave fault before it, else the costliest root cause, else a fault or bad quality."""
+    """The verdict: a failure, else a stall or the grave fault before it, else the costliest root cause, else a fault or
+    bad quality.
+    """
     wall = view.observed_s
 
     def verdict(at: int, with_cost: bool = True) -> Verdict:
