@@ -1186,9 +1186,9 @@ async def test_a_click_on_the_bar_of_a_replay_goes_there() -> None:
 
 
 async def test_enter_on_the_lane_of_alerts_opens_one_and_esc_comes_back() -> None:
-    async with running(played, size=(120, 34)) as (app, pilot):
+    async with running(size=(120, 34)) as (app, pilot):
         hands = Hands(app, pilot)
-        await hands.until(lambda: bool(app.picture.board.ticks and app.picture.alerts))
+        assert await _turns(hands)
         await hands.to("board")
         await hands.press("g")
         for _ in range(60):
