@@ -85,7 +85,7 @@ def cli() -> str:
         " failed; 2 wrong usage or unreadable input, with a one-line message and the fix; 3 could not connect; 130"
         " interrupted. SIGTERM ends `record` and `export prometheus` as intended (0), and `snapshot` early (130);"
         " the screen (`perfmon`, `watch`, `ssh`, `demo`) ends with 128 and the signal's number: 143 for SIGTERM,"
-        " 129 for SIGHUP.",
+        " 129 for SIGHUP. Commands that only read and print, such as `analyze`, end at once with the same codes.",
     ]
     for _, line, child in _subcommands(build_parser(tuple(COMMANDS))):
         parts += _command(child, line)

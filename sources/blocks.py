@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from perfmon.core import Block, Notice
+from perfmon.core import Block, Notice, masked
 
 # --- Whether this installation and this processor have the compiled search (`_scanning.c`) ---
 #
@@ -44,6 +45,8 @@ MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest of a longer line is counted and skipped."""
 UNFINISHED_S = 3.0
 """Seconds after which a line that does not grow is read without its end: more may never come."""
+_REMEMBERED = 4096
+"""Bytes of a line read without its end by which a credential in its rest is known."""
 _PAGE = 4096
 """Buffers are written out in multiples of this, wherever that is in a line."""
 
@@ -62,7 +65,8 @@ class LineSplitter:
     Without `counted`, `Block.line` is 0 and no time goes into counting newlines.
 
     `release` puts an unfinished line out before its end: a process that died may have left it so. What comes of it
-    later is a piece of its own, of the same line; an end that comes alone is no line.
+    later is a piece of its own, of the same line, with stars for the rest of a credential that is cut so; an end that
+    comes alone is no line.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class LineSplitter:
         self._skipped = 0
         self._released: bytes | None = None
         """After a release what there is of the line's end: nothing, or a `\\r`."""
+        self._before = b""
+        """The last bytes that were released of the line that continues: a credential may continue, too."""
         self._out: list[Block | Notice] = []
 
     @property
@@ -119,6 +125,9 @@ class LineSplitter:
             self._out.append(Block(data + b"\n", self.offset, self.line))
             self.offset += len(data)
             self._released = b""
+            before, out = self._before + data, self._taken()
+            self._before = before[-_REMEMBERED:]
+            return out
         return self._taken()
 
     def _end_released(self, chunk: bytes) -> bytes:
@@ -129,6 +138,8 @@ class LineSplitter:
             return b""
         self._released = None
         end = 2 if chunk.startswith(b"\r\n") else int(chunk[:1] in (b"\r", b"\n"))
+        if end:
+            self._before = b""
         self.offset += end
         self.line += self._counted and chunk[:end].endswith(b"\n")
         return chunk[end:]
@@ -145,7 +156,15 @@ class LineSplitter:
 
     def _taken(self) -> list[Block | Notice]:
         out, self._out = self._out, []
+        if self._before and out and isinstance(out[0], Block):
+            out[0] = self._continued(out[0])
         return out
+
+    def _continued(self, block: Block) -> Block:
+        """A block whose first line continues a released one: with stars for what is of a credential in that."""
+        before, self._before = self._before, b""
+        line, end, rest = block.data.partition(b"\n")
+        return replace(block, data=masked(before + line)[len(before) :] + end + rest)
 
     def _joined(self, chunk: bytes, end: int) -> bytes:
         """Return what is held and the first `end` bytes of `chunk`, and hold nothing."""

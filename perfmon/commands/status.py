@@ -71,7 +71,7 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 def _of_logs(args: argparse.Namespace) -> State:
     from perfmon.monitor import TAIL, glance
     from perfmon.sources.pollers import poll_once
-    from perfmon.status import absolute, state_of
+    from perfmon.status import absolute, state_of_picture
 
     from ._remote import places_of, sort_specs
 
@@ -87,7 +87,7 @@ def _of_logs(args: argparse.Namespace) -> State:
     warn(f"no running monitor for this path, read the logs instead{cut}{left}")
     if together := several_runs(wanted.local):
         warn(together)
-    return state_of(absolute(args.spec), sample.snapshot, "observed", stale_s=sample.stale_s)
+    return state_of_picture(absolute(args.spec), sample.picture)._replace(run="observed")
 
 
 def _rendered(state: State, form: str, origin: str) -> str:
@@ -124,11 +124,17 @@ def tmux_line(state: State, glyphs: Glyphs = UNICODE) -> str:
 FORMATS: Mapping[str, Callable[[State, Glyphs], str]] = {"tmux": tmux_line, "plain": plain_line}
 
 
+_ENDS: Mapping[str, str] = {"finished": "", "failed": "run-failed", "stalled": "stall"}
+"""States in which a run does not continue, and the signature that has no other meaning."""
+
+
 def _level(state: State) -> str:
     if state.stale_s is not None or not state.observed:
         return "unknown"
     if state.severity in _COLOURS:
         return state.severity
+    if state.progress in ("failed", "stalled"):
+        return "critical"
     careful = {"watch": "warning", "learning": "unknown", "unreadable": "unknown"}
     return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
@@ -140,20 +146,20 @@ def _state_text(state: State, glyphs: Glyphs) -> str:
     if not state.observed:
         return f"{mark} no data"
     stale = [] if state.stale_s is None else [f"SILENT {_close(compact_seconds(state.stale_s))}"]
+    ended = [state.progress.upper()] if state.progress in _ENDS else []
     if state.severity:
-        return " ".join([mark, *stale, *_verdict(state)])
-    return " ".join([mark, *(stale or [_quiet_word(state)])])
+        return " ".join([mark, *stale, *ended, *_verdict(state)])
+    return " ".join([mark, *(stale or ended or [_quiet_word(state)])])
 
 
 def _quiet_word(state: State) -> str:
     """State of a run without a verdict: OK only with proof."""
-    if state.progress == "finished":
-        return "FINISHED"
     return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())
 
 
 def _verdict(state: State) -> list[str]:
-    parts = [plain(" ".join(state.signature.upper().split()), _NAME)]
+    known = _ENDS.get(state.progress) == state.signature
+    parts = [] if known else [plain(" ".join(state.signature.upper().split()), _NAME)]
     if state.value is not None:
         parts.append(_close(compact_value(state.value, state.unit)))
     if state.lost_share > 0:

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
         moment,
         user_folder,
     )
-    from .credentials import evidence_text, mask, masked, may_contain_secret, without_secrets
+    from .credentials import (
+        evidence_text,
+        last_key_line,
+        mask,
+        masked,
+        may_contain_secret,
+        rest_of_key,
+        without_secrets,
+    )
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
     from .intervals import (
         CHECKPOINT,

@@ -22,6 +22,8 @@ _KEY_LINE = re.compile(r"(\s*)(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{60,
 KEY_LINE_SIZES = range(60, 90)
 _WIDTH = 64
 """Of the lines of a key that most tools write: with so many characters a line is known behind a prefix, too."""
+_KEY_REST = re.compile(r"(?![A-Z]?[a-z]+\s*$|\d+\s*$)[A-Za-z0-9+/]{1,75}={0,2}\s*")
+"""The last line of a key is shorter; a word or a number behind a key is not of it."""
 
 
 def credential_spans(text: str) -> list[tuple[int, int]]:
@@ -78,6 +80,15 @@ def _is_key_line(line: str) -> bool:
     return len(line) in KEY_LINE_SIZES and bool(_KEY_LINE.fullmatch(line))
 
 
+def rest_of_key(before: str, line: str) -> int:
+    """Return the position of the short last line of a key in PEM, if `before` is a line of one: else -1."""
+    if not _is_key_line(before):
+        return -1
+    begin = len(before.rstrip()) - len(before.rsplit(maxsplit=1)[-1])
+    starts = not begin or line[begin - 1 : begin].isspace()
+    return begin if starts and _KEY_REST.fullmatch(line, begin) else -1
+
+
 def _encodable(text: str) -> str:
     """Replace lone surrogates, which the search does not take."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -132,10 +143,13 @@ _FRAMES, _UNDECODED = re.compile(r"(\r)"), re.compile(r"[\udc80-\udcff]")
 _UNSEEN = re.compile(rf"{ESCAPES.pattern}|{CONTROLS.pattern}")
 
 
-def masked(data: bytes) -> bytes:
-    """`data` of the same length, with every byte of a credential as a star; line ends stay where they are."""
+def masked(data: bytes, after: bytes = b"") -> bytes:
+    """`data` of the same length, with every byte of a credential as a star; line ends stay where they are.
+
+    It follows the line `after`, which `last_key_line` gave: a key in PEM may go on here.
+    """
     lines = data.split(b"\n")
-    numbers = {*_lines_of_keys(lines), *_lines_with_words(data)}
+    numbers = {*_lines_of_keys(lines, after), *_lines_with_words(data)}
     for number in numbers:
         lines[number] = _masked_line(lines[number])
     return b"\n".join(lines) if numbers else data
@@ -151,10 +165,24 @@ def _lines_with_words(data: bytes) -> Iterator[int]:
             yield from _line_numbers(data, [match.start() for match in regex.finditer(data)])
 
 
-def _lines_of_keys(lines: list[bytes]) -> Iterator[int]:
+def last_key_line(data: bytes, after: bytes = b"") -> bytes:
+    """Return the last line of `data`, which follows `after`, if it is of a key in PEM: else nothing."""
+    end = len(data) - data.endswith(b"\n")
+    line = data[data.rfind(b"\n", 0, end) + 1 : end] if data else after
+    return line if _is_key_line(line.decode("latin-1")) else b""
+
+
+def _lines_of_keys(lines: list[bytes], before: bytes) -> Iterator[int]:
     """Yield the numbers of lines that may be of a key in PEM, and star the last one of a key, which is shorter."""
     for number, line in enumerate(lines):
+        if before:
+            begin, end = rest_of_key(before.decode("latin-1"), line.decode("latin-1")), len(line.rstrip())
+            if begin >= 0:
+                lines[number] = line[:begin] + b"*" * (end - begin) + line[end:]
+                yield number
+            before = b""
         if line[-_WIDTH - 1 : -_WIDTH] == b" " or (len(line) in KEY_LINE_SIZES and b" " not in line.strip()):
+            before = line
             yield number
         elif _KEY_END in line[-_KEY_LINE_END:] and number:
             prefix, last = line[: line.rfind(_KEY_END)], lines[number - 1].rstrip()

@@ -343,7 +343,7 @@ def _names_in(condition: Condition) -> Iterator[str]:
 
 # --- The verdict ---
 def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
-    """The verdict: a failure, else a stall or a grave fault before it, else the costliest cause, else what is bad."""
+    """The verdict: a failure, a stall or the grave fault before it, the costliest root cause, a fault, bad quality."""
     wall = view.observed_s
 
     def verdict(at: int, with_cost: bool = True) -> Verdict:

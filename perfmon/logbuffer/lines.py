@@ -12,7 +12,7 @@ from enum import IntEnum
 from types import FrameType
 from typing import NamedTuple, TypeVar
 
-from perfmon.core import UsageError, may_contain_secret, plain, without_secrets
+from perfmon.core import UsageError, may_contain_secret, plain, rest_of_key, without_secrets
 
 # --- A log line as it is shown; its level and its trace ---
 
@@ -159,17 +159,27 @@ def cleaned(raws: Sequence[bytes]) -> list[str]:
     return [text[: TEXT_CAP + 1] for text in searchable(b"\n".join(raws)).split("\n")] if raws else []
 
 
-def shown(texts: Sequence[str]) -> list[str]:
-    """Return cleaned lines as they are shown: tabs as spaces, credentials masked, `…` at the end of longer ones."""
+def shown(texts: Sequence[str], before: Sequence[str] = ()) -> list[str]:
+    """Return cleaned lines as they are shown: tabs as spaces, credentials masked, `…` at the end of longer ones.
+
+    `before` has the line before each of them in its log, by which the last line of a key is known.
+    """
+    rests = [
+        (at, begin) for at, pair in enumerate(zip(before, texts, strict=False)) if (begin := rest_of_key(*pair)) >= 0
+    ]
     whole = "\n".join(texts)
     if (
-        whole.isascii()
+        not rests
+        and whole.isascii()
         and "\t" not in whole
         and not may_contain_secret(whole)
         and max(map(len, texts), default=0) <= TEXT_CAP
     ):
         return list(texts)  # nothing to replace or mask
-    return [without_secrets(plain(text, TEXT_CAP)) for text in texts]
+    lines = [without_secrets(plain(text, TEXT_CAP)) for text in texts]
+    for at, begin in rests:
+        lines[at] = f"{plain(texts[at][:begin])}***"
+    return lines
 
 
 # --- Filters of log lines by log, level, trace and text, with a time limit for regular expressions ---

@@ -367,7 +367,9 @@ class View:
     def _lines_at(self, found: Sequence[tuple[Place, Chunk]]) -> Iterator[Line]:
         indexes = [(self._index(place.source, chunk), place.ordinal - chunk.first) for place, chunk in found]
         texts = cleaned([index.raw(at) for index, at in indexes])
-        for (place, chunk), (index, at), text, displayed in zip(found, indexes, texts, shown(texts), strict=True):
+        before = cleaned([index.raw(at - 1) if at else b"" for index, at in indexes])
+        fit = shown(texts, before)
+        for (place, chunk), (index, at), text, displayed in zip(found, indexes, texts, fit, strict=True):
             own = index.time(at)
             when = index.key(at) if own is None else own
             when += 0.0 if chunk.free else self._shifts.get(place.source, 0.0)

@@ -6,10 +6,10 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from perfmon.clocks import align
@@ -18,12 +18,11 @@ from perfmon.diagnosis import Diagnosis
 from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import MEMORY_MB, Options, Progress, Session, read
 from perfmon.sources import ARCHIVES, STDIN, LineSplitter, LogFile, discover
-from perfmon.store import SourceState
-from perfmon.viewmodel import MonitorState, RunState
+from perfmon.viewmodel import MonitorState, RunState, TimeRange
 
 from .feeds import Feed, FollowFeed
 from .monitor import Monitor
-from .source_health import SourceHealth, stale_sources
+from .worker import Watch
 
 TAIL = 4 << 20
 """The most bytes of a log, from its end, that `glance` reads."""
@@ -34,6 +33,8 @@ _TIMELINE_S, _COLUMNS = 600.0, 200
 """Of the timeline only the last weight updates are shown."""
 _LOOK_S = 0.5
 _PATIENCE_S = 10.0
+_PASSES = 2
+"""The first judgement shows that a run stands still or is over, and so which time the second one judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,12 @@ def observe(
 class OneShot(NamedTuple):
     """The result of `glance`."""
 
-    snapshot: Diagnosis
+    picture: MonitorState
+    """As a monitor that was started now would show it; its snapshot is None where nothing was recognised."""
     short: int
     """Number of logs of which only the end was read."""
     unread: int
     """Number of logs that were not read."""
-    stale_s: float | None
-    """Seconds without output of any log, if that is longer than usual."""
 
 
 def glance(
@@ -94,7 +94,7 @@ def glance(
     window: str | None = None,
     polled: Sequence[tuple[LogFile, Block]] = (),
 ) -> OneShot:
-    """Diagnose the last TAIL bytes of each log, and what pollers have just read.
+    """Diagnose the last TAIL bytes of each log, and what pollers have just read, as a monitor does.
 
     Compressed logs, archives and recordings are not read: their ends cannot be had without all the rest. Raises
     UsageError and InputError.
@@ -102,42 +102,44 @@ def glance(
     logs = discover(specs) if specs or not polled else []
     if any(log.path == STDIN for log in logs):
         raise UsageError("standard input cannot be read repeatedly: name files, or start a monitor")
+    files = [log for log in logs if log.compression is None and log.member is None]
+    unread = sum(log.compression != ARCHIVES for log in logs) - len(files)
+    ends = _Ends()
+    window_s = _EVERYTHING_S if window is None else parse_duration(window)
     # The ends of logs do not show how the run began: nothing can be learned from them.
-    session, short, unread = Session(replace(config, baseline=BUILTIN)), 0, 0
-    most = min(TAIL, _GLANCE // max(1, len(logs)))
-    read: list[tuple[SourceState, Path]] = []
-    for log in logs:
-        if log.compression == ARCHIVES:
-            continue
-        state = session.add_source(log.name)
-        followed = log.compression is None and log.member is None
-        if not followed:
-            unread += 1
-            continue
-        short += not _read_end(session, state, log, most)
-        read.append((state, log.path))
-    states = {log: session.add_source(log.name) for log in dict.fromkeys(log for log, _ in polled)}
+    watch = Watch(ends, replace(config, baseline=BUILTIN), window_s, LogBuffer(), deque())
+    most = min(TAIL, _GLANCE // max(1, len(files)))
+    short = sum(not _read_end(watch, log, most) for log in files)
     for log, block in polled:
-        session.feed(states[log], block)
-    snapshot = _judged(session, window)
-    return OneShot(snapshot, short, unread, None if polled else _silent_s(read, some=snapshot.verdict is None))
+        watch.take(log, block)
+    ends.read = True
+    for _ in range(_PASSES):
+        watch.judge_window(window_s)  # it is due again
+        watch.judge_if_due(time.monotonic())
+    picture = watch.picture(TimeRange(), 1)
+    watch.close()
+    return OneShot(picture, short, unread)
 
 
-def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:
-    """Seconds since the last write to any log, if all are stale; with `some` one of them is enough."""
-    sources = [(SourceHealth(), state) for state, _ in read]
-    for (health, _), (_, path) in zip(sources, read, strict=True):
+class _Ends(Feed):
+    """The ends of files, all of which were there at the start."""
+
+    read = False
+
+    def clock(self) -> float:
+        return time.time()
+
+    @property
+    def caught_up(self) -> bool:
+        return self.read
+
+    def changed_at(self, log: LogFile) -> float | None:
         with suppress(OSError):
-            health.arrived(path.stat().st_mtime, live=False)
-    now = time.time()
-    stale, others = stale_sources(sources, now)
-    silent = [now - health.read_at for health in stale if health.read_at is not None]
-    if not silent or (others and not some):
+            return log.path.stat().st_mtime
         return None
-    return max(silent) if others else min(silent)
 
 
-def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:
+def _read_end(watch: Watch, log: LogFile, most: int) -> bool:
     """Read the end of a log; return True if that was all of it."""
     cutter = LineSplitter()
     try:
@@ -147,12 +149,12 @@ def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> 
             file.seek(start)
             data = file.read(most)
     except OSError as error:
-        session.notice(state, Notice(f"{log.name}: cannot be read: {error.strerror}", "lost"))
+        watch.take(log, Notice(f"{log.name}: cannot be read: {error.strerror}", "lost"))
         return False
     if start:
         data = data[data.find(b"\n") + 1 :]
     for item in (*cutter.feed(data), *cutter.finish()):
-        session.add(state, item)
+        watch.take(log, item)
     return start == 0
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from perfmon._version import __version__
-from perfmon.core import Block, InputError, Notice, format_bytes, masked, plain, without_secrets
+from perfmon.core import Block, InputError, Notice, format_bytes, last_key_line, masked, plain, without_secrets
 
 from .format import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
 
@@ -60,6 +60,8 @@ class RecordingWriter:
         self._clock = clock
         self._logs: dict[str, int] = {}
         self._new_logs: list[str] = []
+        self._key_lines: dict[str, bytes] = {}
+        """Of logs whose last block ended within a key: its last line."""
         self._parts: list[bytes] = []
         self._held = 0
         self._held_frames = 0
@@ -91,9 +93,12 @@ class RecordingWriter:
         if isinstance(item, Notice):
             item = Notice(without_secrets(item.text), item.kind, item.count)
         else:
+            after = self._key_lines.pop(log, b"")
+            if last := last_key_line(item.data, after):
+                self._key_lines[log] = last
             self._held_lines += item.data.count(b"\n") + item.final
             self._held_bytes += len(item.data)
-            item = Block(masked(item.data), item.offset, item.line, item.final)
+            item = Block(masked(item.data, after), item.offset, item.line, item.final)
         self._hold(at_s, log, item)
         if self._held >= _GROUP:
             self.flush()

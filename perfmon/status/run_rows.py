@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from perfmon.core import Config, PerfmonError, TimeBase, format_seconds, format_share, plain
 from perfmon.sources import LogGroup
 
-from .state_file import State, read_state, state_of
+from .state_file import State, read_state, state_of_picture
 
 _WINDOW = "600s"
 _MINUTE_S = 60.0
@@ -106,13 +106,13 @@ def look(row: RunRow, config: Config) -> RunRow:
     if watched is not None and watched.age_s <= _CURRENT_S:
         return replace(row, state=watched, problem="")
     try:
-        sample = glance(row.group.specs, config, _WINDOW)
+        picture = glance(row.group.specs, config, _WINDOW).picture
     except PerfmonError as error:
         return replace(row, problem=plain(str(error), 200))
-    state = state_of(row.group.specs, sample.snapshot, "observed", stale_s=sample.stale_s)
-    run = sample.snapshot.run
-    dated = run.time_base is TimeBase.WALL and run.end > _FIRST_DATE
-    return replace(row, state=state, problem="", last=run.end if dated else None)
+    state = state_of_picture(row.group.specs, picture)._replace(run="observed")
+    last = max((source.last for source in picture.sources if source.last is not None), default=0.0)
+    dated = picture.time_base is TimeBase.WALL and last > _FIRST_DATE
+    return replace(row, state=state, problem="", last=last if dated else None)
 
 
 def _changed(group: LogGroup) -> float:

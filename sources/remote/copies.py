@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import aiofiles
 
-from perfmon.core import evidence_text, masked, plain
+from perfmon.core import evidence_text, last_key_line, masked, plain
 
 from ..archives import BrokenError, inflate
 from ..shell import RunnerError, quoted
@@ -188,8 +188,9 @@ def redact(folder: Path, log: Copied, target: Path) -> Copied:
     (target / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / log.file).open("rb") as original, (target / name).open("wb") as copy:
         pieces = inflate(kind, original.read) if kind else iter(lambda: original.read(_CHUNK), b"")
+        after = b""
         for lines in _whole_lines(pieces):
-            hidden = masked(lines)
+            hidden, after = masked(lines, after), last_key_line(lines, after)
             digest.update(hidden)
             size += copy.write(hidden)
     return replace(log, file=name, size=size, sha256=digest.hexdigest(), verified=False)

@@ -47,6 +47,15 @@ def test_of_many_logs_only_those_with_the_newest_lines_are_looked_into() -> None
     assert len(view._indexes) <= 6
 
 
+def test_the_last_line_of_a_key_is_hidden_also_where_another_log_is_between() -> None:
+    filler = Filler()
+    filler.add(
+        0, [message_of(5, "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ"), message_of(7, "Ab3/q==")]
+    )
+    filler.add(1, [message_of(6, "between")])
+    assert texts(filler) == ["***", "between", "***"]
+
+
 def test_a_line_out_of_order_stays_where_its_log_has_it() -> None:
     filler = Filler()
     filler.add(0, [message_of(5, "a"), message_of(9, "early"), message_of(7, "b")])

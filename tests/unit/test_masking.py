@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from credentials import CREDENTIALS, MEASUREMENTS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfmon.core import masked, plain, without_secrets
+from perfmon.core import last_key_line, masked, plain, without_secrets
 from perfmon.core.credentials import mask
 
 COLOURS = ("\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m\x1b[K", "\x1b[22m")
@@ -60,6 +61,27 @@ def test_the_lines_of_a_private_key_become_stars() -> None:
     )
     assert masked(data) == stars
     assert without_secrets(body.decode().splitlines()[0]) == "***"
+
+
+KEY_LINE = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ"
+
+
+@pytest.mark.parametrize("prefix", ["", "10:00:00 [init] "])
+@pytest.mark.parametrize("cuts", [(1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3)])
+def test_the_last_line_of_a_key_is_known_before_its_end_comes(prefix: str, cuts: tuple[int, ...]) -> None:
+    lines = [
+        f"{prefix}{text}\n".encode() for text in (KEY_LINE, KEY_LINE, "Ab3/q==", "-----END PRIVATE KEY-----", "done")
+    ]
+    after, hidden = b"", b""
+    for begin, end in pairwise((0, *cuts, len(lines))):
+        block = b"".join(lines[begin:end])
+        hidden, after = hidden + masked(block, after), last_key_line(block, after)
+    assert hidden == b"".join(lines).replace(KEY_LINE.encode(), b"*" * 64).replace(b"Ab3/q==", b"*" * 7)
+
+
+@pytest.mark.parametrize("line", ["done", "Ready", "1234", "step 7", "[ok]", ""])
+def test_what_follows_a_key_stays(line: str) -> None:
+    assert masked(f"{KEY_LINE}\n{line}\n".encode()) == f"{'*' * 64}\n{line}\n".encode()
 
 
 def test_a_setting_alone_on_its_line_may_be_a_phrase() -> None:

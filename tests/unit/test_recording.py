@@ -59,6 +59,16 @@ def test_what_is_held_reaches_the_file_after_a_second(tmp_path: Path) -> None:
     assert open_recording(tmp_path / "run.pmrec").duration_s == 7.5
 
 
+def test_a_key_whose_end_comes_in_a_later_block_is_stars(tmp_path: Path) -> None:
+    line = b"MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaGvV3pPSyXo9kAQ\n"
+    with RecordingWriter(tmp_path / "run.pmrec", []) as writer:
+        for log, data in (("a", line), ("b", b"Ab3/q==\n"), ("a", b"Ab3/q==\n"), ("a", b"-----END PRIVATE KEY-----\n")):
+            writer.write(0.1, log, Block(data, 0, 1))
+    items = [frame.item for frame in open_recording(tmp_path / "run.pmrec").frames()]
+    stars = [b"*" * 64 + b"\n", b"Ab3/q==\n", b"*" * 7 + b"\n", b"-----END PRIVATE KEY-----\n"]
+    assert [item.data for item in items if isinstance(item, Block)] == stars
+
+
 def test_at_its_largest_size_it_stops_and_stays_readable(tmp_path: Path) -> None:
     path = tmp_path / "run.pmrec"
     with RecordingWriter(path, [], max_bytes=150_000) as writer:

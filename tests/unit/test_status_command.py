@@ -18,6 +18,8 @@ from perfmon.core.config import Config
 from perfmon.core.errors import ExitCode
 from perfmon.demo.output import write_demo
 from perfmon.monitor import headless
+from perfmon.sources import runs_in
+from perfmon.status import look, rows_of, state_of_picture
 from perfmon.status.state_file import StateFile
 
 
@@ -76,7 +78,10 @@ def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.Cap
 def test_a_run_that_nobody_hears_any_more_is_not_told_as_if_it_went_on(
     scenario: str, silent: int, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for log in write_demo(place / "logs", scenario, 0, 10.0)[-silent:]:
+    logs = write_demo(place / "logs", scenario, 0, 10.0)
+    for log in logs:  # a log whose lines are days older than its file is a copy
+        log.write_text(log.read_text().replace(" 11-20 ", time.strftime(" %m-%d ")))
+    for log in logs[-silent:]:
         os.utime(log, (written := time.time() - 7200, written))
     assert main(["status", str(place / "logs")]) == ExitCode.DONE
     assert capsys.readouterr().out.startswith("? SILENT 2h00m")
@@ -84,6 +89,59 @@ def test_a_run_that_nobody_hears_any_more_is_not_told_as_if_it_went_on(
         os.utime(log)
     assert main(["status", str(place / "logs")]) == ExitCode.DONE
     assert "SILENT" not in capsys.readouterr().out
+
+
+STEPS = [
+    f"2026-11-26 09:{at // 60:02d}:{at % 60:02d},000 INFO train: step {at // 5}/2000 loss 1.2 step_time 5.0s"
+    for at in range(5, 755, 5)
+]
+BAR = [f"{at:3d}%|###| {at}/100 [00:{at // 60:02d}:{at % 60:02d}<00:00:10,  1.00s/it]" for at in range(1, 60)]
+SILENT_RUNS = {
+    "finished": ([*BAR, "{'train_runtime': 180.2, 'train_loss': 1.3312, 'epoch': 3.0}"], "✓ FINISHED"),
+    "failed": (
+        [
+            *STEPS,
+            "Traceback (most recent call last):",
+            '  File "/app/train.py", line 180, in main',
+            "    loss.backward()",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of "
+            "79.11 GiB of which 1.12 GiB is free.",
+        ],
+        "✗ FAILED OUT-OF-MEMORY",
+    ),
+    "cancelled": (
+        [*BAR, "slurmstepd: error: *** JOB 88123 ON node-17 CANCELLED AT 2026-11-26T09:30:00 DUE TO TIME LIMIT ***"],
+        "✗ FAILED",
+    ),
+    "stalled": (STEPS, "✗ STALLED "),
+}
+
+
+@pytest.mark.parametrize("name", SILENT_RUNS)
+def test_a_run_that_ended_or_hangs_is_in_the_line_the_list_and_the_monitor_what_it_is(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, shown = SILENT_RUNS[name]
+    log = place / "run" / "train.log"
+    log.parent.mkdir()
+    last = time.time() - 200
+    moments = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(last - 750 + at)) for at in range(0, 755, 5)]
+    dated = [f"{moments[at]}{line[19:]}" if line.startswith("2026-") else line for at, line in enumerate(lines)]
+    log.write_text("".join(f"{line}\n" for line in dated))
+    os.utime(log, (last, last))
+    assert main(["status", "run"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith(shown)
+    assert main(["status", "run", "--format", "json"]) == ExitCode.DONE
+    line = json.loads(capsys.readouterr().out)
+    seen = headless.observe(["run"], Config(), "600s", 0.1)
+    row = look(rows_of(runs_in("run"))[0], Config())
+    assert seen.picture is not None
+    watched = state_of_picture((), seen.picture)
+    assert row.state is not None
+    for state in (watched, row.state):
+        assert (state.progress, state.title, state.severity) == (line["progress"], line["title"], line["severity"])
+        assert state.stale_s is None
+    assert row.word == line["progress"]
 
 
 def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +169,7 @@ def test_only_the_end_of_a_long_log_is_read(
     monkeypatch.setattr(headless, "TAIL", 20_000)
     seen = headless.glance([str(logs)], Config())
     assert (seen.short, seen.unread) == (2, 0)
-    assert [source.bytes <= 20_000 for source in seen.snapshot.run.sources] == [True, True, True]
+    assert [source.bytes <= 20_000 for source in seen.picture.sources] == [True, True, True]
     assert main(["status", str(logs)]) == ExitCode.DONE
     assert "read the logs instead, of 2 only the last" in capsys.readouterr().err
 

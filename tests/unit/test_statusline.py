@@ -31,6 +31,11 @@ def test_the_verdict_its_value_its_cost_and_its_trend() -> None:
         ({"severity": "", "values": (), "assessment": "learning"}, "#[fg=colour244]? LEARNING#[default]"),
         ({"severity": "", "values": (), "assessment": "unreadable"}, "#[fg=colour244]? UNREADABLE#[default]"),
         ({"severity": "", "assessment": "healthy", "progress": "finished"}, "#[fg=green]✓ FINISHED#[default]"),
+        ({"severity": "", "progress": "stalled", "assessment": "watch"}, "#[fg=red]✗ STALLED#[default]"),
+        (
+            {"progress": "failed", "value": None, "lost_share": 0.0, "values": ()},
+            "#[fg=red]✗ FAILED FRONTEND-QUEUE#[default]",
+        ),
         (
             {"severity": "warning", "firing": 3, "values": ()},
             "#[fg=yellow]! FRONTEND-QUEUE 13.3s 31% lost +2#[default]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon.cli import main
+from perfmon.core import masked
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.monitor.headless import observe
@@ -153,3 +155,19 @@ def test_wherever_it_is_released_the_steps_are_those_of_the_whole_log(ends: list
 
     text = STEPS if late else STEPS + DEATH
     assert steps(ends, text) == steps([], text)
+
+
+@pytest.mark.parametrize(
+    "line", [b"with api_key=correcthorsebattery and more", b"Authorization: Bearer abcdef.ghi-1234 sent"]
+)
+def test_the_rest_of_a_credential_stays_hidden_after_a_pause_within_it(line: bytes) -> None:
+    whole = masked(line)
+    secret = re.search(rb"\*+", whole)
+    assert secret is not None
+    for at in range(secret.start(), secret.end()):
+        for again in range(at + 8, secret.end()):
+            cutter = LineSplitter()
+            items = [*cutter.feed(line[:at]), *cutter.release(), *cutter.feed(line[at:again]), *cutter.release()]
+            items += [*cutter.feed(line[again:]), *cutter.feed(b"\nnext api_key\n=words\n")]
+            data = b"".join(item.data for item in items if isinstance(item, Block)).replace(b"\n", b"")
+            assert data[at:] == (whole + b"next api_key=words")[at:]

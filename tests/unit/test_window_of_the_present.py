@@ -204,7 +204,7 @@ def test_lines_that_have_all_one_time_are_counted_live_as_offline_and_at_a_glanc
     os.utime(path, (BEGIN.timestamp(),) * 2)
     offline = observe([str(path)], Config()).snapshot
     live = observe([str(path)], Config(), window="10m", for_s=0.0).snapshot
-    seen = glance([str(path)], Config(), "600s").snapshot
+    seen = glance([str(path)], Config(), "600s").picture.snapshot
     assert offline.assessment is Assessment.HEALTHY
     for one in (live, seen):
         assert (one.assessment, one.run.state) == (offline.assessment, offline.run.state)
@@ -216,7 +216,7 @@ def test_a_glance_counts_the_lines_of_a_log_as_a_whole_reading_does(tmp_path: Pa
         f"step:{at}/100 train_loss:2.5 train_time:{500 * at}ms step_avg:500.0ms\n" for at in range(1, 101)
     )
     path.write_text(text.rstrip())  # the last line is a block of its own
-    offline, seen = observe([str(path)], Config()).snapshot, glance([str(path)], Config(), "600s").snapshot
+    offline, seen = observe([str(path)], Config()).snapshot, glance([str(path)], Config(), "600s").picture.snapshot
     assert (seen.run.state, seen.run.goal) == (offline.run.state, offline.run.goal)
 
 
