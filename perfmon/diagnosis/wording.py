@@ -358,12 +358,10 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
     if failed:
         return verdict(min(failed, key=lambda at: found[at].rank))
     if view.state.state is Progress.STALLED:
-        gaps = [at for at, finding in enumerate(found) if finding.counts and finding.subject.kind == "quiet"]
-        hung = [at for at in gaps if found[at].subject.name == "all"]
+        hung = [at for at, f in enumerate(found) if f.counts and (f.subject.kind, f.subject.name) == ("quiet", "all")]
         if hung:
             stall = root_of(found, max(hung, key=lambda at: found[at].last))
-            grave = [at for at, one in enumerate(found) if _was_grave_before(one, stall, found, view)]
-            return verdict(min(grave, key=lambda at: found[at].rank) if grave else stall)
+            return verdict(min(_grave_before(stall, found, view), key=lambda at: found[at].rank, default=stall))
     costly = _roots(found, shares)
     costly = {at: cost for at, cost in costly.items() if not _is_outranked(at, costly, found, wall)}
     if costly and wall > 0:
@@ -382,12 +380,12 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
     return None
 
 
-def _was_grave_before(finding: Found, stall: int, found: Sequence[Found], view: View) -> bool:
-    """True for a critical fault that held before a run stood still, and still does: that it stands adds little."""
-    signature, since = finding.signature, view.state.since
-    grave = signature.kind == "fault" and finding.severity is Severity.CRITICAL and finding.state == FIRING
-    earlier = since is not None and finding.first < since and signature.id != found[stall].signature.id
-    return grave and earlier and finding.explained_by is None and _often(finding)
+def _grave_before(stall: int, found: Sequence[Found], view: View) -> list[int]:
+    """Critical faults that held before a run stood still, and still do: that it stands adds little."""
+    since = view.state.since or 0.0
+    firing = [(at, one) for at, one in enumerate(found) if one.state == FIRING and one.first < since and at != stall]
+    grave = [(at, one) for at, one in firing if one.signature.kind == "fault" and one.severity is Severity.CRITICAL]
+    return [at for at, one in grave if one.explained_by is None and _often(one)]
 
 
 def _is_outranked(at: int, costly: Mapping[int, float], found: Sequence[Found], wall: float) -> bool:

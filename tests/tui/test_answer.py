@@ -441,3 +441,14 @@ def test_a_pause_that_the_rhythm_does_not_allow_is_watched_whatever_other_logs_p
     assert "▸ Does the process still run" in text(why_row(shown, 120, PLAIN))
     brief = replace(whole, run=replace(run, pace=replace(pace, last=whole.run.end - 40.0)))
     assert "✓ HEALTHY" in text(verdict_row(replace(shown, snapshot=brief), 120, PLAIN))
+
+
+def test_a_graver_fault_is_the_headline_and_the_stall_after_it_stands_behind_it() -> None:
+    stall = finding(signature="stall", title="Stall", sentence="no finished step for 36.9 s")
+    whole = snapshot(findings=(finding(), stall))
+    run = replace(whole.run, state=Progress.STALLED, since=whole.run.end - 43.0)
+    shown = replace(picture(snapshot=replace(whole, run=run)), now=whole.run.end)
+    message = text(verdict_row(shown, 160, PLAIN))
+    assert "SATURATION" in message
+    assert "also STALLED for 43 s" in message
+    assert "also STALLED" not in text(verdict_row(replace(shown, state=RunState.ENDED), 160, PLAIN))

@@ -1183,3 +1183,22 @@ async def test_a_click_on_the_bar_of_a_replay_goes_there() -> None:
         await until(pilot, lambda: player.position_s == pytest.approx(0.95 * player.duration_s, rel=0.01))
         await pilot.click(offset=(3, 0))  # elsewhere nothing happens
         assert player.position_s == pytest.approx(0.95 * player.duration_s, rel=0.01)
+
+
+async def test_enter_on_the_lane_of_alerts_opens_one_and_esc_comes_back() -> None:
+    async with running(size=(120, 34)) as (app, pilot):
+        hands = Hands(app, pilot)
+        assert await _turns(hands)
+        await hands.to("board")
+        await hands.press("g")
+        for _ in range(60):
+            if app.board.lane is None or app.board.lane.kind != "alerts":
+                await hands.press("down")
+        assert app.board.lane is not None
+        assert app.board.lane.kind == "alerts"
+        shown = app.shown_panes()
+        await hands.press("enter")
+        assert isinstance(page_of(app), AlertPage)
+        await hands.press("escape")
+        assert not app.covered
+        assert app.shown_panes() == shown

@@ -273,3 +273,48 @@ def test_trials_that_only_wait_for_resources_are_a_start() -> None:
     assert (snapshot.run.state, snapshot.assessment) == (Progress.STARTING, Assessment.LEARNING)
     assert not snapshot.findings
     assert _pending(15).run.state is Progress.STALLED
+
+
+def _bars(until: int, *at_step: tuple[int, str]) -> list[str]:
+    """The frames of a bar of 1,200 steps of six seconds without any clock, with other lines behind some of them."""
+    lines = ["***** Running training *****"]
+    for step in range(1, until + 1):
+        done, left = divmod(6 * step, 60), divmod(6 * (1200 - step), 60)
+        clock = f"{done[0]:02d}:{done[1]:02d}<{left[0]:02d}:{left[1]:02d}"
+        lines.append(f" {step * 100 // 1200:2d}%|#         | {step}/1200 [{clock},  6.00s/it]")
+        lines += [line for at, line in at_step if at == step]
+    return lines
+
+
+def test_a_save_between_the_frames_of_a_bar_has_the_time_of_the_bar() -> None:
+    snapshot = _result_of(*_bars(60, (40, "Saving model checkpoint to outputs/sft/checkpoint-40")))
+    assert snapshot.run.saved == 240.0
+    assert snapshot.run.end == 360.0
+    assert not any("checkpoint" in missing for missing in snapshot.unseen)
+    never = _result_of(*_bars(60))
+    assert never.run.saved is None
+    assert any("checkpoint" in missing for missing in never.unseen)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Saving checkpoint to /ckpt/run every 500 steps",
+        "Resuming from the checkpoint saved at step 500",
+        "Will not be saving checkpoint to /ckpt/run",
+        "ERROR saving checkpoint to /ckpt/run failed: no quota",
+    ],
+)
+def test_a_line_that_only_mentions_a_save_is_none(line: str) -> None:
+    steps = _steps(1, 8, 0)
+    assert _result_of(*steps[:4], f"2026-03-02 09:00:07,100 - train - INFO - {line}", *steps[4:]).run.saved is None
+
+
+def test_a_collective_that_timed_out_names_first_who_is_missing() -> None:
+    line = (
+        "[rank{0}]:[E302 09:10:24.118204411 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for "
+        "600021 milliseconds before timing out."
+    )
+    snapshot = _result_of(*_steps(1, 8, 0), *(line.format(rank) for rank in (0, 1, 3)))
+    assert "ALLREDUCE timed out; ranks 2 did not report; reported by ranks 0" in snapshot.findings[0].sentence

@@ -11,7 +11,7 @@ import pytest
 from handfed import HandFed
 
 from perfmon.core.config import Config
-from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, TimeBase
+from perfmon.core.model import EPOCH, LOCAL, YEARLESS, Progress, Severity, TimeBase
 from perfmon.diagnosis.result import Assessment, Diagnosis
 from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
@@ -283,3 +283,25 @@ def test_a_server_that_goes_silent_with_requests_in_flight_is_silent_and_an_idle
         picture = run.go_on(120, every=10)
         assert [one.freshness for one in picture.sources] == [freshness]
         assert (picture.stale_s is not None) == (freshness is Freshness.STALE)
+
+
+def test_a_run_whose_loss_was_nan_before_it_stood_still_keeps_that_headline_however_long_it_hangs() -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    run.go_on(200, "step={n} step_time=1.0 loss=nan", every=10)
+    for _ in range(2):
+        now = judged(run.go_on(300, every=60))
+        assert now.run.state is Progress.STALLED
+        assert now.verdict is not None
+        assert now.verdict.signature == "loss-diverged"
+        assert now.verdict.severity is Severity.CRITICAL
+        assert "stall" in [one.signature for one in now.findings]
+
+
+def test_the_age_of_the_last_checkpoint_is_that_of_the_scripts_own_words() -> None:
+    run = Run()
+    run.go_on(300, STEP, every=10)
+    run.go_on(1, "INFO train: saved checkpoint to ckpt/step_{n} in 3.9s")
+    now = judged(run.go_on(120, STEP, every=10))
+    assert now.run.saved == pytest.approx(now.run.end - 120.0, abs=1.0)
+    assert not any("checkpoint" in missing for missing in now.unseen)
