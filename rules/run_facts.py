@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from perfmon.core import Progress, Window, length, union, without
@@ -133,6 +134,50 @@ def _silent_since(view: RunView, activity: Activity) -> float | None:
     if not activity.count:
         bound = max(bound, START_BOUND_S)
     return last if view.present - last > bound else None
+
+
+_REQUESTS = ("running", "waiting")
+"""Metrics of the requests that a server has."""
+
+
+def idle_since(view: RunView) -> float | None:
+    """Since when the servers of a run have no request, where nothing but servers runs; None elsewhere.
+
+    Their last statistics count: one that is idle may print none. Requests that came after them are work.
+    """
+    high = (view.clip or (-inf, inf))[1]
+    since, seen, servers = -inf, -inf, set[int]()
+    for (metric, _), series in view.store.series.items():
+        if metric not in _REQUESTS or not len(series):
+            continue
+        zero: dict[int, float] = {}
+        sources = set(series.sources)
+        begins = {source: (view.shift(source), last_run_line(source, view)) for source in sources}
+        for at in range(len(series) - 1, -1, -1):
+            time, value, line, source = series.times[at], series.values[at], series.lines[at], series.sources[at]
+            shift, begin = begins[source]
+            if source not in sources or time + shift > high or line < begin:
+                continue
+            if value > 0 and source not in zero:
+                return None
+            if value > 0:
+                sources.remove(source)
+                if not sources:
+                    break
+                continue
+            if metric == _REQUESTS[0]:
+                seen = max(seen, time + shift)
+            zero[source] = time + shift
+        since = max(since, *zero.values(), -inf)
+        servers |= zero.keys() if metric == _REQUESTS[0] else set()
+    activity = view.fact(activity_of)
+    others = [state for state in view.logs if state.lines and not state.idle_silence and state.index not in servers]
+    if not view.timed or not servers or others or view.fact(state_of).state is not Progress.RUNNING:
+        return None
+    if any(track.is_step or track.source not in servers for track in activity.work):
+        return None
+    last = max((time for time in activity.events if time <= high), default=-inf)
+    return max(since, last) if seen > last else None
 
 
 def component_states(view: RunView) -> tuple[RunState, ...]:

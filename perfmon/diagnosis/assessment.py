@@ -41,6 +41,7 @@ from perfmon.rules import (
     bands_of,
     component_states,
     find,
+    idle_since,
     is_past_clock,
     last_run_line,
     overdue_s,
@@ -177,6 +178,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         is_past_clock(view),
         _saved(view),
         pace_of(view),
+        view.fact(idle_since),
     )
 
 

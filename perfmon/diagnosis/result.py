@@ -105,6 +105,8 @@ class RunInfo:
     """The time of its last checkpoint, on the axis of `start`; None where no line reports one."""
     pace: Pace | None = None
     """The rhythm of its progress; None where it has none yet."""
+    idle: float | None = None
+    """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from perfmon.rules import (
     Signature,
     Track,
     View,
+    idle_since,
     metrics_of,
     overdue_s,
     set_forward,
@@ -418,6 +419,8 @@ def no_verdict_text(
         return f"{head}{f': {state}' if state else ''}"
     others = len(findings) - bool(grave)
     minor = f"; {counted(others, 'other finding' if grave else 'smaller finding')}" if others else ""
+    if not state and (idle := view.fact(idle_since)) is not None:
+        state = f"no requests for {format_seconds(max(0.0, view.whole[1] - idle))}"
     if not state and (late := overdue_s(view)) > 0:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):

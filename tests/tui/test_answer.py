@@ -10,13 +10,13 @@ from builders import lane, with_metrics
 from hosts import PLAIN
 from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
-from snapshots import finding, healthy, snapshot
+from snapshots import finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
 from perfmon.rules import Pace
 from perfmon.sources.pollers.reading import Area
-from perfmon.tui.render.explanation import why_row
+from perfmon.tui.render.explanation import why_row, without_alert
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
 from perfmon.tui.render.rows import Row, cells, moment_text, short_duration
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
@@ -436,6 +436,10 @@ def test_a_pause_that_the_rhythm_does_not_allow_is_watched_whatever_other_logs_p
     shown = replace(picture(snapshot=replace(whole, run=run)), now=whole.run.end)
     message = text(verdict_row(shown, 120, PLAIN))
     assert message == " ! WATCH  no step for 2m, usually every 2.0 s  although the logs continue"
+    quiet = text(verdict_row(replace(shown, sources=(source(age_s=118.0),)), 120, PLAIN))
+    assert quiet == " ! WATCH  no step for 2m, usually every 2.0 s  no output for 1m 50s"
+    unknown = text(verdict_row(replace(shown, sources=(source(age_s=None),)), 120, PLAIN))
+    assert unknown == " ! WATCH  no step for 2m, usually every 2.0 s"
     silent = replace(shown, sources=(source(freshness=Freshness.STALE, age_s=120.0), source(index=1)))
     assert "no output from orchestrator.log" in text(verdict_row(silent, 120, PLAIN))
     assert "▸ Does the process still run" in text(why_row(shown, 120, PLAIN))
@@ -452,3 +456,31 @@ def test_a_graver_fault_is_the_headline_and_the_stall_after_it_stands_behind_it(
     assert "SATURATION" in message
     assert "also STALLED for 43 s" in message
     assert "also STALLED" not in text(verdict_row(replace(shown, state=RunState.ENDED), 160, PLAIN))
+
+
+def test_a_server_without_requests_is_idle_and_needs_no_action() -> None:
+    whole = healthy()
+    run = replace(whole.run, pace=Pace(whole.run.end - 430.0, 10.0, 30.0, False), idle=whole.run.end - 420.0)
+    metrics = {"running": metric("running", (0.0,) * 4, ""), "waiting": metric("waiting", (0.0,) * 4, "")}
+    unused = replace(whole, run=run, metrics=metrics)
+    shown = replace(picture(snapshot=unused), now=whole.run.end)
+    message = text(verdict_row(shown, 80, PLAIN))
+    assert message.startswith(" - IDLE  no requests running or waiting for 7m, since ")
+    assert cells(message) <= 80
+    assert "py-spy" not in text(why_row(shown, 120, PLAIN))
+    assert without_alert(shown, unused).startswith("IDLE: no requests running or waiting for 7m, since ")
+    long_quiet = replace(shown, stale_s=4000.0, actual=whole.run.end)
+    assert "its last line reports no requests" in text(verdict_row(long_quiet, 120, PLAIN))
+    assert "py-spy" not in text(why_row(long_quiet, 120, PLAIN))
+
+
+def test_what_no_alert_explains_is_explained_with_its_limit() -> None:
+    whole = healthy()
+    late = replace(whole, run=replace(whole.run, pace=Pace(whole.run.end - 120.0, 2.0, 30.0, True)))
+    shown = replace(picture(snapshot=late), now=whole.run.end)
+    assert without_alert(shown, late) == (
+        "WATCH: no step for 2m, usually every 2.0 s (limit 45.0 s, by its own rhythm), although the logs continue; "
+        "no rule proves a stall"
+    )
+    assert without_alert(replace(shown, stale_s=98.0), late).startswith("SILENT: no log output for 98.0 s")
+    assert without_alert(picture(snapshot=whole), whole) == "HEALTHY, no alerts: No bottleneck found."

@@ -169,10 +169,10 @@ def test_an_end_far_before_the_goal_is_stated_and_the_day_where_it_is_another_on
 
 
 def test_an_engine_without_requests_is_idle() -> None:
-    of_engine = {"running": metric("running", (3.0, 2.0, 0.0, 0.0), ""), "waiting": metric("waiting", (0.0,) * 4, "")}
-    assert text(shown(of_engine, goal=None, saved=None)).startswith(" idle for ")
-    busy = {**of_engine, "waiting": metric("waiting", (0.0, 1.0, 1.0, 2.0), "")}
-    assert text(shown(busy, goal=None, saved=None)).startswith(" running")
+    end = snapshot().run.end
+    late = {"goal": None, "saved": None, "pace": Pace(end - 500.0, 10.0, 30.0, False)}
+    assert text(shown({}, idle=end - 420.0, **late)) == " idle for 7m"
+    assert text(shown({}, **late)).startswith(" no progress for 8m")
 
 
 def test_errors_of_several_runs_are_not_those_of_this_one() -> None:

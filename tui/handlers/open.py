@@ -16,6 +16,7 @@ from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
+from ..render.explanation import without_alert
 from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
@@ -333,7 +334,7 @@ class OpenActions(FileActions):
         elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
             self.post_message(Request("doctor"))
         else:
-            self.show_message("no alerts")
+            self.show_message("no alerts" if snapshot is None else without_alert(self.picture, snapshot))
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

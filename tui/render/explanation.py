@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core import Progress, counted, format_share, plain, read_value
+from perfmon.core import Progress, counted, format_seconds, format_share, plain, read_value
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .progress import overdue
+from .progress import BEYOND, idle, output_since, overdue
 from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
@@ -217,7 +217,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
     muted = skin.style("muted")
     silent = picture.stale_s is not None or snapshot.run.state is Progress.SILENT
     if (silent or overdue(picture, snapshot) is not None) and not picture.is_over:
-        advice = next((text for text in _SILENT if cells(text) + 4 <= width), _SILENT[-1])
+        texts = _SILENT if snapshot.run.idle is None else _SILENT[-1:]
+        advice = next((text for text in texts if cells(text) + 4 <= width), texts[-1])
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
@@ -235,6 +236,21 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
     if not unseen or beyond or silent:
         return _within_limits(picture, width, skin)
     return ((f"  not observed: {unseen}", muted),)
+
+
+def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
+    """Why the first row reads as it does, where no alert explains that."""
+    pace = snapshot.run.pace
+    if picture.stale_s is not None and not picture.is_over:
+        return f"SILENT: no log output for {format_seconds(picture.stale_s)}, and no line reports an end"
+    if (late := overdue(picture, snapshot)) is not None and pace is not None:
+        limit = f"limit {format_seconds(BEYOND * pace.limit_s)}, by its own rhythm"
+        output = output_since(picture, snapshot)
+        return f"WATCH: {late} ({limit}){f', {output}' if output else ''}; no rule proves a stall"
+    if (unused := idle(picture, snapshot)) is not None:
+        return f"IDLE: {unused}, by the last statistics in the logs"
+    known = snapshot.assessment.value.upper()
+    return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 
 
 def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:

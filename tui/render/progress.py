@@ -8,6 +8,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, format_share, median, plain
+from perfmon.diagnosis import Assessment
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
@@ -41,8 +42,11 @@ _THIRDS, _SURE = 9, 3.0
 """Values that a direction needs, and by how many standard errors its ends differ."""
 _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
-_BEYOND = 1.5
+BEYOND = 1.5
 """Times the limit of the rhythm: by then a stall would be known."""
+_UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
+_CONTINUES = 0.5
+"""Share of a pause within which a log must have printed a line to continue in it."""
 _PAUSE_S, _PAUSE = 10.0, 2.0
 """Seconds, and times the usual interval, from which on a pause is shown."""
 
@@ -101,8 +105,8 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         what = "step" if run.pace.of_steps else "progress"
         words = f"no {what} for {{age}} (usually every {compact_value(run.pace.usual_s, 's', 7)})"
         style, since = "warning", late
-    elif run.state is Progress.RUNNING and (idle := _idle_since(snapshot)) is not None:
-        words, style, since = "idle for {age}", "muted", idle
+    elif run.state is Progress.RUNNING and run.idle is not None:
+        words, style, since = "idle for {age}", "muted", run.idle
     elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
         words, style = "ended early, {age} ago", "warning"
     elif run.state is Progress.UNKNOWN and picture.sources:
@@ -120,23 +124,12 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
     return [(words, skin.style(style))]
 
 
-def _idle_since(snapshot: Diagnosis) -> float | None:
-    """Since when an engine has had no request, where that is all that runs; None where it has, or it is unknown."""
-    held = [snapshot.metrics[name] for name in ("running", "waiting") if name in snapshot.metrics]
-    if not held or held[0].name != "running" or snapshot.run.goal or any(one in snapshot.metrics for one in _PACES):
-        return None
-    if any(one.last > 0 or one.of_several for one in held):
-        return None
-    busy = [at for one in held for at, value in one.series if value > 0]
-    after = [at for at, _ in held[0].series if at > max(busy, default=-1.0)]
-    return snapshot.run.start + min(after) if after else None
-
-
 def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
-    """Since when a run makes no progress, where that is longer than usual; None where it makes some."""
+    """Since when a run makes no progress, where that is longer than usual; None where it makes some, or has no work."""
     pace = snapshot.run.pace
     if (
         pace is None
+        or snapshot.run.idle is not None
         or snapshot.run.state is not Progress.RUNNING
         or picture.state in (RunState.ENDED, RunState.LOADING)
     ):
@@ -150,10 +143,32 @@ def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
     The rules may not call it a stall: lines that they do not know may be work.
     """
     pace, late = snapshot.run.pace, _pause(picture, snapshot)
-    if pace is None or late is None or picture.present - late <= _BEYOND * pace.limit_s:
+    if pace is None or late is None or picture.present - late <= BEYOND * pace.limit_s:
         return None
     what = "step" if pace.of_steps else "progress"
     return f"no {what} for {_age(picture.present - late)}, usually every {compact_value(pace.usual_s, 's', 7)}"
+
+
+def idle(picture: MonitorState, snapshot: Diagnosis) -> str | None:
+    """How long servers have had no request, where that is all there is to state; None elsewhere."""
+    since = snapshot.run.idle
+    if since is None or snapshot.assessment not in _UNOBTRUSIVE or picture.state in (RunState.ENDED, RunState.LOADING):
+        return None
+    waiting = " or waiting" if "waiting" in snapshot.metrics else ""
+    moment = f"{day_text(since, picture)} " if picture.dated else ""
+    since_when = f", since {moment}{moment_text(since, picture.time_base)}"
+    return f"no requests running{waiting} for {_age(max(0.0, picture.present - since))}{since_when}"
+
+
+def output_since(picture: MonitorState, snapshot: Diagnosis) -> str:
+    """What the logs print during a pause that is overdue: `although the logs continue`; "" where that is unknown."""
+    ages = [one.age_s for one in picture.sources if one.age_s is not None]
+    if snapshot.run.pace is None or not ages:
+        return ""
+    age, late = min(ages), picture.present - snapshot.run.pace.last
+    if age <= _CONTINUES * late:
+        return "although the logs continue"
+    return f"no output for {_age(age)}"
 
 
 def _age(seconds: float) -> str:

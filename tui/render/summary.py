@@ -15,7 +15,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import overdue, progress_row
+from .progress import idle, output_since, overdue, progress_row
 from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
@@ -276,6 +276,8 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
     if picture.stale_s is not None and not picture.is_over and not unreadable:
         names = ", ".join(_called(source, picture) for source in picture.sources[:3])
         open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
+        if snapshot.run.idle is not None:
+            open_end = "  its last line reports no requests"
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
             (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
@@ -285,8 +287,11 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
     if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
         badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
-        quiet = f"  no output from {_called(silent[0], picture)}" if silent else "  although the logs continue"
-        return (*badge, (late, skin.style("text")), (quiet, skin.style("muted")))
+        quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
+        return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
+    if (unused := idle(picture, snapshot)) is not None and not silent:
+        badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
+        return (*badge, (unused, skin.style("text")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
