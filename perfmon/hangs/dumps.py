@@ -68,6 +68,8 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     if not isinstance(table.get("entries") or [], (list, tuple)):
         raise ValueError("its entries are no list")
     state = state_of(table, rank, plain(path.name, 120), dumps)
+    if table.get("entries") and not state.operations and not state.groups:
+        raise ValueError("none of its entries can be read")
     if torn:
         state.truncated = True
         state.notes.append(f"{state.source}: {counted(len(state.operations), 'entry', 'entries')} recovered")

@@ -111,6 +111,8 @@ _MEMBERS = """
 """
 
 
+_RARE = 50
+"""Operations: half as many as pieces, so that a pause in each would not be left out."""
 _FELT = 2
 """Operations in which one pause is felt: in those of two communicators."""
 _PAUSES = f"""
@@ -285,7 +287,9 @@ def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> lis
             count, late_us, coll, sn, comm = row
             which = f"for one operation ({plain(coll, 40)} {sn} of communicator {plain(comm, 40)})"
             if count > _FELT:
-                which = f"in {counted(count, 'operation')}, as for checkpoints or evaluation"
+                which = (
+                    f"in {counted(count, 'operation')}{', as for checkpoints or evaluation' if count < _RARE else ''}"
+                )
             notes.append(
                 f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s {which}: it is the origin of "
                 f"{format_share(wait.share)} of all waiting, but of {format_share(wait.lasting_share)} in the rest of "
