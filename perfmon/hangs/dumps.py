@@ -68,7 +68,7 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     if not isinstance(table.get("entries") or [], (list, tuple)):
         raise ValueError("its entries are no list")
     state = state_of(table, rank, plain(path.name, 120), dumps)
-    if table.get("entries") and not state.operations and not state.groups:
+    if table.get("entries") and not (state.operations or state.groups or torn):
         raise ValueError("none of its entries can be read")
     if torn:
         state.truncated = True
