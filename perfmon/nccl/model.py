@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 LinkType = Literal["nvlink", "hca"]
 OWN_LATENESS, ORIGIN_SHARE = 0.6, 0.25
 """Limits of the signature `nccl-slow-rank`."""
+_PAUSE_SHARE = 0.25
+"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ class RankWait:
     def is_origin(self) -> bool:
         """It is late by itself, and much of the waiting that lasts is for it, as the rule for slow ranks requires."""
         return self.own_lateness > OWN_LATENESS and self.lasting_share > ORIGIN_SHARE
+
+    @property
+    def has_paused(self) -> bool:
+        """Much of the waiting is for it, but not of what lasts."""
+        return self.share - self.lasting_share > _PAUSE_SHARE
 
     @property
     def own_comm_share(self) -> float:

@@ -113,6 +113,7 @@ _MEMBERS = """
 
 _RARE = 50
 """Operations: half as many as pieces, so that a pause in each would not be left out."""
+_REASONS = " (checkpoints, evaluation, or a stall in each of few steps?)"
 _FELT = 2
 """Operations in which one pause is felt: in those of two communicators."""
 _PAUSES = f"""
@@ -141,8 +142,6 @@ _PAUSED = 2.0
 """Times the waiting of the usual piece from which on a piece of a job has a pause in it."""
 _LEAST_OF_PIECE = 10
 """Operations of the most frequent kind in a piece."""
-_PAUSE_SHARE = 0.25
-"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
 
 
 @dataclass(slots=True)
@@ -280,16 +279,14 @@ def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> lis
                     "with their logs it can be decided"
                 )
     for wait in waits[:1]:
-        if wait.share - wait.lasting_share > _PAUSE_SHARE:
+        if wait.has_paused:
             seat = wait.seat
             row = connection.execute(_PAUSES, [seat.host, seat.pid, seat.slot]).fetchone()
             assert row is not None  # noqa: S101 - it came last somewhere
             count, late_us, coll, sn, comm = row
             which = f"for one operation ({plain(coll, 40)} {sn} of communicator {plain(comm, 40)})"
             if count > _FELT:
-                which = (
-                    f"in {counted(count, 'operation')}{', as for checkpoints or evaluation' if count < _RARE else ''}"
-                )
+                which = f"in {counted(count, 'operation')}{_REASONS if count < _RARE else ''}"
             notes.append(
                 f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s {which}: it is the origin of "
                 f"{format_share(wait.share)} of all waiting, but of {format_share(wait.lasting_share)} in the rest of "

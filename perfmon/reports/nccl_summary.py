@@ -195,6 +195,8 @@ def _verdict(found: JobAnalysis) -> list[str]:
             f"{', …' if len(undecided) > _NAMED else ''}, but none is late so much more than the others that it is "
             "certainly a slow rank"
         ]
+    if any(wait.has_paused for wait in found.ranks[:1]):
+        return ["No rank is late throughout the job (see the note about the longest waits), and no slow link found"]
     return ["No slow rank and no slow link found"]
 
 
