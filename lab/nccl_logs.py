@@ -49,6 +49,10 @@ class Faults:
     slow_rank: int | None = None
     delay_us: float = 1500.0
     """Time that the slow rank computes longer before each collective of a layer."""
+    delay_spread: float = 0.2
+    """Relative standard deviation of that time."""
+    also_slow: tuple[int, ...] = ()
+    """Other ranks that are as slow."""
     slow_adapter: int | None = None
     """Local GPU whose network adapter, on one node, is slow."""
     slow_nvlink: int | None = None
@@ -148,8 +152,8 @@ class Writer:
             self._clock[rank] += max(0.2 * usual, self._random.gauss(usual, spread * usual))
             if self.plan.tail:
                 self._clock[rank] += (self._random.paretovariate(self.plan.tail) - 1.0) * spread * usual
-        if faults.slow_rank is not None:
-            self._clock[faults.slow_rank] += max(0.0, self._random.gauss(1.0, 0.2)) * faults.delay_us
+        for rank in () if faults.slow_rank is None else (faults.slow_rank, *faults.also_slow):
+            self._clock[rank] += max(0.0, self._random.gauss(1.0, faults.delay_spread)) * faults.delay_us
 
     def _stages(self, nodes: Sequence[int], step: int, faults: Faults) -> None:
         """Each GPU receives what that of the neighbouring node has computed."""

@@ -65,7 +65,11 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     table, torn = _load_json(data) if data.lstrip()[:1] == b"{" else load_plain(data)
     if not isinstance(table, dict) or not {"entries", "pg_config", "pg_status", "version"} & table.keys():
         raise ValueError("not a flight-recorder dump")
+    if not isinstance(table.get("entries") or [], (list, tuple)):
+        raise ValueError("its entries are no list")
     state = state_of(table, rank, plain(path.name, 120), dumps)
+    if table.get("entries") and not (state.operations or state.groups or torn):
+        raise ValueError("none of its entries can be read")
     if torn:
         state.truncated = True
         state.notes.append(f"{state.source}: {counted(len(state.operations), 'entry', 'entries')} recovered")

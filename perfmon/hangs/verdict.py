@@ -92,7 +92,7 @@ class Verdict:
     waiting: int = 0
     """Ranks with an outstanding operation."""
     confidence: str = ""
-    """`named by 14 of 14 waiting ranks`."""
+    """`14 of 14 waiting ranks wait for it`."""
     reasons: list[str] = field(default_factory=list)
     """Limits of the evidence that the answer depends on."""
 
@@ -370,7 +370,8 @@ class _Judge:
             for rank in self._graph.places[cause.place]
         }  # fmt: skip
         held_up = (self._graph.reached_from(ranks | peers) - ranks) & waiting
-        return f"{len(held_up)} of {len(waiting)} waiting ranks wait for {'it' if len(ranks) == 1 else 'them'}"
+        who, wait = counted(len(waiting), "waiting rank"), "waits" if len(held_up) == 1 else "wait"
+        return f"{len(held_up)} of {who} {wait} for {'it' if len(ranks) == 1 else 'them'}"
 
     def _reasons(self, verdict: Verdict) -> list[str]:
         reasons = []

@@ -19,7 +19,7 @@ _STEPS = {
     " batches of different sizes.",
     Kind.ORDER: "Let all ranks launch the collectives of different groups in the same order; check the branch that"
     " {who} took.",
-    Kind.MISSING: "Check whether {who} still runs, and its last log lines: out of memory, a lost node, or an exception"
+    Kind.MISSING: "Check whether {who} still {run}, and the last log lines: out of memory, a lost node, or an exception"
     " before destroy_process_group().",
     Kind.REPORTED: "Check the last log lines and the stack (py-spy dump) of {who}.",
     Kind.ARRIVED: "All ranks have launched it: check the network (NCCL_DEBUG=INFO, link counters), the GPUs of the"
@@ -170,7 +170,8 @@ def next_steps(verdict: Verdict) -> list[str]:
         ranks = {rank for cause in verdict.causes if cause.kind is kind for rank in cause.ranks or cause.among} & wanted
         shown = verdict.answer in (Answer.ARRIVED, Answer.UNKNOWN) and kind in (Kind.ARRIVED, Kind.UNKNOWN)
         if ranks or (shown and any(cause.kind is kind for cause in verdict.causes)):
-            steps.append(_STEPS[kind].format(who=rank_words(ranks) if ranks else "the ranks"))
+            who, run = rank_words(ranks) if ranks else "the ranks", "runs" if len(ranks) == 1 else "run"
+            steps.append(_STEPS[kind].format(who=who, run=run))
     return steps
 
 

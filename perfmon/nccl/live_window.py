@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from statistics import median
 
 from .links import FEWEST_OPS, groups_of, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
-from .waits import common_waits, waits_of
+from .waits import common_waits, usual_weights, waits_of
 
 _RECENT = 6
 """Slices that tell how much waiting is usual: a fault that begins is judged after half of them."""
@@ -124,8 +125,10 @@ class WindowResult:
 def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> WindowResult:
     """Waits and links of PARTS slices, oldest first; each is one part, as a tenth of complete logs is."""
     assert len(slices) == PARTS  # noqa: S101
+    waited = [0.0 if piece is None else sum(sums[1] for sums in piece.late.values()) for piece in slices]
+    weights = usual_weights(waited, _RECENT)
     caused = [
-        (seat.rank, seat.host, seat.pid, seat.slot, comm.id, part, *sums)
+        (seat.rank, seat.host, seat.pid, seat.slot, comm.id, part, *sums, sums[2] * weights[part])
         for part, piece in enumerate(slices)
         if piece is not None
         for (comm, rank), sums in piece.late.items()
@@ -133,10 +136,12 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     ]
     kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
-    suffered, uncertain = _suffered(slices, seats)
+    known, uncertain = _suffered(slices, seats)
+    suffered = [(*row, parts, list(map(mul, weights, parts))) for *row, parts in known]
     exchanged = list(_exchanged(slices, seats))
     common = _common(slices, seats, comms, exchanged, uncertain) if exchanged or uncertain else None
-    waits = waits_of(caused, suffered, (*exchanged, *uncertain), kernel_us, common, _RECENT)
+    usual_us = list(map(mul, weights, kernel_us))
+    waits = waits_of(caused, suffered, (*exchanged, *uncertain), (kernel_us, usual_us), common)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .proxies import ProxyTime
 
 LinkType = Literal["nvlink", "hca"]
+OWN_LATENESS, ORIGIN_SHARE = 0.6, 0.25
+"""Limits of the signature `nccl-slow-rank`."""
+_PAUSE_SHARE = 0.25
+"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class RankWait:
     share: float
     """Share of all caused wait by its origin: wait for a rank that was late because it waited is that of the other."""
     lasting_share: float
-    """The same of what lasts: without the parts of a job with a pause; live no part counts for more than the usual."""
+    """The same of what lasts: without the pieces of a job with a pause; live no part counts for more than the usual."""
     lateness_us: float
     """Mean wait of the other ranks, summed over the operations in which it came last."""
     own_lateness: float
@@ -81,15 +85,28 @@ class RankWait:
     comm_share: float
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]
-    """Share of caused wait in each part of the job."""
+    """Share of caused wait in each part of the job, of what lasts."""
     own_shares: tuple[float, ...]
     """The same of own lateness only."""
     comm_shares: tuple[float, ...]
-    """Caused wait in each part, as a share of the kernel time of all ranks in that part."""
-    judged: tuple[bool, ...]
-    """The part is as the others are: no pause in it hides who is late otherwise."""
+    """Caused wait in each part, as a share of the kernel time of all ranks in that part, of what lasts."""
     comms: tuple[str, ...]
     """Communicators that it is part of."""
+
+    @property
+    def is_origin(self) -> bool:
+        """It is late by itself, and much of the waiting that lasts is for it, as the rule for slow ranks requires."""
+        return self.own_lateness > OWN_LATENESS and self.lasting_share > ORIGIN_SHARE
+
+    @property
+    def has_paused(self) -> bool:
+        """Much of the waiting is for it, but not of what lasts."""
+        return self.share - self.lasting_share > _PAUSE_SHARE
+
+    @property
+    def own_comm_share(self) -> float:
+        """Wait that it causes by itself, of what lasts, as a mean share of the kernel time in the parts of the job."""
+        return self.own_lateness * sum(self.comm_shares) / len(self.comm_shares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ _NOTABLE = 0.01
 """Share of operations with records that are there twice, from which on it is more than a damaged line."""
 PARTS = 10
 """Parts of a job in which persistence is measured; by sequence number, which no clock of a host affects."""
+PIECES = 10
+"""Pieces of each part, of which those with a pause are left out."""
 
 _VIEWS = f"""
     CREATE OR REPLACE TEMP TABLE ops AS
@@ -28,8 +30,9 @@ _VIEWS = f"""
         exec_us - records * (shortest >> {RANK_BITS}) AS caused_us,
         most_ranks > 1 AND records = most_ranks AND fewest_ranks = most_ranks AS is_complete,
         first_us, last_us,
-        least({PARTS - 1}, floor({PARTS} * (sn - min(sn) OVER of_function)::DOUBLE
-            / (1.0 + (max(sn) OVER of_function - min(sn) OVER of_function))))::INTEGER AS part
+        least({PARTS * PIECES - 1}, floor({PARTS * PIECES} * (sn - min(sn) OVER of_function)::DOUBLE
+            / (1.0 + (max(sn) OVER of_function - min(sn) OVER of_function))))::INTEGER AS piece,
+        piece // {PIECES} AS part
     FROM groups WINDOW of_function AS (PARTITION BY id, coll)
 """
 

@@ -62,7 +62,7 @@ def part_lines(
     ranks = sorted(waits, key=lambda wait: -wait.lasting_share * wait.own_lateness)[:_CANDIDATES]
     lines = []
     for wait in ranks:
-        if wait.judged[part] and wait.shares[part] > 0:
+        if wait.shares[part] > 0:
             of_comms = [by_comm.get(comm, 1.0) for comm in wait.comms]
             slowest = max((1.0, *of_comms, *(pair.ratio for pair in pairs if wait.seat in pair.seats)))
             lines.append(_rank_line(wait, part, ranks, slowest))
@@ -74,9 +74,9 @@ def part_lines(
 
 
 def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: float) -> str:
-    # Ranks that are late because they waited for this one cause wait, too, but are not its origin.
+    # Ranks that are late because they waited for this one cause wait, too, but are not its origin. Several may be slow.
     share, own = wait.shares[part], wait.own_shares[part]
-    others = max((one.own_shares[part] for one in ranks if one is not wait), default=0.0)
+    others = max((one.own_shares[part] for one in ranks if one is not wait and not one.is_origin), default=0.0)
     lead = own / (own + others) if own else 0.0
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '

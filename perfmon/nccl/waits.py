@@ -14,8 +14,10 @@ what a rank waited longer than the other members does.
 The same holds for operations that lack records of a rank, as its log is missing: they show that others waited, but not
 for whom.
 
-One pause may cause more waiting than all operations else. What lasts is judged without the parts of a job in which much
-more was waited than usual; of the few slices that are known live by sums in which none counts for more than the usual.
+A slow rank is late again and again by similar times, one that pauses a few times by very much: this may cause more
+waiting than all operations else. What lasts is judged without the pieces of a job, hundredths if there are operations
+enough, in which much more was waited than usual; of the few slices that are known live by sums in which none counts for
+more than the usual.
 """
 
 from __future__ import annotations
@@ -23,14 +25,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import mul
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
-from perfmon.core import format_share, plain
+from perfmon.core import counted, format_share, plain
 
 from .model import RankWait, Seat
-from .operations import PARTS
+from .operations import PARTS, PIECES
 from .schema import P2P, RANK_BITS, ROOTED
 
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ if TYPE_CHECKING:
 _ROUNDS = 6
 """Wait is passed on along so many collectives: the share of a slow rank hardly changes after three."""
 
+_PIECES = f"""
+    SELECT piece, sum(caused_us) FROM ops WHERE is_complete AND coll NOT IN {ROOTED} GROUP BY piece
+"""
+
 _CAUSED = f"""
     SELECT s.job_rank, s.host, s.pid, s.slot, o.id, o.part, count(*), sum(o.caused_us),
-        round(fsum(o.caused_us / (o.n_ranks - 1)), 3)
+        round(fsum(o.caused_us / (o.n_ranks - 1)), 3),
+        coalesce(round(fsum(o.caused_us / (o.n_ranks - 1)) FILTER (list_contains(?, o.piece)), 3), 0)
     FROM ops AS o JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
     WHERE o.is_complete AND o.coll NOT IN {ROOTED} GROUP BY ALL ORDER BY ALL
 """
@@ -93,7 +99,8 @@ kind, or all of the kernel time where that is not known either."""
 _UNPLACED = """
     WITH usual AS (
         SELECT id, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete GROUP BY ALL)
-    SELECT o.id, o.part, fsum(greatest(0, o.exec_us / o.records - u.transfer_us))
+    SELECT o.id, o.part, fsum(greatest(0, o.exec_us / o.records - u.transfer_us)),
+        coalesce(fsum(greatest(0, o.exec_us / o.records - u.transfer_us)) FILTER (list_contains(?, o.piece)), 0)
     FROM ops AS o JOIN usual AS u USING (id, coll, bytes) WHERE NOT o.is_complete GROUP BY ALL
 """
 """Mean waiting by communicator and part in operations that lack records, where others of their kind are complete."""
@@ -104,12 +111,21 @@ _MEMBERS = """
 """
 
 
-_LONGEST = f"""
-    SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1), o.caused_us FROM ops AS o
-        JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
-    WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?
-    ORDER BY o.caused_us DESC, o.id, o.coll, o.sn LIMIT 1
+_RARE = 50
+"""Operations: half as many as pieces, so that a pause in each would not be left out."""
+_REASONS = " (checkpoints, evaluation, or a stall in each of few steps?)"
+_FELT = 2
+"""Operations in which one pause is felt: in those of two communicators."""
+_PAUSES = f"""
+    WITH late AS (
+        SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) AS late_us FROM ops AS o
+            JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
+        WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?)
+    SELECT count(*), if(count(*) > {_FELT}, median(late_us), max(late_us)),
+        arg_max(coll, late_us), arg_max(sn, late_us), arg_max(id, late_us)
+    FROM late WHERE late_us > (SELECT max(late_us) FROM late) / 2
 """
+"""Operations for which a rank was late by more than half of its longest delay."""
 _GAPS = """
     WITH own AS (SELECT id FROM seats WHERE host = ? AND pid IS NOT DISTINCT FROM ? AND slot = ?),
     seen AS (
@@ -123,11 +139,9 @@ _SHOWN = 4
 _NOTABLE_SHARE, _NOTABLE_WAIT = 0.25, 0.02
 """Shares of all waiting, and of kernel time, from which on it is worth a note that a rank is not judged."""
 _PAUSED = 2.0
-"""Times the waiting of the usual part from which on a part of a job has a pause in it."""
-_PAUSE_SHARE = 0.25
-"""Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
-_ONE_SHARE = 0.25
-"""Share of the wait that a rank causes from which on one operation is the reason; a pause is felt in several."""
+"""Times the waiting of the usual piece from which on a piece of a job has a pause in it."""
+_LEAST_OF_PIECE = 10
+"""Operations of the most frequent kind in a piece."""
 
 
 @dataclass(slots=True)
@@ -144,6 +158,7 @@ class _Waits:
     ops: int = 0
     late: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By communicator."""
+    late_parts: list[float] = field(default_factory=lambda: [0.0] * PARTS)
     excused: float = 0.0
     """Part of `unexplained` that may explain its lateness."""
 
@@ -163,8 +178,9 @@ class _Waits:
         """Share of its lateness that may be waiting for ranks that are not known."""
         return _share(self.excused, self.lateness)
 
-    def own_in(self, part: int, late: float) -> float:
-        """The same in a part of the job, from its lateness there."""
+    def own_in(self, part: int) -> float:
+        """The same in a part of the job."""
+        late = self.late_parts[part]
         suffered = sum(parts[part] for parts in self.suffered.values())
         return max(0.0, 1.0 - self.uncertain - suffered / late) if late else 0.0
 
@@ -176,41 +192,72 @@ class _Waits:
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     """Every rank that some other waited for, the origin of most waiting first."""
-    kernel_us = [0.0] * PARTS
-    for part, total in connection.execute(
-        "SELECT part, sum(exec_us) FROM ops WHERE is_complete GROUP BY part"
+    pieces = usual_pieces(connection)
+    kernel_us, usual_us = [0.0] * PARTS, [0.0] * PARTS
+    for part, total, usual in connection.execute(
+        """
+        SELECT part, sum(exec_us), coalesce(sum(exec_us) FILTER (list_contains(?, piece)), 0)
+        FROM ops WHERE is_complete GROUP BY part
+        """,
+        [pieces],
     ).fetchall():
-        kernel_us[part] = total
-    caused, suffered, unplaced, exchanged, uncertain = (
-        connection.execute(query).fetchall() for query in (_CAUSED, _SUFFERED, _UNPLACED, _EXCHANGED, _UNCERTAIN)
+        kernel_us[part], usual_us[part] = total, usual
+    caused, unplaced = (connection.execute(query, [pieces]).fetchall() for query in (_CAUSED, _UNPLACED))
+    suffered, exchanged, uncertain = (
+        connection.execute(query).fetchall() for query in (_SUFFERED, _EXCHANGED, _UNCERTAIN)
     )
     suffered = list(_in_parts(caused, suffered, unplaced))
     if not exchanged and not uncertain:
-        return waits_of(caused, suffered, (), kernel_us)
+        return waits_of(caused, suffered, (), (kernel_us, usual_us))
     members: dict[str, list[Seat]] = defaultdict(list)
     for comm, *seat in connection.execute(_MEMBERS).fetchall():
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
     common = common_waits(members, pairs, exchanged, uncertain)
-    return waits_of(caused, suffered, (*exchanged, *uncertain), kernel_us, common)
+    return waits_of(caused, suffered, (*exchanged, *uncertain), (kernel_us, usual_us), common)
+
+
+def usual_pieces(connection: DuckDBPyConnection) -> list[int]:
+    """Numbers of the pieces (hundredths) of the job in which ranks waited as long as usual.
+
+    They are judged in groups of one to ten: of few operations some have more waiting than others by chance.
+    """
+    row = connection.execute(
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM ops WHERE is_complete GROUP BY id, coll)"
+    ).fetchone()
+    longest = (row and row[0]) or 0
+    width = next((one for one in (1, 2, 5) if longest * one >= _LEAST_OF_PIECE * PARTS * PIECES), PIECES)
+    totals: dict[int, float] = defaultdict(float)
+    for piece, caused_us in connection.execute(_PIECES).fetchall():
+        totals[piece // width] += caused_us
+    weights = usual_weights(list(totals.values()))
+    kept = {group for group, weight in zip(totals, weights, strict=True) if weight > 1.0 / _PAUSED}
+    return [piece for piece in range(PARTS * PIECES) if piece // width in kept]
+
+
+def usual_weights(totals: Sequence[float], recent: int | None = None) -> list[float]:
+    """Weights by which no total counts for more than the usual one, the median of the `recent` last ones or of all."""
+    usual = median_high([total for total in totals[-(recent or len(totals)) :] if total] or [max(totals, default=0.0)])
+    return [min(1.0, usual / total) if total else 1.0 for total in totals]
 
 
 def _in_parts(
     caused: Iterable[tuple[Any, ...]], suffered: Iterable[tuple[Any, ...]], unplaced: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[Any, ...]]:
-    """Own waiting in each part: it is known of the whole job, and was where others came last, or who did is unknown."""
-    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    late: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    for comm, part, waited_us in unplaced:
-        of_comm[comm][part] += waited_us
-    for *place, part, _, _, late_us in caused:
-        of_comm[place[-1]][part] += late_us
-        late[tuple(place)][part] += late_us
+    """Own waiting in each part, and without pauses: it is known of the whole job, and was where others came last, or
+    who did is unknown."""
+    of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * 2 * PARTS)
+    late: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * 2 * PARTS)
+    for *place, part, _, _, late_us, usual_us in (*caused, *((comm, part, 0, 0, *us) for comm, part, *us in unplaced)):
+        for total in (of_comm[place[-1]], late[tuple(place)]):
+            total[part] += late_us
+            total[PARTS + part] += usual_us
     for *place, suffered_us in suffered:
-        own = late.get(tuple(place), [0.0] * PARTS)
+        own = late.get(tuple(place), [0.0] * 2 * PARTS)
         others = [max(0.0, total - late_us) for total, late_us in zip(of_comm[place[-1]], own, strict=True)]
-        whole = sum(others)
-        yield *place, [suffered_us * (one / whole if whole else 1.0 / PARTS) for one in others]
+        whole = sum(others[:PARTS])
+        parts = [suffered_us * (one / whole if whole else 1.0 / PARTS) for one in others]
+        yield *place, parts[:PARTS], parts[PARTS:]
 
 
 def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
@@ -232,18 +279,18 @@ def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> lis
                     "with their logs it can be decided"
                 )
     for wait in waits[:1]:
-        if wait.share - wait.lasting_share > _PAUSE_SHARE:
+        if wait.has_paused:
             seat = wait.seat
-            row = connection.execute(_LONGEST, [seat.host, seat.pid, seat.slot]).fetchone()
+            row = connection.execute(_PAUSES, [seat.host, seat.pid, seat.slot]).fetchone()
             assert row is not None  # noqa: S101 - it came last somewhere
-            coll, sn, comm, late_us, caused_us = row
-            when = f"in {PARTS - sum(wait.judged)} of {PARTS} parts of the job"
-            if caused_us > _ONE_SHARE * wait.caused_us:
-                operation = f"{plain(coll, 40)} {sn} of communicator {plain(comm, 40)}"
-                when = f"by {late_us / 1e6:.3g} s for one operation ({operation})"
+            count, late_us, coll, sn, comm = row
+            which = f"for one operation ({plain(coll, 40)} {sn} of communicator {plain(comm, 40)})"
+            if count > _FELT:
+                which = f"in {counted(count, 'operation')}{_REASONS if count < _RARE else ''}"
             notes.append(
-                f"{plain(seat.label, 120)} was late {when}: it is the origin of {format_share(wait.share)} of all "
-                f"waiting, but of {format_share(wait.lasting_share)} in the rest of the job"
+                f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s {which}: it is the origin of "
+                f"{format_share(wait.share)} of all waiting, but of {format_share(wait.lasting_share)} in the rest of "
+                "the job"
             )
     return notes
 
@@ -282,53 +329,46 @@ def waits_of(
     caused: Iterable[tuple[Any, ...]],
     suffered: Iterable[tuple[Any, ...]],
     unexplained: Iterable[tuple[Any, ...]],
-    kernel_us: Sequence[float],
+    kernel_us: tuple[Sequence[float], Sequence[float]],
     common: Mapping[str, float] | None = None,
-    recent: int = PARTS,
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
-    `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness), `suffered` (rank, host,
-    pid, slot, communicator, own waiting in each part), `unexplained` (rank, host, pid, slot, waiting for ranks that are
-    not known), and `kernel_us` the kernel time of all ranks in each part, `common` by communicator the unexplained
-    waiting that is no reason for lateness within it; all in microseconds. How much a usual part has is taken from the
-    `recent` last ones; of a whole job parts with a pause are left out.
+    `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness, usual part of it),
+    `suffered` (rank, host, pid, slot, communicator, own waiting in each part, usual part of it), `unexplained` (rank,
+    host, pid, slot, waiting for ranks that are not known), and `kernel_us` the kernel time of all ranks in each part
+    and the usual part of it, `common` by communicator the unexplained waiting that is no reason for lateness within it;
+    all in microseconds. The usual part is what remains without pauses.
     """
-    caused = list(caused)
-    ranks = _sums(caused, suffered, unexplained, common)
-    totals = [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
-    late: dict[tuple[Seat, str], list[float]] = defaultdict(lambda: [0.0] * PARTS)
-    for *seat, comm, part, _, _, late_us in caused:
-        late[Seat(*seat), comm][part] += late_us
-    usual = median_high([total for total in totals[-recent:] if total] or [max(totals)])
-    weights = [min(1.0, usual / total) if total else 1.0 for total in totals]
-    judged = tuple(recent < PARTS or weight > 1.0 / _PAUSED for weight in weights)
-    weights = [weight if kept else 0.0 for weight, kept in zip(weights, judged, strict=True)]
-    lasting = ranks if min(weights) == 1.0 else _levelled(ranks, late, weights)
-    for waits in lasting.values():
-        waits.excuse(common or {})
+    caused, suffered, unexplained = list(caused), list(suffered), list(unexplained)
+    ranks = _sums(caused, [(*row, parts) for *row, parts, _ in suffered], unexplained, common)
+    lasting = _sums(
+        [(*row, caused_us * _share(usual, late), usual, usual) for *row, caused_us, late, usual in caused],
+        [(*row, usual) for *row, _, usual in suffered],
+        unexplained,
+        common,
+    )
+    totals = _totals(lasting)
     origins, lasting_origins = _origins(ranks), _origins(lasting)
-    lasting_total = sum(sum(waits.parts) for waits in lasting.values())
+    whole, lasting_whole = sum(_totals(ranks)), sum(totals)
     found = [
         RankWait(
             seat=seat,
             ops=waits.ops,
             caused_us=sum(waits.parts),
-            last_share=_share(sum(waits.parts), sum(totals)),
-            share=_share(origins[seat], sum(totals)),
-            lasting_share=_share(lasting_origins[seat], lasting_total),
+            last_share=_share(sum(waits.parts), whole),
+            share=_share(origins[seat], whole),
+            lasting_share=_share(lasting_origins[seat], lasting_whole),
             lateness_us=waits.lateness,
             own_lateness=lasting[seat].own,
             uncertain=min(1.0, lasting[seat].uncertain),
-            comm_share=_share(sum(waits.parts), sum(kernel_us)),
-            shares=tuple(map(_share, waits.parts, totals)),
+            comm_share=_share(sum(waits.parts), sum(kernel_us[0])),
+            shares=tuple(map(_share, lasting[seat].parts, totals)),
             own_shares=tuple(
-                _share(waits.parts[part], totals[part])
-                * waits.own_in(part, sum(late[seat, comm][part] for comm in waits.late))
-                for part in range(PARTS)
+                _share(part, total) * lasting[seat].own_in(at)
+                for at, (part, total) in enumerate(zip(lasting[seat].parts, totals, strict=True))
             ),
-            comm_shares=tuple(map(_share, waits.parts, kernel_us)),
-            judged=judged,
+            comm_shares=tuple(map(_share, lasting[seat].parts, kernel_us[1])),
             comms=tuple(sorted(waits.suffered)),
         )
         for seat, waits in ranks.items()
@@ -344,12 +384,13 @@ def _sums(
     common: Mapping[str, float] | None,
 ) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
-    for *seat, comm, part, count, caused_us, late in caused:
+    for *seat, comm, part, count, caused_us, late, _ in caused:
         waits = ranks[Seat(*seat)]
         waits.parts[part] += caused_us
         waits.caused[comm] += caused_us
         waits.ops += count
         waits.late[comm] += late
+        waits.late_parts[part] += late
     for *seat, comm, parts in suffered:
         ranks[Seat(*seat)].suffered[comm] = parts
     for *seat, waited_us in unexplained:
@@ -359,21 +400,8 @@ def _sums(
     return ranks
 
 
-def _levelled(
-    ranks: Mapping[Seat, _Waits], late: Mapping[tuple[Seat, str], Sequence[float]], weights: Sequence[float]
-) -> dict[Seat, _Waits]:
-    """The same sums with a weight of each part, from lateness by communicator in each part."""
-    levelled: dict[Seat, _Waits] = {}
-    for seat, waits in ranks.items():
-        held = levelled[seat] = _Waits(unexplained=waits.unexplained)
-        held.suffered = {comm: list(map(mul, weights, parts)) for comm, parts in waits.suffered.items()}
-        for comm, caused_us in waits.caused.items():
-            parts = late[seat, comm]
-            kept = sum(map(mul, weights, parts))
-            held.late[comm] = kept
-            held.caused[comm] = caused_us * _share(kept, sum(parts))
-            held.parts[0] += held.caused[comm]
-    return levelled
+def _totals(ranks: Mapping[Seat, _Waits]) -> list[float]:
+    return [sum(column) for column in zip(*(waits.parts for waits in ranks.values()), strict=True)] or [0.0] * PARTS
 
 
 def _origins(ranks: Mapping[Seat, _Waits]) -> dict[Seat, float]:

@@ -24,6 +24,8 @@ _SHOWN_SIZES = 20
 _SHOWN_RANKS = 8
 _SHOWN_LINKS = 8
 _SHOWN_HOSTS = 8
+_NOTABLE_WAIT, _NOTABLE_LATENESS, _NAMED = 0.02, 0.5, 4
+"""Shares of kernel time and of own lateness from which on waiting is stated though no rank is found; ranks named."""
 _LEAST_COVERAGE = 0.2
 _SIZE_HEAD = ("type", "collective", "size", "ops", "busbw p5", "p50", "p95 GB/s", "transfer p50", "waiting")
 _RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own lateness")
@@ -184,6 +186,17 @@ def _verdict(found: JobAnalysis) -> list[str]:
         return [f"{finding.title}: {finding.sentence}" for finding in found.findings]
     if not found.coverage.complete_ops and not found.pairs:
         return ["No operation has records of all ranks, so slow ranks and links cannot be found"]
+    undecided = [wait for wait in found.ranks if wait.own_comm_share > _NOTABLE_WAIT]
+    if any(wait.own_lateness > _NOTABLE_LATENESS for wait in undecided):
+        ranks = ", ".join(plain(wait.seat.label, 120) for wait in undecided[:_NAMED])
+        share = format_share(sum(wait.own_comm_share for wait in undecided))
+        return [
+            f"No slow link found; not decided: waiting of {share} of the kernel time is caused by {ranks}"
+            f"{', …' if len(undecided) > _NAMED else ''}, but none is late so much more than the others that it is "
+            "certainly a slow rank"
+        ]
+    if any(wait.has_paused for wait in found.ranks[:1]):
+        return ["No rank is late throughout the job (see the note about the longest waits), and no slow link found"]
     return ["No slow rank and no slow link found"]
 
 

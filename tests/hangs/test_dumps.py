@@ -201,7 +201,7 @@ def test_names_of_later_backends(tmp_path: Path) -> None:
     [
         {},
         {"version": 3},
-        {"entries": "x", "pg_config": 7, "pg_status": []},
+        {"entries": None, "pg_config": 7, "pg_status": []},
         {"entries": [None, 1, {}, {"state": "completed"}], "pg_config": {"0": None, "1": {"ranks": None}}},
         {"entries": [{"state": "scheduled", "profiling_name": "x", "process_group": [None], "record_id": "1"}]},
         {"pg_status": {"x": 1, "0": None, "1": {"last_enqueued_collective": "a"}}},
@@ -214,6 +214,13 @@ def test_fields_of_any_kind_are_read_or_left_out(table: dict[str, Any], tmp_path
     dumps = read_dumps(tmp_path)
     verdict, _ = judge(dumps.evidence())
     assert verdict.answer in (Answer.NO_HANG, Answer.UNKNOWN, Answer.ARRIVED)
+
+
+def test_a_file_whose_entries_are_no_list_is_no_dump(tmp_path: Path) -> None:
+    write(tmp_path, {0: {"entries": 5}, 1: {"entries": "x", "pg_config": {}}})
+    dumps = read_dumps(tmp_path)
+    assert dumps.states == []
+    assert [note for note in dumps.notes if "rank_0" in note and "entries are no list" in note]
 
 
 ANY = st.recursive(

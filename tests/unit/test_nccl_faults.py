@@ -223,6 +223,13 @@ def test_a_slow_rank_in_a_pipeline_is_late_among_ranks_of_its_own_stage(replicas
 UNLUCKY = {
     "one pause": Plan(1, 8, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=10e6)),
     "one pause of a small job": Plan(2, 2, steps=60, layers=2, faults=Faults(paused_rank=3, pause_us=3e6)),
+    "twelve pauses": Plan(
+        1,
+        8,
+        steps=300,
+        layers=2,
+        faults=Faults(paused_rank=0, pause_us=10e6, pause_at=tuple((at + 0.9) / 12 for at in range(12))),
+    ),
     "a late start": Plan(2, 4, steps=30, layers=2, faults=Faults(paused_rank=5, pause_us=60e6, pause_at=(0.0,))),
     "heavy tails": Plan(2, 4, steps=60, layers=2, jitter=0.3, tail=1.2),
 }
@@ -234,8 +241,11 @@ def test_waiting_that_does_not_last_accuses_no_one(name: str, tmp_path: Path) ->
     if (paused := UNLUCKY[name].faults.paused_rank) is not None:
         assert (found.ranks[0].seat.rank, found.ranks[0].share > 0.9) == (paused, True)
         (note,) = [note for note in found.notes if note.startswith(f"rank {paused} on ")]
-        late_s = float(note.partition("late by ")[2].partition(" s for one operation")[0])
+        late, _, operations = note.partition("late by ")[2].partition(" s ")
+        late_s, pauses = float(late), len(UNLUCKY[name].faults.pause_at)
+        assert operations.startswith("for one operation" if pauses == 1 else f"in {pauses} operations (checkpoints, ")
         assert late_s == pytest.approx(UNLUCKY[name].faults.pause_us / 1e6, rel=0.01)
+        assert "No rank is late throughout the job" in nccl_text(found)
     assert accused(found) == []
 
 
@@ -244,6 +254,25 @@ def test_a_slow_rank_is_named_though_another_one_stops_now_and_then(stops: tuple
     faults = Faults(slow_rank=2, paused_rank=5, pause_us=10e6, pause_at=stops)
     found, writer = analyzed(tmp_path, Plan(2, 4, steps=40, layers=2, faults=faults))
     assert accused(found) == [("nccl-slow-rank", f"rank 2 on {writer.hosts[0]} (pid {writer.pids[2]})")]
+
+
+def test_two_slow_ranks_are_both_named(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, delay_us=2500, delay_spread=0.05, also_slow=(5,))
+    found, writer = analyzed(tmp_path, Plan(1, 8, steps=20, layers=2, faults=faults))
+    host = writer.hosts[0]
+    assert sorted(accused(found)) == [
+        ("nccl-slow-rank", f"rank {rank} on {host} (pid {writer.pids[rank]})") for rank in (2, 5)
+    ]
+
+
+def test_waiting_for_several_ranks_that_no_rule_decides_is_stated(tmp_path: Path) -> None:
+    faults = Faults(slow_rank=2, delay_us=4000, also_slow=(3, 5))
+    found, _ = analyzed(tmp_path, Plan(1, 8, steps=20, layers=2, faults=faults))
+    assert accused(found) == []
+    text = nccl_text(found)
+    assert "No slow rank" not in text
+    assert "not decided: waiting of" in text
+    assert all(f"rank {rank} on" in text for rank in (2, 3, 5))
 
 
 def test_a_rank_that_becomes_slow_half_way_is_named(tmp_path: Path) -> None:
