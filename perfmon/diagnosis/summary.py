@@ -414,7 +414,7 @@ def no_verdict_text(
         observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
     grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
-    head = f"{grave[0].title}, at a cost that the logs do not tell" if grave else "No bottleneck found"
+    head = f"{grave[0].title}, at a cost that the logs do not show" if grave else "No bottleneck found"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
     others = len(findings) - bool(grave)
