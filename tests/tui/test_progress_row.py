@@ -170,7 +170,7 @@ def test_an_end_far_before_the_goal_is_stated_and_the_day_where_it_is_another_on
 
 def test_an_engine_without_requests_is_idle() -> None:
     end = snapshot().run.end
-    late = {"goal": None, "saved": None, "pace": Pace(end - 500.0, 10.0, 30.0, False)}
+    late: dict[str, Any] = {"goal": None, "saved": None, "pace": Pace(end - 500.0, 10.0, 30.0, False)}
     assert text(shown({}, idle=end - 420.0, **late)) == " idle for 7m"
     assert text(shown({}, **late)).startswith(" no progress for 8m")
 
