@@ -23,7 +23,7 @@ _SILENT = (
     "Does the process still run? If it does: py-spy dump --pid PID",
     "Does the process still run (ps)?",
 )
-"""What to do about a run without output, from the longest to the shortest text."""
+"""Advice for a run without output, from the longest to the shortest text."""
 _EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
@@ -239,7 +239,7 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
 
 
 def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
-    """Why the first row reads as it does, where no alert explains that."""
+    """Explain the first row where no alert does."""
     pace = snapshot.run.pace
     if picture.stale_s is not None and not picture.is_over:
         return f"SILENT: no log output for {format_seconds(picture.stale_s)}, and no line reports an end"

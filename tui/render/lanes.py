@@ -356,7 +356,7 @@ class PendingLane:
 
     @property
     def basis(self) -> tuple[object, ...]:
-        """What it is drawn of."""
+        """The values that it is drawn of."""
         return self.draw.func, *self.draw.args
 
 

@@ -167,7 +167,7 @@ def axis_words(sight: Sight, width: int) -> Words:
 
 
 def moment_words(tracks: Sequence[GpuTrack], track: GpuTrack, sight: Sight) -> Words:
-    """What the GPU does at the cursor, and in a long gap what the host did."""
+    """Return the GPU's activity at the cursor, and in a long gap that of the host."""
     if sight.cursor is None:
         return ((f" {time_text(sight.span)} in view of {time_text(sight.whole)}", "muted"),)
     at = int(sight.cursor)
@@ -188,5 +188,5 @@ def gap_at(track: GpuTrack, at: int) -> Gap | None:
 
 
 def host_text(gap: Gap, most: int = 3) -> str:
-    """What the host did in a gap."""
+    """Return the host's activity in a gap."""
     return ", ".join(f"{plain(name, 60)} {time_text(length)}" for name, length in gap.host[:most]) or "nothing traced"

@@ -138,7 +138,7 @@ def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
 
 
 def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
-    """How long a run makes no progress, where its rhythm allows no such pause; None elsewhere.
+    """Seconds without progress where the run's rhythm allows no such pause; None elsewhere.
 
     The rules may not call it a stall: lines that they do not know may be work.
     """
@@ -150,7 +150,7 @@ def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
 
 
 def idle(picture: MonitorState, snapshot: Diagnosis) -> str | None:
-    """How long servers have had no request, where that is all there is to state; None elsewhere."""
+    """Seconds without a request, where that is all there is to state; None elsewhere."""
     since = snapshot.run.idle
     if since is None or snapshot.assessment not in _UNOBTRUSIVE or picture.state in (RunState.ENDED, RunState.LOADING):
         return None
@@ -161,7 +161,7 @@ def idle(picture: MonitorState, snapshot: Diagnosis) -> str | None:
 
 
 def output_since(picture: MonitorState, snapshot: Diagnosis) -> str:
-    """What the logs print during a pause that is overdue: `although the logs continue`; "" where that is unknown."""
+    """State what the logs print during an overdue pause: `although the logs continue`; "" where that is unknown."""
     ages = [one.age_s for one in picture.sources if one.age_s is not None]
     if snapshot.run.pace is None or not ages:
         return ""
