@@ -82,7 +82,7 @@ def collective_stats(connection: DuckDBPyConnection) -> tuple[CollectiveStats, .
             sum(exec_us) AS total_us
         FROM ops GROUP BY comm_type, coll, bytes
         UNION ALL
-        SELECT comm_type, coll, bytes, sum(records), sum(records), sum(micro_bw) / sum(records) / 1e6,
+        SELECT comm_type, coll, bytes, sum(records)::BIGINT, sum(records), sum(micro_bw) / sum(records) / 1e6,
             quantile_cont(micro_bw / records / 1e6, 0.05), median(micro_bw / records / 1e6),
             quantile_cont(micro_bw / records / 1e6, 0.95), min(micro_bw / records / 1e6),
             max(micro_bw / records / 1e6), median(shortest >> {RANK_BITS}), NULL, sum(exec_us)

@@ -118,7 +118,6 @@ _WAYS = {
     "packed": (_Run.packed, _Run.renamed),
     "copied": (_Run.copied,) * 3,
     "synced": (_Run.synced,) * 3,
-    "synced, then renamed": (_Run.synced, _Run.renamed, _Run.synced),
 }
 
 
