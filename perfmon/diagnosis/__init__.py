@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Verdict,
         goodput_of,
     )
-    from .wording import Part, parts, verdict_of
+    from .summary import Part, parts
+    from .wording import verdict_of
 
 __getattr__ = lazy_face(__name__)

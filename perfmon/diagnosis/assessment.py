@@ -51,12 +51,12 @@ from perfmon.rules import (
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
+from .sources import source_infos
 from .summary import (
     metric_stats,
     no_verdict_text,
     role_gpus,
     slowest_rows,
-    source_infos,
     timeline_rows,
     unjudged,
     unseen_signals,

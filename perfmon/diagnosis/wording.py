@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from perfmon.core import (
     Progress,
     Ref,
     Severity,
     Shares,
-    Summary,
     counted,
     evidence_text,
     format_seconds,
     format_share,
-    metric_unit,
-    summarise,
 )
 from perfmon.hangs import named_ranks
 from perfmon.rules import FIRING, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
@@ -110,59 +106,6 @@ def _unchanging(item: Item) -> tuple[int, ...]:
         return ()
     ref = item.refs[0][0]
     return (ref.source, ref.line, ref.offset)
-
-
-# --- Statistics of a metric by log and group, so that one bad engine is not hidden among good ones ---
-
-LEVELS = ("good", "warning", "critical")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One metric of one log and group over the window."""
-
-    metric: str
-    source: str
-    """Name of the log that reports it; that of the client for weight updates."""
-    group: str
-    """Rank, engine, URL, `host:name` ...; "" where the lines name none."""
-    unit: str
-    """By `metric_unit`; values and limits are in it."""
-    summary: Summary
-    last: float
-    level: str | None
-    """Band of `last`: good, warning, critical; None for a metric without a band."""
-    good: float | None = None
-    critical: float | None = None
-    """Limits of the band, as they hold for this run."""
-    lower_is_worse: bool = False
-
-
-def parts(view: View) -> tuple[Part, ...]:
-    """Every metric of `view`, by metric, log and group; its cost grows with the samples of the window."""
-    return tuple(part for metric in sorted(view.metrics) for part in _parts(metric, view))
-
-
-def _parts(metric: str, view: View) -> list[Part]:
-    track, band = view.metrics[metric], view.bands.get(metric)
-    named: dict[tuple[str, str], list[float]] = {}
-    for at, value in enumerate(track.values):
-        named.setdefault((view.store.sources[track.source(at)].spec, track.group(at)), []).append(value)
-    return [
-        Part(
-            metric=metric,
-            source=source,
-            group=group,
-            unit=metric_unit(metric),
-            summary=summarise(values),
-            last=values[-1],
-            level=None if band is None else LEVELS[band.level(values[-1])],
-            good=None if band is None else band.good,
-            critical=None if band is None else band.critical,
-            lower_is_worse=band is not None and not band.higher_is_worse,
-        )
-        for (source, group), values in sorted(named.items())
-    ]
 
 
 VERDICT_SHARE = 0.02

@@ -13,7 +13,7 @@ from perfmon.core.errors import ExitCode
 from perfmon.core.model import Block
 from perfmon.diagnosis.assessment import diagnose, view_of
 from perfmon.diagnosis.baseline import as_toml, learn
-from perfmon.diagnosis.wording import parts
+from perfmon.diagnosis.summary import parts
 from perfmon.pipeline.offline import vocabulary
 from perfmon.pipeline.session import Session
 from perfmon.rules.bands import LOWER, load_bands

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from perfmon.core.stats import summarise
-from perfmon.diagnosis.wording import Part
+from perfmon.diagnosis.summary import Part
 from perfmon.exporters.metric_names import Families, Places, label_name, named
 from perfmon.exporters.metrics_page import Known
 from perfmon.rules.signatures import load_signatures
