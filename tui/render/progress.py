@@ -17,6 +17,7 @@ from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
+    from perfmon.rules import Pace
 
 _WIDE, _LABELLED = 100, 150
 _STATES = {
@@ -102,8 +103,8 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
     elif (late := _pause(picture, snapshot)) is not None and run.pace is not None:
-        what = "step" if run.pace.of_steps else "progress"
-        words = f"no {what} for {{age}} (usually every {compact_value(run.pace.usual_s, 's', 7)})"
+        what, usually = _rhythm(run.pace)
+        words = f"no {what} for {{age}} ({usually})"
         style, since = "warning", late
     elif run.state is Progress.RUNNING and run.idle is not None:
         words, style, since = "idle for {age}", "muted", run.idle
@@ -125,7 +126,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
 
 
 def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
-    """Since when a run makes no progress, where that is longer than usual; None where it makes some, or has no work."""
+    """The time since which a run makes no progress, if that is longer than usual; None if it makes some, or is idle."""
     pace = snapshot.run.pace
     if (
         pace is None
@@ -138,19 +139,24 @@ def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
 
 
 def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
-    """Seconds without progress where the run's rhythm allows no such pause; None elsewhere.
+    """State for how long there is no progress where the run's rhythm allows no such pause; None elsewhere.
 
     The rules may not call it a stall: lines that they do not know may be work.
     """
     pace, late = snapshot.run.pace, _pause(picture, snapshot)
     if pace is None or late is None or picture.present - late <= BEYOND * pace.limit_s:
         return None
-    what = "step" if pace.of_steps else "progress"
-    return f"no {what} for {_age(picture.present - late)}, usually every {compact_value(pace.usual_s, 's', 7)}"
+    what, usually = _rhythm(pace)
+    return f"no {what} for {_age(picture.present - late)}, {usually}"
+
+
+def _rhythm(pace: Pace) -> tuple[str, str]:
+    """The thing that a pause is without, and how often it comes."""
+    return "step" if pace.of_steps else "progress", f"usually every {compact_value(pace.usual_s, 's', 7)}"
 
 
 def idle(picture: MonitorState, snapshot: Diagnosis) -> str | None:
-    """Seconds without a request, where that is all there is to state; None elsewhere."""
+    """State for how long there is no request, where there is nothing else to state; None elsewhere."""
     since = snapshot.run.idle
     if since is None or snapshot.assessment not in _UNOBTRUSIVE or picture.state in (RunState.ENDED, RunState.LOADING):
         return None

@@ -26,7 +26,7 @@ STYLES = {
 
 
 def freshness_word(freshness: Freshness) -> str:
-    """It in one word: stale is a word for rollouts."""
+    """Name a freshness on the screen, where stale is a word for rollouts."""
     return "silent" if freshness is Freshness.STALE else freshness.value
 
 

@@ -70,7 +70,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot.run.state is Progress.FAILED:
         sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
         return (*runs, (f"  {sentence}", skin.style("text")))
-    stands = _stands_still(picture, verdict)
+    stands = _stall_of(picture, verdict) is not None
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
     costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands)
     graver = _graver(picture, verdict, skin)
@@ -101,13 +101,12 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
     )
     style = skin.style("muted") if muted else skin.level(level)
     runs = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
-    if not _stands_still(picture, verdict):
+    if (since := _stall_of(picture, verdict)) is not None:
+        runs.append((_stalled_for(since, picture), style))
+    else:
         runs.append((plain(verdict.title).upper(), style))
         where = _where(picture, verdict) if width >= _NARROW else ""
         runs += [(f"  {where}", skin.style("title"))] if where else []
-    else:
-        since = (picture.snapshot.run.since if picture.snapshot is not None else None) or 0.0
-        runs.append((f"STALLED for {short_duration(picture.present - since)}", style))
     return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
 
 
@@ -124,21 +123,29 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
     return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
 
 
-def _stands_still(picture: MonitorState, verdict: Verdict) -> bool:
-    """The verdict is that the run makes no progress now."""
+def _stalled_since(picture: MonitorState) -> float | None:
+    """The time since which the run makes no progress; None where it makes some, or is over."""
     run = None if picture.snapshot is None else picture.snapshot.run
-    known = run is not None and run.state is Progress.STALLED and run.since is not None
-    return known and verdict.signature == _STALL and picture.state is not RunState.ENDED
+    stands = run is not None and run.state is Progress.STALLED and picture.state is not RunState.ENDED
+    return run.since if run is not None and stands else None
+
+
+def _stall_of(picture: MonitorState, verdict: Verdict) -> float | None:
+    """The same, where that is the verdict."""
+    return _stalled_since(picture) if verdict.signature == _STALL else None
+
+
+def _stalled_for(since: float, picture: MonitorState) -> str:
+    return f"STALLED for {short_duration(picture.present - since)}"
 
 
 def _graver(picture: MonitorState, verdict: Verdict, skin: ThemeStyles) -> list[list[Run]]:
-    """A finding with a cause of its own that is more severe than the verdict; else that the run stands still, too."""
+    """That the run stands still, too; else a finding with a cause of its own that is more severe than the verdict."""
     found = () if picture.snapshot is None else picture.snapshot.findings
-    run = None if picture.snapshot is None else picture.snapshot.run
     stall = next((one for one in found if one.signature == _STALL and one.explained_by is None), None)
-    stands = run is not None and run.state is Progress.STALLED and picture.state is not RunState.ENDED
-    if stall is not None and stands and run is not None and run.since is not None and verdict.signature != _STALL:
-        words = f"STALLED for {short_duration(picture.present - run.since)}"
+    since = _stalled_since(picture)
+    if stall is not None and since is not None and verdict.signature != _STALL:
+        words = _stalled_for(since, picture)
         return [[("  also ", skin.style("muted")), (words, skin.level(LEVELS[stall.severity.value]))]]
     graver = [one for one in found if one.severity.rank > verdict.severity.rank and one.explained_by is None]
     return [
@@ -253,10 +260,9 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     finding, behind = picture.verdict_finding, _BEHIND.search(plain(verdict.sentence, 2000))
     figures = behind[0] if behind else plain("" if finding is None else finding.sentence, 2000)
     figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
-    snapshot = picture.snapshot
-    if snapshot is not None and snapshot.run.since is not None and _stands_still(picture, verdict) and not behind:
-        since = moment_text(snapshot.run.since, picture.time_base)
-        figures = f"{figures.partition(' for ')[0]} since {since}"  # for how long is in front of it
+    if not behind and (since := _stall_of(picture, verdict)) is not None:
+        moment = moment_text(since, picture.time_base)
+        figures = f"{figures.partition(' for ')[0]} since {moment}"  # for how long is in front of it
     return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
