@@ -82,7 +82,7 @@ def demo_output(name: str) -> str:
 
 
 def with_blocks(text: str) -> str:
-    """`text` with its blocks made anew."""
+    """`text` with its blocks made again."""
 
     def fresh(match: re.Match[str]) -> str:
         make = _TABLES[match["name"]] if match["kind"] == "table" else lambda: demo_output(match["name"])

@@ -73,7 +73,7 @@ def _whole(picture: MonitorState, shot: Shot) -> bool:
 
 
 def still(picture: MonitorState) -> MonitorState:
-    """As it looks while the run is played; rates and ages are told by the logs, not by this machine's speed."""
+    """As it looks while the run is played; rates and ages are those of the logs, not of this machine's speed."""
     sources = tuple(
         replace(
             source,

@@ -77,7 +77,9 @@ def prose(page: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+    "page",
+    [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda p: p.name,
 )
 def test_pages(page: Path) -> None:
     assert found(prose(page)) == [], INSTEAD
