@@ -164,7 +164,7 @@ def test_one_that_waits_for_room_is_woken_whatever_another_one_puts_meanwhile() 
         waits = asyncio.create_task(queue.put(many))
         await asyncio.sleep(0)
         items, taken = queue.take(), 0
-        async with aclosing(items):  # type: ignore[type-var]
+        async with aclosing(items):
             async for _ in items:
                 taken += 1
                 if taken == 2:  # less than the limit, more than the half at which room is made
