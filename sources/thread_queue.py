@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -14,8 +14,6 @@ from perfmon.core import Block
 from .discovery import LogFile
 
 _Item = TypeVar("_Item", bound=tuple[LogFile, object])
-
-
 _LEAST = 64
 """Bytes for which an item counts at least."""
 
@@ -76,7 +74,7 @@ class ThreadQueue(Generic[_Item]):
         self._wake_putter()
         return items
 
-    async def take(self) -> AsyncIterator[_Item]:
+    async def take(self) -> AsyncGenerator[_Item, None]:
         """All items, as they come, until the end."""
         ready = asyncio.Event()
         self._wake_taker = _waker(ready)

@@ -58,7 +58,7 @@ class MergedStream:
         self, streams: Sequence[AsyncIterator[Item]], *background: Coroutine[Any, Any, None]
     ) -> AsyncGenerator[Item, None]:
         """Yield items until all streams have ended, for ever without streams; `background` is cancelled at the end."""
-        async with asyncio.TaskGroup() as tasks, aclosing(self._queue.take()) as items:  # type: ignore[type-var]
+        async with asyncio.TaskGroup() as tasks, aclosing(self._queue.take()) as items:
             self._pumping = len(streams)
             pumps = [tasks.create_task(self._pump(stream)) for stream in streams]
             others = [tasks.create_task(work) for work in background]

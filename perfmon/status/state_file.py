@@ -44,7 +44,7 @@ class State(NamedTuple):
     lost_share: float
     """Fraction of the window that the verdict costs."""
     firing: int
-    """Alerts that fire; findings, for a single look."""
+    """Alerts that fire."""
     observed: bool
     """Some line was recognised."""
     stale_s: float | None = None
@@ -81,15 +81,11 @@ def state_of(
     specs: tuple[str, ...],
     snapshot: Diagnosis | None,
     run: str,
-    firing: int | None = None,
+    firing: int = 0,
     stale_s: float | None = None,
 ) -> State:
-    """State of a run; `firing` is by default the number of firing findings that no other one explains."""
+    """State of a run of which so many alerts fire."""
     verdict = snapshot.verdict if snapshot else None
-    if firing is None:
-        found = snapshot.findings if snapshot else ()
-        firing_now = {finding.signature for finding in found if finding.state == "firing"}
-        firing = sum(finding.state == "firing" and finding.explained_by not in firing_now for finding in found)
     metric = _headline(snapshot) if snapshot else None
     return State(
         specs=specs,

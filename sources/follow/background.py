@@ -20,7 +20,7 @@ class BackgroundFollower:
     """A `Follower` that does not wait for the thread that takes its items."""
 
     def __init__(self, specs: Sequence[str], history: bool | int, *, polling: bool | None = None) -> None:
-        """Raises UsageError for a wrong SPEC."""
+        """Raises UsageError for a wrong SOURCE."""
         self._follower = Follower(specs, history, polling=polling)
         self._queue: ThreadQueue[Item] = ThreadQueue(_AHEAD)
         self._thread: threading.Thread | None = None
@@ -33,7 +33,7 @@ class BackgroundFollower:
 
     def items(self) -> AsyncIterator[Item]:
         """Start to read; yield everything as `Follower.items`, and raise what that raises."""
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), name="perfmon-follow", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="perfmon-follow", daemon=True)
         self._thread.start()
         self._started.wait()
         return self._queue.take()
@@ -59,13 +59,22 @@ class BackgroundFollower:
     def close(self) -> None:
         """Release everything."""
         self._stop()
-        if self._thread is None:
-            self._follower.close()
+        if self._thread is None or not self._thread.is_alive():
+            self._follower.close()  # a thread that failed at its start did not
 
     def _stop(self) -> None:
         self._cancel()
         if self._thread is not None:
             self._thread.join(_STOP_S)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._read())
+        except Exception as error:  # also where no descriptor is left for a loop
+            self._queue.end(error)
+        finally:
+            self._started.set()
 
     async def _read(self) -> None:
         loop, reading = asyncio.get_running_loop(), asyncio.current_task()
@@ -83,7 +92,5 @@ class BackgroundFollower:
             self._queue.end()
         except asyncio.CancelledError:
             self._unended = list(self._follower.finish())
-        except Exception as error:
-            self._queue.end(error)
         finally:
             self._follower.close()

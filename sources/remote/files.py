@@ -56,7 +56,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIMEOUT_S = 60.0
 _SLOWEST = 4e6
 """Bytes a second that the slowest disk reads."""
-_SQUEEZED = 1 << 17
+SQUEEZED = 1 << 17
+"""What is larger is sent compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ class Files:
 
     async def unpacked(self, path: str, offset: int, size: int) -> bytes:
         """At most `size` bytes of what a compressed file holds, from `offset` on."""
-        squeezed = size > _SQUEEZED and self.gzip
+        squeezed = size > SQUEEZED and self.gzip
         output = await self._run(f"{'v' if squeezed else 'u'} {quoted(path)} {offset} {size}")
         data = _inflated(output.data, size, self.runner.name) if squeezed else output.data
         if len(data) > size:
@@ -303,6 +304,10 @@ class Text:
     def restart(self) -> None:
         """The file holds another text."""
         self.print, self.cutter, self.changed_s, self.stamp = EMPTY, LineSplitter(frames=True), -1.0, ""
+
+    def continue_from(self, old: Text) -> None:
+        """The file begins with what was read of another one: reading goes on there."""
+        self.print, self.cutter, self.ignored, self.changed_s = old.print, old.cutter, old.ignored, old.changed_s
 
     def advance(self, data: bytes) -> None:
         """These bytes were read."""

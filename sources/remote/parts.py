@@ -9,8 +9,10 @@ from perfmon.core import format_bytes
 
 from ..follow.file_reader import HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..spec import compression_of
-from .files import Files, Handle, State
+from .files import SQUEEZED, Files, Handle, State
 
+_REST = 64 << 20
+_LOOKS = 3
 _PIECE = 16 << 20
 _LARGEST = 256 << 20
 """A compressed part that is larger is not unpacked: the machine has better things to do."""
@@ -48,6 +50,30 @@ async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
     if not part.packed:
         return await files.read(Handle(part.state.identity, part.path), offset, size) or b""
     return await files.unpacked(part.path, offset, size) if part.state.size <= _LARGEST else b""
+
+
+async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | None:
+    """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
+    if not known.position:
+        return None
+    for _ in range(_LOOKS):  # a copy may be renamed between the look at its name and its opening
+        moved = False
+        for path, state in reversed(await files.parts(log)):
+            if state.size < known.position or compression_of(path):
+                continue
+            handle, again = Handle(state.identity, path), len(known.tail)
+            head = await files.read(handle, 0, len(known.head))
+            moved = moved or head is None
+            if head != known.head:
+                continue
+            size = min(_REST, state.size - known.position)
+            data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
+            moved = moved or data is None
+            if data is not None and data[:again] == known.tail:
+                return data[again:]
+        if not moved:
+            break
+    return None
 
 
 async def rest_in_packed(files: Files, log: str, known: Fingerprint, since_s: float) -> Part | None:

@@ -16,16 +16,23 @@ from ..discovery import LogFile
 from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..follow.rotation import CERTAIN_S
 from ..spec import HEAD, compression_in, compression_of, is_binary
-from .files import Files, Handle, InodeOwners, State, Text, UnreadableError, find_deleted, find_renamed, held
-from .parts import Part, holds, parts_since, pieces, rest_in_packed, trouble, was_consumed, whole, with_head
+from .files import SQUEEZED, Files, Handle, InodeOwners, State, Text, UnreadableError, find_deleted, find_renamed, held
+from .parts import (
+    Part,
+    holds,
+    parts_since,
+    pieces,
+    rest_in_copy,
+    rest_in_packed,
+    trouble,
+    was_consumed,
+    whole,
+    with_head,
+)
 
 # --- Looks at the text of a file on a machine apart from following it: its state, where to begin, where it went on ---
 
-SQUEEZED = 1 << 17
-"""History that is larger is sent compressed."""
 _LOOK_BACK = 1 << 16
-_REST = 64 << 20
-_LOOKS = 3
 
 
 async def state_of(files: Files, text: Text) -> State | None:
@@ -77,30 +84,6 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
     text.print = replace(await _fingerprint(files, text.handle, at), position=at)
     text.cutter = LineSplitter(offset=at, frames=True, counted=False)
     return at
-
-
-async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | None:
-    """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
-    if not known.position:
-        return None
-    for _ in range(_LOOKS):  # a copy may be renamed between the look at its name and its opening
-        moved = False
-        for path, state in reversed(await files.parts(log)):
-            if state.size < known.position or compression_of(path):
-                continue
-            handle, again = Handle(state.identity, path), len(known.tail)
-            head = await files.read(handle, 0, len(known.head))
-            moved = moved or head is None
-            if head != known.head:
-                continue
-            size = min(_REST, state.size - known.position)
-            data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
-            moved = moved or data is None
-            if data is not None and data[:again] == known.tail:
-                return data[again:]
-        if not moved:
-            break
-    return None
 
 
 # --- Reads the texts of one log of a machine, whatever their files are called by now, and the parts that were missed
@@ -233,7 +216,7 @@ class LogReader:
             return False
         if await _may_hold(files, new.handle, known.position, known) is not True:
             return False
-        new.print, new.cutter, new.ignored, new.changed_s = known, old.cutter, old.ignored, old.changed_s
+        new.continue_from(old)
         return True
 
     def _take(self, text: Text, data: bytes, items: list[Item]) -> None:
@@ -369,12 +352,7 @@ class LogReader:
             if await _may_hold(files, handle, known.position, known):
                 heir = await self._claimed(files, path, [])
                 if heir is not None:
-                    heir.print, heir.cutter, heir.ignored, heir.changed_s = (
-                        known,
-                        old.cutter,
-                        old.ignored,
-                        old.changed_s,
-                    )
+                    heir.continue_from(old)
                 return heir
         return None
 

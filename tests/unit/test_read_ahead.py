@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import resource
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -64,6 +66,27 @@ def test_a_log_that_is_emptied_during_an_evaluation_was_read(tmp_path: Path) -> 
         return texts
 
     assert asyncio.run(watched()) == (_text(2), _text(3))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the half made loop
+def test_a_thread_that_cannot_start_ends_the_feed(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(_text(1))
+
+    async def watched() -> None:
+        feed = FollowFeed([str(path)])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            items = feed.items()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with pytest.raises(OSError, match="Too many open files"):
+            await anext(items)
+        await feed.close()
+
+    asyncio.run(watched())
+    gc.collect()
 
 
 @pytest.mark.parametrize("of", [lambda path: FollowFeed([str(path)]), _polled])
@@ -141,7 +164,7 @@ def test_one_that_waits_for_room_is_woken_whatever_another_one_puts_meanwhile() 
         waits = asyncio.create_task(queue.put(many))
         await asyncio.sleep(0)
         items, taken = queue.take(), 0
-        async with aclosing(items):  # type: ignore[type-var]
+        async with aclosing(items):
             async for _ in items:
                 taken += 1
                 if taken == 2:  # less than the limit, more than the half at which room is made

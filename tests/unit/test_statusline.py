@@ -65,13 +65,6 @@ def test_log_text_is_no_format_of_tmux() -> None:
     assert inner.isprintable()
 
 
-def test_what_the_verdict_explains_is_no_more_to_look_at() -> None:
-    follows = snapshots.finding(signature="generation-contention", explained_by="frontend-queue")
-    apart = snapshots.finding(signature="rollout-truncation", explained_by="not-found")
-    message = state_of((), snapshots.snapshot(findings=(snapshots.finding(), follows, apart)), "observed")
-    assert message.firing == 2
-
-
 def test_the_metric_is_one_that_the_verdict_rests_on() -> None:
     base = snapshots.snapshot()
     only = replace(base, metrics={"inflight": base.metrics["inflight"]})
