@@ -7,6 +7,7 @@ have begun since, or if the numbers of a rank contradict: what it had completed,
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,16 +103,13 @@ def _begin(rows: Sequence[_Row]) -> int:
         waits = _number(fields.get("seq"))
         if done is not None and enqueued is not None and done > enqueued:
             done = None  # counters of a group that sends and receives, too, mix both kinds
-        old = completed.get(key)
-        if old is not None and any(number is not None and number < old[0] for number in (done, enqueued, waits)):
-            changes.append((old[1], next(one for one in mine if one > old[1])))
-            completed.pop(key)
-            waited.pop(key, None)
-        old = waited.get(key)
-        if old is not None and done is not None and done >= old[0]:
-            changes.append((old[1], next(one for one in mine if one > old[1])))
+        old, awaited = completed.get(key), waited.get(key)
+        if old is None or all(number is None or number >= old[0] for number in (done, enqueued, waits)):
+            old = awaited if awaited is not None and done is not None and done >= awaited[0] else None
+        if old is not None:  # the new attempt began after that row, at the latest with the next one of the rank
+            changes.append((old[1], mine[bisect_right(mine, old[1])]))
             completed.pop(key, None)
-            waited.pop(key)
+            waited.pop(key, None)
         if done is not None:
             completed[key] = done, at
         if waits is not None:
