@@ -188,7 +188,7 @@ def checkpointed_plan(seed: int) -> Plan:
 
 
 def checkpointed(first: int, seeds: int) -> None:
-    """Print how often a slow rank is named beside one that writes checkpoints."""
+    """Print how often a slow rank is named while another one writes checkpoints."""
     named = wrong = 0
     for seed in range(first, first + seeds):
         plan = checkpointed_plan(seed)

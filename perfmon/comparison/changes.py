@@ -51,8 +51,8 @@ def metric_changes(before: Run, after: Run) -> tuple[MetricChange, ...]:
     )
     found = {name: _change(name, before, after) for name in names[:_MOST]}
     stages = after.stages
-    whole = found.get(stages.whole) if stages is not None else None
     if stages is not None and not found.keys().isdisjoint(stages.parts):
+        whole = found.get(stages.whole)
         moved = whole is not None and whole.verdict in ("better", "worse")
         decide = {stages.whole} if moved else {stages.whole, *stages.parts}
         found = {name: replace(change, explains=name not in decide) for name, change in found.items()}
@@ -89,11 +89,11 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     assert late is not None  # noqa: S101
     shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
     floor = _floor(base, before, after)
-    moves = {name: _moves(shift, max(floor, _least(name, (early, late), band, unit))) for name, shift in shifts.items()}
+    least = {name: max(floor, _least(name, (early, late), band, unit)) for name in shifts}
+    moves = {name: _moves(shift, least[name]) for name, shift in shifts.items()}
     if any(run.by_means for run in runs):
         moves = {name: move if name == "mean" else 0 for name, move in moves.items()}
-    least = max(floor, _least("mean", (early, late), band, unit))
-    matters = abs(shifts["mean"].change) >= least and shifts["mean"].change != 0
+    matters = abs(shifts["mean"].change) >= least["mean"] and shifts["mean"].change != 0
     verdict, why = _verdict(moves, matters, better, (early, late), drawn)
     return MetricChange(
         name=name,

@@ -6,7 +6,7 @@ All sums are those that the analysis of complete logs uses, so both come to the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
 from statistics import median
@@ -15,7 +15,7 @@ from .links import FEWEST_OPS, groups_of, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
-from .waits import common_waits, usual_weights, waits_of
+from .waits import common_waits, usual_total, waits_of
 
 _RECENT = 6
 """Slices that tell how much waiting is usual: a fault that begins is judged after half of them."""
@@ -126,7 +126,8 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     """Waits and links of PARTS slices, oldest first; each is one part, as a tenth of complete logs is."""
     assert len(slices) == PARTS  # noqa: S101
     waited = [0.0 if piece is None else sum(sums[1] for sums in piece.late.values()) for piece in slices]
-    weights = usual_weights(waited, _RECENT)
+    usual = usual_total(waited[-_RECENT:]) or max(waited)
+    weights = [min(1.0, usual / total) if total else 1.0 for total in waited]  # of no slice counts more than is usual
     caused = [
         (seat.rank, seat.host, seat.pid, seat.slot, comm.id, part, *sums, sums[2] * weights[part])
         for part, piece in enumerate(slices)
@@ -138,10 +139,10 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
     known, uncertain = _suffered(slices, seats)
     suffered = [(*row, parts, list(map(mul, weights, parts))) for *row, parts in known]
-    exchanged = list(_exchanged(slices, seats))
+    exchanged = _exchanged(slices, seats)
     common = _common(slices, seats, comms, exchanged, uncertain) if exchanged or uncertain else None
     usual_us = list(map(mul, weights, kernel_us))
-    waits = waits_of(caused, suffered, (*exchanged, *uncertain), (kernel_us, usual_us), common)
+    waits = waits_of(caused, suffered, (exchanged, uncertain), (kernel_us, usual_us), common)
     links = ratios_of(
         _transfers(slices),
         sum(kernel_us),
@@ -154,13 +155,9 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     return WindowResult(waits, links)
 
 
-_Waited = tuple[int, str, int | None, int, float]
-"""Rank, host, pid, slot, and how long it waited."""
-
-
 def _suffered(
     slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Seat]
-) -> tuple[list[tuple[int, str, int | None, int, str, list[float]]], list[_Waited]]:
+) -> tuple[list[tuple[int, str, int | None, int, str, list[float]]], dict[Seat, float]]:
     """(own waiting of each rank by communicator, in each slice; possible waiting where no operation is complete).
 
     It is kernel time beyond the mean transfer time of the same operations, or of those in others of the same kind.
@@ -201,11 +198,10 @@ def _suffered(
             scale = known[comm, rank] / (sum(parts) or 1.0)
             held = [part * scale for part in parts]
             suffered.append((seat.rank, seat.host, seat.pid, seat.slot, comm.id, held))
-    uncertain = [(seat.rank, seat.host, seat.pid, seat.slot, waited_us) for seat, waited_us in possible.items()]
-    return suffered, uncertain
+    return suffered, possible
 
 
-def _exchanged(slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> Iterator[_Waited]:
+def _exchanged(slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> dict[Seat, float]:
     """Waiting of each rank in sends and receives: its kernel time beyond the fastest of their size."""
     pieces = [piece for piece in slices if piece is not None]
     fastest: dict[tuple[str, int], float] = {}
@@ -214,26 +210,23 @@ def _exchanged(slices: Iterable[Slice | None], seats: dict[tuple[LiveComm, int],
             if collective in P2P and of_kind.transfers.values:
                 least = min(of_kind.transfers.values)
                 fastest[kind, size] = min(least, fastest.get((kind, size), least))
+    waited: dict[Seat, float] = defaultdict(float)
     for piece in pieces:
         for (comm, collective, size), sums in piece.classes.items():
             for rank, (records, exec_us) in sums.ranks.items() if collective in P2P else ():
                 if (seat := seats.get((comm, rank))) is not None:
-                    waited = exec_us - records * fastest.get((comm.kind, size), 0.0)
-                    yield seat.rank, seat.host, seat.pid, seat.slot, max(0.0, waited)
+                    waited[seat] += max(0.0, exec_us - records * fastest.get((comm.kind, size), 0.0))
+    return waited
 
 
 def _common(
     slices: Iterable[Slice | None],
     seats: dict[tuple[LiveComm, int], Seat],
     comms: Iterable[LiveComm],
-    exchanged: Iterable[_Waited],
-    uncertain: Iterable[_Waited],
+    exchanged: Mapping[Seat, float],
+    uncertain: Mapping[Seat, float],
 ) -> dict[str, float]:
     """Waiting for ranks that are not known that is no reason for lateness, by communicator."""
-    waited: dict[Seat, float] = defaultdict(float)
-    for rank, host, pid, slot, waited_us in exchanged:
-        waited[Seat(rank, host, pid, slot)] += waited_us
-    sent = [(seat.rank, seat.host, seat.pid, seat.slot, waited_us) for seat, waited_us in waited.items()]
     complete = {
         comm for piece in slices if piece is not None for (comm, _, _), sums in piece.classes.items() if sums.ops
     }
@@ -247,7 +240,7 @@ def _common(
         for one, other in comm.pairs
         if (first := seats.get((comm, one))) is not None and (second := seats.get((comm, other))) is not None
     ]
-    return common_waits(members, pairs, sent, uncertain)
+    return common_waits(members, pairs, exchanged, uncertain)
 
 
 def _transfers(

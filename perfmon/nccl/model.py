@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .proxies import ProxyTime
 
 LinkType = Literal["nvlink", "hca"]
-OWN_LATENESS, ORIGIN_SHARE = 0.6, 0.25
+_OWN_LATENESS, _ORIGIN_SHARE = 0.6, 0.25
 """Limits of the signature `nccl-slow-rank`."""
 _PAUSE_SHARE = 0.25
 """Share of all waiting that a rank must be the origin of beyond what lasts, for a pause to be worth a note."""
@@ -96,7 +96,7 @@ class RankWait:
     @property
     def is_origin(self) -> bool:
         """It is late by itself, and much of the waiting that lasts is for it, as the rule for slow ranks requires."""
-        return self.own_lateness > OWN_LATENESS and self.lasting_share > ORIGIN_SHARE
+        return self.own_lateness > _OWN_LATENESS and self.lasting_share > _ORIGIN_SHARE
 
     @property
     def has_paused(self) -> bool:

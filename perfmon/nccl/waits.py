@@ -14,10 +14,10 @@ what a rank waited longer than the other members does.
 The same holds for operations that lack records of a rank, as its log is missing: they show that others waited, but not
 for whom.
 
-A slow rank is late again and again by similar times, one that pauses a few times by very much: this may cause more
-waiting than all operations else. What lasts is judged without the pieces of a job, hundredths if there are operations
-enough, in which much more was waited than usual; of the few slices that are known live by sums in which none counts for
-more than the usual.
+A slow rank is late repeatedly by similar times, one that pauses is so a few times and for long, which may cause more
+waiting than all other operations together. What lasts is judged without the pieces of a job, hundredths if there are
+operations enough, in which much more was waited than usual; of the few slices that are known live by sums in which none
+counts for more than the usual.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
-
-from perfmon.core import counted, format_share, plain
 
 from .model import RankWait, Seat
 from .operations import PARTS, PIECES
@@ -52,9 +50,13 @@ _CAUSED = f"""
     WHERE o.is_complete AND o.coll NOT IN {ROOTED} GROUP BY ALL ORDER BY ALL
 """
 
-_SUFFERED = """
+_USUAL = """
     WITH usual AS (
         SELECT id, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete GROUP BY ALL)
+"""
+
+_SUFFERED = f"""
+    {_USUAL}
     SELECT s.job_rank, s.host, s.pid, s.slot, m.id, round(fsum(greatest(0, m.exec_us - m.records * u.transfer_us)), 3)
     FROM members AS m JOIN usual AS u ON u.id = m.id AND u.coll = m.coll AND u.bytes = m.bytes
         JOIN seats AS s ON s.id = m.id AND s."rank" = m."rank"
@@ -96,9 +98,8 @@ _UNCERTAIN = f"""
 """Possible waiting in operations that are nowhere complete in a communicator: beyond the transfer time in others of its
 kind, or all of the kernel time where that is not known either."""
 
-_UNPLACED = """
-    WITH usual AS (
-        SELECT id, coll, bytes, avg(transfer_us) AS transfer_us FROM ops WHERE is_complete GROUP BY ALL)
+_UNPLACED = f"""
+    {_USUAL}
     SELECT o.id, o.part, fsum(greatest(0, o.exec_us / o.records - u.transfer_us)),
         coalesce(fsum(greatest(0, o.exec_us / o.records - u.transfer_us)) FILTER (list_contains(?, o.piece)), 0)
     FROM ops AS o JOIN usual AS u USING (id, coll, bytes) WHERE NOT o.is_complete GROUP BY ALL
@@ -110,34 +111,6 @@ _MEMBERS = """
         JOIN ops AS o ON o.id = s.id WHERE o.is_complete
 """
 
-
-_RARE = 50
-"""Operations: half as many as pieces, so that a pause in each would not be left out."""
-_REASONS = " (checkpoints, evaluation, or a stall in each of few steps?)"
-_FELT = 2
-"""Operations in which one pause is felt: in those of two communicators."""
-_PAUSES = f"""
-    WITH late AS (
-        SELECT o.coll, o.sn, o.id, o.caused_us / (o.n_ranks - 1) AS late_us FROM ops AS o
-            JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
-        WHERE o.is_complete AND o.coll NOT IN {ROOTED} AND s.host = ? AND s.pid IS NOT DISTINCT FROM ? AND s.slot = ?)
-    SELECT count(*), if(count(*) > {_FELT}, median(late_us), max(late_us)),
-        arg_max(coll, late_us), arg_max(sn, late_us), arg_max(id, late_us)
-    FROM late WHERE late_us > (SELECT max(late_us) FROM late) / 2
-"""
-"""Operations for which a rank was late by more than half of its longest delay."""
-_GAPS = """
-    WITH own AS (SELECT id FROM seats WHERE host = ? AND pid IS NOT DISTINCT FROM ? AND slot = ?),
-    seen AS (
-        SELECT id, max(n_ranks) AS n_ranks, list(DISTINCT "rank") AS ranks FROM members JOIN own USING (id)
-        WHERE coll IS NOT NULL GROUP BY id)
-    SELECT id, list_filter(range(n_ranks), lambda one: NOT list_contains(ranks, one))[:5] AS missing
-    FROM seen WHERE len(missing) > 0 ORDER BY n_ranks, id
-"""
-"""Ranks without records in the communicators of a rank."""
-_SHOWN = 4
-_NOTABLE_SHARE, _NOTABLE_WAIT = 0.25, 0.02
-"""Shares of all waiting, and of kernel time, from which on it is worth a note that a rank is not judged."""
 _PAUSED = 2.0
 """Times the waiting of the usual piece from which on a piece of a job has a pause in it."""
 _LEAST_OF_PIECE = 10
@@ -192,7 +165,7 @@ class _Waits:
 
 def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     """Every rank that some other waited for, the origin of most waiting first."""
-    pieces = usual_pieces(connection)
+    pieces = _usual_pieces(connection)
     kernel_us, usual_us = [0.0] * PARTS, [0.0] * PARTS
     for part, total, usual in connection.execute(
         """
@@ -203,10 +176,11 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
     ).fetchall():
         kernel_us[part], usual_us[part] = total, usual
     caused, unplaced = (connection.execute(query, [pieces]).fetchall() for query in (_CAUSED, _UNPLACED))
-    suffered, exchanged, uncertain = (
-        connection.execute(query).fetchall() for query in (_SUFFERED, _EXCHANGED, _UNCERTAIN)
+    suffered = list(_in_parts(caused, connection.execute(_SUFFERED).fetchall(), unplaced))
+    exchanged, uncertain = (
+        {Seat(*seat): waited_us for *seat, waited_us in connection.execute(query).fetchall()}
+        for query in (_EXCHANGED, _UNCERTAIN)
     )
-    suffered = list(_in_parts(caused, suffered, unplaced))
     if not exchanged and not uncertain:
         return waits_of(caused, suffered, (), (kernel_us, usual_us))
     members: dict[str, list[Seat]] = defaultdict(list)
@@ -214,10 +188,10 @@ def rank_waits(connection: DuckDBPyConnection) -> tuple[RankWait, ...]:
         members[comm].append(Seat(*seat))
     pairs = [(Seat(*row[:4]), Seat(*row[4:])) for row in connection.execute(_CHAINED).fetchall()]
     common = common_waits(members, pairs, exchanged, uncertain)
-    return waits_of(caused, suffered, (*exchanged, *uncertain), (kernel_us, usual_us), common)
+    return waits_of(caused, suffered, (exchanged, uncertain), (kernel_us, usual_us), common)
 
 
-def usual_pieces(connection: DuckDBPyConnection) -> list[int]:
+def _usual_pieces(connection: DuckDBPyConnection) -> list[int]:
     """Numbers of the pieces (hundredths) of the job in which ranks waited as long as usual.
 
     They are judged in groups of one to ten: of few operations some have more waiting than others by chance.
@@ -230,15 +204,14 @@ def usual_pieces(connection: DuckDBPyConnection) -> list[int]:
     totals: dict[int, float] = defaultdict(float)
     for piece, caused_us in connection.execute(_PIECES).fetchall():
         totals[piece // width] += caused_us
-    weights = usual_weights(list(totals.values()))
-    kept = {group for group, weight in zip(totals, weights, strict=True) if weight > 1.0 / _PAUSED}
+    usual = usual_total(totals.values())
+    kept = {group for group, total in totals.items() if not total or total < _PAUSED * usual}
     return [piece for piece in range(PARTS * PIECES) if piece // width in kept]
 
 
-def usual_weights(totals: Sequence[float], recent: int | None = None) -> list[float]:
-    """Weights by which no total counts for more than the usual one, the median of the `recent` last ones or of all."""
-    usual = median_high([total for total in totals[-(recent or len(totals)) :] if total] or [max(totals, default=0.0)])
-    return [min(1.0, usual / total) if total else 1.0 for total in totals]
+def usual_total(totals: Iterable[float]) -> float:
+    """The median of those that are not zero; 0 if all are."""
+    return median_high([total for total in totals if total] or [0.0])
 
 
 def _in_parts(
@@ -260,53 +233,17 @@ def _in_parts(
         yield *place, parts[:PARTS], parts[PARTS:]
 
 
-def wait_notes(connection: DuckDBPyConnection, waits: Sequence[RankWait]) -> list[str]:
-    """Notes if much of the waiting is for a rank that was late for a while only, or that may have waited itself."""
-    notes = []
-    for wait in sorted(waits, key=lambda one: -one.caused_us)[:1]:
-        if min(wait.uncertain, wait.last_share) > _NOTABLE_SHARE and wait.comm_share > _NOTABLE_WAIT:
-            seat = wait.seat
-            gaps = connection.execute(_GAPS, [seat.host, seat.pid, seat.slot]).fetchall()
-            if gaps:
-                shown = ", ".join(
-                    f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:_SHOWN]))}"
-                    f"{', …' if len(ranks) > _SHOWN else ''} of communicator {plain(comm, 40)}"
-                    for comm, ranks in gaps[:_SHOWN]
-                )
-                notes.append(
-                    f"{plain(seat.label, 120)} came last in {format_share(wait.last_share)} of the waiting, but may "
-                    f"have waited itself for ranks without records ({shown}{', …' if len(gaps) > _SHOWN else ''}): "
-                    "with their logs it can be decided"
-                )
-    for wait in waits[:1]:
-        if wait.has_paused:
-            seat = wait.seat
-            row = connection.execute(_PAUSES, [seat.host, seat.pid, seat.slot]).fetchone()
-            assert row is not None  # noqa: S101 - it came last somewhere
-            count, late_us, coll, sn, comm = row
-            which = f"for one operation ({plain(coll, 40)} {sn} of communicator {plain(comm, 40)})"
-            if count > _FELT:
-                which = f"in {counted(count, 'operation')}{_REASONS if count < _RARE else ''}"
-            notes.append(
-                f"{plain(seat.label, 120)} was late by {late_us / 1e6:.3g} s {which}: it is the origin of "
-                f"{format_share(wait.share)} of all waiting, but of {format_share(wait.lasting_share)} in the rest of "
-                "the job"
-            )
-    return notes
-
-
 def common_waits(
     members: Mapping[str, Sequence[Seat]],
     pairs: Iterable[tuple[Seat, Seat]],
-    exchanged: Iterable[tuple[Any, ...]],
-    uncertain: Iterable[tuple[Any, ...]],
+    exchanged: Mapping[Seat, float],
+    uncertain: Mapping[Seat, float],
 ) -> dict[str, float]:
     """Waiting for ranks that are not known that all members of a communicator have, so that it makes none of them late.
 
-    That in sends and receives (`exchanged`: rank, host, pid, slot, microseconds) counts where no member exchanges data
-    with another one; `uncertain` is that in operations that lack records.
+    That in sends and receives (`exchanged`, microseconds) counts where no member exchanges data with another one;
+    `uncertain` is that in operations that lack records.
     """
-    sent, lacking = ({Seat(*seat): waited_us for *seat, waited_us in rows} for rows in (exchanged, uncertain))
     parents: dict[Seat, Seat] = {}
 
     def root(seat: Seat) -> Seat:
@@ -320,30 +257,30 @@ def common_waits(
     common = {}
     for comm, seats in members.items():
         is_apart = len({root(seat) for seat in seats}) == len(seats)
-        common[comm] = min(lacking.get(seat, 0.0) for seat in seats)
-        common[comm] += max(0.0, min(sent.get(seat, 0.0) for seat in seats)) if is_apart else 0.0
+        common[comm] = min(uncertain.get(seat, 0.0) for seat in seats)
+        common[comm] += max(0.0, min(exchanged.get(seat, 0.0) for seat in seats)) if is_apart else 0.0
     return common
 
 
 def waits_of(
     caused: Iterable[tuple[Any, ...]],
     suffered: Iterable[tuple[Any, ...]],
-    unexplained: Iterable[tuple[Any, ...]],
+    unexplained: Iterable[Mapping[Seat, float]],
     kernel_us: tuple[Sequence[float], Sequence[float]],
     common: Mapping[str, float] | None = None,
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
     `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness, usual part of it),
-    `suffered` (rank, host, pid, slot, communicator, own waiting in each part, usual part of it), `unexplained` (rank,
-    host, pid, slot, waiting for ranks that are not known), and `kernel_us` the kernel time of all ranks in each part
+    `suffered` (rank, host, pid, slot, communicator, own waiting in each part, usual part of it), `unexplained` the
+    waiting for ranks that are not known, for several reasons, and `kernel_us` the kernel time of all ranks in each part
     and the usual part of it, `common` by communicator the unexplained waiting that is no reason for lateness within it;
     all in microseconds. The usual part is what remains without pauses.
     """
     caused, suffered, unexplained = list(caused), list(suffered), list(unexplained)
-    ranks = _sums(caused, [(*row, parts) for *row, parts, _ in suffered], unexplained, common)
+    ranks = _sums([row[:-1] for row in caused], [row[:-1] for row in suffered], unexplained, common)
     lasting = _sums(
-        [(*row, caused_us * _share(usual, late), usual, usual) for *row, caused_us, late, usual in caused],
+        [(*row, caused_us * _share(usual, late), usual) for *row, caused_us, late, usual in caused],
         [(*row, usual) for *row, _, usual in suffered],
         unexplained,
         common,
@@ -380,11 +317,11 @@ def waits_of(
 def _sums(
     caused: Iterable[tuple[Any, ...]],
     suffered: Iterable[tuple[Any, ...]],
-    unexplained: Iterable[tuple[Any, ...]],
+    unexplained: Iterable[Mapping[Seat, float]],
     common: Mapping[str, float] | None,
 ) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
-    for *seat, comm, part, count, caused_us, late, _ in caused:
+    for *seat, comm, part, count, caused_us, late in caused:
         waits = ranks[Seat(*seat)]
         waits.parts[part] += caused_us
         waits.caused[comm] += caused_us
@@ -393,8 +330,9 @@ def _sums(
         waits.late_parts[part] += late
     for *seat, comm, parts in suffered:
         ranks[Seat(*seat)].suffered[comm] = parts
-    for *seat, waited_us in unexplained:
-        ranks[Seat(*seat)].unexplained += waited_us
+    for waited in unexplained:
+        for of_rank, waited_us in waited.items():
+            ranks[of_rank].unexplained += waited_us
     for waits in ranks.values():
         waits.excuse(common or {})
     return ranks

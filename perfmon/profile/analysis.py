@@ -132,7 +132,7 @@ class GpuUse:
     cells: list[Shares] = field(default_factory=list)
     """Equal short parts, as samples."""
     longest_load: int = 0
-    """The longest of these waits."""
+    """The longest wait for a batch, as far as it is part of `loader`."""
     launched: bool = True
     """Some launch of its work is in the trace: without any the reasons of idle time are not known."""
     lanes: dict[str, list[Interval]] = field(default_factory=dict)
@@ -253,7 +253,7 @@ def _collectives(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[str, 
     names, found = trace.names, dict[tuple[str, Group, int], list[int]]()
     streams: dict[int, int] = {}
     for row in rows:
-        if work.kind[row] == COMMUNICATION and row not in work.one_sided:
+        if work.kind[row] == COMMUNICATION and row not in work.non_synchronizing:
             # Each process group has streams of its own; their numbers may differ between ranks.
             stream = streams.setdefault(work.stream[row], len(streams))
             group = work.groups.get(row)

@@ -48,6 +48,8 @@ class Profile:
     ranges: list[NamedRange] = field(default_factory=list)
     groups: list[GroupUse] = field(default_factory=list)
     """Process groups whose members all have traces, those that wait longest first."""
+    late: list[tuple[int, float]] = field(default_factory=list)
+    """The rank that others wait for in each part of the collectives, and its speed in percent; empty without one."""
     notes: list[str] = field(default_factory=list)
     """What was not evaluated, in sentences."""
     events: int = 0
@@ -130,7 +132,7 @@ def read_profile(
     if twice := [rank for (rank, _), count in seats.items() if count > 1]:
         note = f"several traces are of rank {twice[0]}: if they are of different runs, profile each alone"
         found.notes.insert(0, note)  # it doubts all figures, others are about a file
-    found.groups = without_waits(found.gpus)
+    found.groups, found.late = without_waits(found.gpus)
     from .signals import find  # loads the rule engine
 
     found.findings = find(found, config)

@@ -29,7 +29,7 @@ from .trace import (
     Interval,
     Trace,
     TraceError,
-    is_one_sided,
+    is_non_synchronizing,
 )
 
 _PIECE = 4 << 20
@@ -55,7 +55,8 @@ _GPU = {
 }  # fmt: skip
 _RUNTIME = re.compile(r"(?:.+_)?(?:runtime|driver)")
 """Calls of CUDA, HIP, MTIA, XPU and private backends; `Runtime` alone until 2021."""
-_HOST = frozenset(("operator", "cpu_op", "user_annotation", _PYTHON := "python_function"))
+_PYTHON = "python_function"
+_HOST = frozenset(("operator", "cpu_op", "user_annotation", _PYTHON))
 _TO_DEVICE = re.compile(r"HtoD|Host ?-> ?Device|Host_?To_?Device|\bM2D\b", re.IGNORECASE)
 """Copies from the host, as CUDA, ROCm by its versions, and XPU name them."""
 _MEMORY = re.compile(r"Memcpy|Memset|dma")
@@ -369,8 +370,8 @@ def _add_work(event: _Event, args: _Args, kind: int, interval: Interval, trace: 
     stream = stream if stream is not None else _whole(event.tid) or 0
     if kind == COMMUNICATION:
         row = len(work.start)
-        if is_one_sided(args.collective if isinstance(args.collective, str) else event.name):
-            work.one_sided.add(row)
+        if is_non_synchronizing(args.collective if isinstance(args.collective, str) else event.name):
+            work.non_synchronizing.add(row)
         if isinstance(args.group, str | int) and args.group != "":
             work.groups[row] = _group(str(args.group), str(args.purpose or ""), str(args.ranks or ""))
     work.add(*interval, stream, correlation, kind, trace.name(event.name))

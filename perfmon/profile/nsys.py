@@ -22,7 +22,7 @@ from .trace import (
     MOST_HOST_EVENTS,
     Trace,
     TraceError,
-    is_one_sided,
+    is_non_synchronizing,
 )
 
 _KERNEL, _MEMCPY, _MEMSET, _GRAPH, _RUNTIME = (
@@ -159,8 +159,8 @@ def _read_gpus(
         trace, text = of(process), texts.get(name, texts.get(long_name, "?"))
         kind = COMMUNICATION if name in collective or long_name in collective else COMPUTE
         work = trace.work(device)
-        if kind == COMMUNICATION and is_one_sided(text):
-            work.one_sided.add(len(work.start))
+        if kind == COMMUNICATION and is_non_synchronizing(text):
+            work.non_synchronizing.add(len(work.start))
         work.add(start, end, stream, correlation, kind, trace.name(text))
         trace.events += 1
     graphs = 0

@@ -18,7 +18,6 @@ from perfmon.pipeline import Session
 from perfmon.sources.pollers import Area, PolledBlock, Reading, format_reading
 
 from .job import Profile
-from .waits import late_ranks
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Finding, RuleSet
@@ -191,7 +190,7 @@ def _sentence(found: Profile, finding: Finding) -> str:
     """That of a finding; a trace has no reports of the speed of a rank, as logs have."""
     if finding.signature != _LATE:
         return finding.sentence
-    late, rank = late_ranks(found.gpus), finding.identity["rank"]
+    late, rank = found.late, finding.identity["rank"]
     count = sum(str(one) == rank and speed < _FULL for one, speed in late)
     return f"rank {rank} is the last to arrive in collectives in {count} of {len(late)} parts of the trace: others wait"
 
@@ -224,7 +223,7 @@ def _signals(found: Profile) -> _Readings:
     for use in found.gpus:
         reading = _of_part(use, use.whole)
         made += [(at * 0.001 if at < _LEAD else _STEP_S * (at - _LEAD + 1), reading) for at in range(_LEAD + count)]
-    late = late_ranks(found.gpus)
+    late = found.late
     for at, (rank, speed) in enumerate([*late[:1] * _LEAD, *late], 1 - _LEAD):
         time = length * at / len(late) if at > 0 else 0.001 * (at + _LEAD)
         made.append((time, Reading(Area.TRACE, str(rank), {"speed_pct": speed})))

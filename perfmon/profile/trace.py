@@ -35,9 +35,7 @@ LONG_CALL_NS = 500_000
 MOST_HOST_EVENTS = 20_000_000
 """Host events that are kept of a trace, about 0.6 GB; of what comes after, only the work of GPUs is evaluated."""
 _RANK = re.compile(r"(?:rank|worker)[-_. ]?(\d+)", re.IGNORECASE)
-
-
-_ONE_SIDED = re.compile(
+_NON_SYNCHRONIZING = re.compile(
     r"Kernel_(?:Reduce_|Broadcast|SendRecv)|^_?(?:i?send|i?recv|broadcast|reduce|gather|scatter)(?:_oop)?$"
 )
 """Kernels of NCCL, and names that PyTorch has for them, whose ranks do not all wait for each other."""
@@ -72,7 +70,7 @@ class GpuWork:
     """Index into the launches; -1: not in the trace. Known once the trace is complete."""
     groups: dict[int, Group] = field(default_factory=dict)
     """Of kernels that communicate, by row, where it is known."""
-    one_sided: set[int] = field(default_factory=set)
+    non_synchronizing: set[int] = field(default_factory=set)
     """Kernels that communicate, and need not wait for all of their peers, by row."""
 
     def add(self, start: int, end: int, stream: int, correlation: int, kind: int, name: int) -> None:
@@ -236,9 +234,9 @@ class Trace:
             self.ranges.setdefault(re.sub(r"\d+", "#", name)[:200], []).append(interval)
 
 
-def is_one_sided(name: str) -> bool:
+def is_non_synchronizing(name: str) -> bool:
     """Return true for a kernel, or a collective, whose ranks do not all wait for each other."""
-    return _ONE_SIDED.search(name) is not None
+    return _NON_SYNCHRONIZING.search(name) is not None
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

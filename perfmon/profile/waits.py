@@ -43,6 +43,10 @@ class GroupUse:
     """Its part of the waits, 0 to 1."""
 
 
+_Group = tuple[str, frozenset[int]]
+"""Name and ranks of a process group."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Wait:
     """One collective, or several like it: the last rank to arrive, and who waits for it.
@@ -50,7 +54,7 @@ class _Wait:
     The last one has the shortest kernel, the others wait in theirs: clocks of hosts do not matter for that.
     """
 
-    group: int
+    group: _Group
     last: int
     of_rank: dict[int, float]
     """Nanoseconds."""
@@ -67,7 +71,7 @@ class _Wait:
 class _Team:
     """Ranks that have a series of collectives in common."""
 
-    name: str
+    group: _Group
     held: dict[int, Collectives]
 
 
@@ -100,7 +104,7 @@ def _teams(uses: Sequence[GpuUse]) -> list[_Team]:
             alike[one.count][rank] = one
         for members in alike.values():
             split = [members] if ranks else _together(members)
-            found += [_Team(next(iter(one.values())).group, one) for one in split if len(one) > 1]
+            found += [_Team((next(iter(one.values())).group, frozenset(one)), one) for one in split if len(one) > 1]
     return found
 
 
@@ -126,17 +130,15 @@ def _together(held: dict[int, Collectives]) -> list[dict[int, Collectives]]:
 def _waits(uses: Sequence[GpuUse], teams: Sequence[_Team]) -> list[_Wait]:
     """The collectives of all teams, in order of time."""
     begin = {use.rank: use.start for use in uses}
-    groups: dict[tuple[str, frozenset[int]], int] = {}
     found = []
     for team in teams:
-        group = groups.setdefault((team.name, frozenset(team.held)), len(groups))
         series = next(iter(team.held.values()))
         like_it = series.count / len(series.start)
         for at in range(len(series.start)):
             durations = {rank: held.duration[at] for rank, held in team.held.items()}
             last = min(durations, key=durations.__getitem__)
             of_rank = {rank: (one - durations[last]) * like_it for rank, one in durations.items()}
-            found.append(_Wait(group, last, of_rank, {rank: held.start[at] for rank, held in team.held.items()}))
+            found.append(_Wait(team.group, last, of_rank, {rank: held.start[at] for rank, held in team.held.items()}))
     if len(found) < _TOGETHER:
         return []
     return sorted(found, key=lambda one: min(start - begin[rank] for rank, start in one.start.items()))
@@ -155,8 +157,9 @@ def _with_causes(waits: Sequence[_Wait]) -> list[_Wait]:
     cause: dict[int, int] = {}
     for number, wait in enumerate(waits):
         late, endured = wait.last, Counter[int]()
-        for before in reversed(order[late][: place[late, number]]):
-            other = waits[before]
+        mine = order[late]
+        for at in range(place[late, number] - 1, -1, -1):
+            other = waits[before := mine[at]]
             if other.group == wait.group:
                 break
             if other.last != late:
@@ -167,12 +170,13 @@ def _with_causes(waits: Sequence[_Wait]) -> list[_Wait]:
     return [replace(wait, last=cause[number]) for number, wait in enumerate(waits)]
 
 
-def without_waits(uses: Sequence[GpuUse]) -> list[GroupUse]:
+def without_waits(uses: Sequence[GpuUse]) -> tuple[list[GroupUse], list[tuple[int, float]]]:
     """Take the time in which ranks wait for the last one off the communication that findings are about.
 
-    Returns what was seen of each process group.
+    Returns what was seen of each process group, and the late rank of each part of the time, see `_late_ranks`.
     """
     found: dict[tuple[str, tuple[int, ...]], list[GroupUse]] = defaultdict(list)
+    caused, span = list[_Wait](), 0
     for each in _rounds(uses):
         teams = _teams(each)
         waits = _waits(each, teams)
@@ -183,7 +187,9 @@ def without_waits(uses: Sequence[GpuUse]) -> list[GroupUse]:
             use.whole = replace(whole, communication=whole.communication * left, exposed=whole.exposed * left)
         for one in _group_uses(teams, waits):
             found[one.name, one.ranks].append(one)
-    return sorted(map(_joined, found.values()), key=lambda one: -one.waiting)
+        caused += _with_causes(waits)
+        span += max(use.span for use in each)
+    return sorted(map(_joined, found.values()), key=lambda one: -one.waiting), _late_ranks(uses, caused, span)
 
 
 def _joined(rounds: Sequence[GroupUse]) -> GroupUse:
@@ -193,36 +199,31 @@ def _joined(rounds: Sequence[GroupUse]) -> GroupUse:
     return replace(most, count=count, total=total, waiting=waiting)
 
 
-def _group_uses(teams: Sequence[_Team], waits: Sequence[_Wait]) -> list[GroupUse]:
-    groups: dict[tuple[str, frozenset[int]], list[_Team]] = defaultdict(list)
+def _group_uses(teams: Iterable[_Team], waits: Iterable[_Wait]) -> list[GroupUse]:
+    groups: dict[_Group, list[Collectives]] = defaultdict(list)
     for team in teams:
-        groups[team.name, frozenset(team.held)].append(team)
+        groups[team.group] += team.held.values()
+    caused: dict[_Group, Counter[int]] = defaultdict(Counter)
+    for wait in waits:
+        caused[wait.group][wait.last] += round(sum(wait.of_rank.values()))
     found = []
-    for number, ((name, ranks), held) in enumerate(groups.items()):
-        here, caused = [wait for wait in waits if wait.group == number], Counter[int]()
-        for wait in here:
-            caused[wait.last] += round(sum(wait.of_rank.values()))
-        if not caused.total():
+    for group, series in groups.items():
+        if not (waited := caused[group].total()):
             continue
-        series = [one for team in held for one in team.held.values()]
+        name, ranks = group
         whole = sum(sum(one.duration) * one.count / len(one.start) for one in series) / len(ranks)
-        last, most = caused.most_common(1)[0]
+        last, most = caused[group].most_common(1)[0]
         count = sum(one.count for one in series) // len(ranks)
-        waiting = caused.total() / len(ranks)
-        found.append(GroupUse(name, tuple(sorted(ranks)), count, whole, waiting, last, most / caused.total()))
+        found.append(GroupUse(name, tuple(sorted(ranks)), count, whole, waited / len(ranks), last, most / waited))
     return found
 
 
-def late_ranks(uses: Sequence[GpuUse]) -> list[tuple[int, float]]:
+def _late_ranks(uses: Iterable[GpuUse], waits: Sequence[_Wait], whole: int) -> list[tuple[int, float]]:
     """Of each part of the collectives that ranks have in common, the rank that the others wait for.
 
-    Its speed is a percentage: the part of the time that would be left if it came with the others. Nothing where no rank
-    is the last one in most parts, or it costs hardly more than the others do by chance.
+    Its speed is a percentage: the part of the `whole` time that would be left if it came with the others. Nothing where
+    no rank is the last one in most parts, or it costs hardly more than the others do by chance.
     """
-    waits, whole = list[_Wait](), 0
-    for each in _rounds(uses):
-        waits += _with_causes(_waits(each, _teams(each)))
-        whole += max(use.span for use in each)
     if not waits:
         return []
     parts = min(PARTS, len(waits) // _LEAST_OF_PART)

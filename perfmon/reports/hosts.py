@@ -201,9 +201,6 @@ def _job(around: HostOverview, thing: Thing) -> Cells:
     }
 
 
-# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
-
-
 def _poller(around: HostOverview, thing: Thing) -> Cells:
     words = thing[1].reading.words
     return {
@@ -213,6 +210,8 @@ def _poller(around: HostOverview, thing: Thing) -> Cells:
         "seen": _age(around, thing[1]),
     }
 
+
+# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
 
 _BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Area.PROCESS: "processes"}
 _QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)
