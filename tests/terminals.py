@@ -53,7 +53,7 @@ class Server:
         window = Window(self, name, folder)
         window.raw = self.folder / f"{name}.raw"
         self("pipe-pane", "-t", name, f"cat > {shlex.quote(str(window.raw))}")
-        window.type(f' cd {shlex.quote(str(folder))}; clear; env {words} {command}; echo "left: $?"')
+        window.type(f' cd {shlex.quote(str(folder))}; clear; env {words} {command}; printf "\\nleft: %s\\n" "$?"')
         return window
 
 
