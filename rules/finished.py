@@ -218,8 +218,8 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
 def _usual_words(state: SourceState, view: RunView) -> bool:
     """True where the last words of an end are those after each epoch or fold, and more of those is to be expected.
 
-    More than once work followed them: so it may again, unless the log has been quiet for much longer since, or is whole and
-    states no plan that is left.
+    More than once work followed them: so it may again, unless the log has been quiet for much longer since, or is
+    whole and states no plan that is left.
     """
     ends = view.run_marks(state.index, "end")
     alike = [mark for mark in ends if banner(mark) == banner(ends[-1])]
