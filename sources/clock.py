@@ -27,6 +27,8 @@ _ZONES_S, _LEAST_ZONE_S, _MOST_ZONE_S = 1800.0, 3600.0, 14 * 3600.0
 """Zones lie this far apart from each other, and so far from UTC."""
 _CLOSE_S, _PAUSE_S = 60.0, 300.0
 """Neighbouring lines whose clocks are of two zones: so much earlier, or later, the second one may be otherwise."""
+_DATES_S = 10.0
+"""Until so long after it a timestamp dates the lines that follow it, while their arrival is known."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = 365.2425 * _DAY
 
@@ -112,6 +114,13 @@ class SourceClock:
         """Use `wall` (seconds since 1970 by the clock of some zone) for the next lines, until one contains a time."""
         self.by_arrival, self.kind = True, LOCAL
         self._wall = self.last = wall if self._wall is None else max(wall, self._wall)
+
+    def pass_to(self, time: float) -> None:
+        """Date the next lines without a timestamp at `time` (on this log's axis), if the last timestamp is so old that
+        it no longer dates them.
+        """
+        if self._wall is not None and self.last is not None and time - self._wall - self._slipped >= _DATES_S:
+            self.last = max(self.last, time)
 
     def slip(self, seconds: float) -> None:
         """Place the last and all later lines that much later on the axis than their times."""

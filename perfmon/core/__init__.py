@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         Record,
         Ref,
         Severity,
+        Shift,
         Span,
         Stamp,
         TimeBase,

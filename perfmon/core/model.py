@@ -6,7 +6,7 @@ item is a code (`SAMPLE`, `LEG`, ...); the type aliases below define each positi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -232,6 +232,10 @@ class Update(Span):
     def complete(self) -> bool:
         """All five legs were seen."""
         return self.legs == ALL_LEGS
+
+
+Shift = Callable[[float, int], float]
+"""Seconds by which what stands at a time and line of a log is moved."""
 
 
 class Gap(NamedTuple):
