@@ -30,6 +30,8 @@ MOST_OPEN = 50_000
 _SLICE_US = int(SLICE_S * 1e6)
 _GRACE_US = 1_500_000
 """Time by which files are read at different moments."""
+_QUIET_S = 2 * SLICE_S
+"""Without records for so long a job is over, or between two dumps."""
 _AGE_US = 30_000_000
 _FAR_US = 120_000_000
 """A clock that is further away than a slow file system explains is wrong."""
@@ -205,10 +207,12 @@ class LiveJob:
         sums.transfers.add(op.shortest)
         if collective in ROOTED:
             return
-        late = piece.late.setdefault((comm, op.last), [0, 0.0, 0.0])
+        lateness = caused / (comm.n_ranks - 1)
+        late = piece.late.setdefault((comm, op.last), [0, 0.0, 0.0, 0.0])
         late[0] += 1
         late[1] += caused
-        late[2] += caused / (comm.n_ranks - 1)
+        late[2] += lateness
+        late[3] += lateness * lateness
 
     def _evict(self) -> None:
         """Close the oldest sixteenth of the open operations."""
@@ -226,10 +230,11 @@ class LiveJob:
             self._close(key, self._open.pop(key))
 
     # --- time ---------------------------------------------------------------------------------------------------------
-    def advance(self, *, caught_up: bool) -> list[str]:
+    def advance(self, *, caught_up: bool, clock: float | None = None) -> list[str]:
         """Finish the slices that are over; return their lines for the rule engine, in order of time.
 
-        While the past is read (`caught_up` False) files are at different times, and no slice is finished.
+        While the past is read (`caught_up` False) files are at different times, and no slice is finished. When no
+        record has come for some seconds by the `clock` (seconds since 1970), the last slices are over, too.
         """
         if not self._newest:
             return []
@@ -238,6 +243,8 @@ class LiveJob:
             return []
         self._close_old(self._newest - _AGE_US)
         last = (self._newest - _GRACE_US) // _SLICE_US - 1
+        if clock is not None and self._read_at is not None and clock - self._read_at > _QUIET_S:
+            last = self._newest // _SLICE_US
         lines = []
         for at in range(max(self._finished + 1, last - _PAST), last + 1):
             if any(first <= at for first in self._slices):
