@@ -105,6 +105,34 @@ def test_a_rank_that_is_slow_in_the_last_seconds_of_a_job_is_named(tmp_path: Pat
     assert accused(lines) == [("nccl-slow-rank", f"rank 3 on {writer.hosts[1]} (pid {writer.pids[3]})")]
 
 
+@pytest.mark.parametrize("form", ["2.30", "4.3"])
+@pytest.mark.parametrize("lag", [-40, 0, 300])
+def test_logs_that_are_there_twice_count_once(lag: int, form: str, tmp_path: Path) -> None:
+    write(tmp_path, replace(PLAN, nodes=2, gpus=2, form=form, faults=FAULTS["slow rank"]))
+    paths = sorted(tmp_path.iterdir())
+    texts = {path: path.read_bytes().splitlines(keepends=True) for path in paths}
+    once, twice = LiveJob(), LiveJob()
+    expected, lines = list[str](), list[str]()
+    for at in range(0, max(map(len, texts.values())) + 300, 50):
+        for path in paths:
+            once.feed(path, b"".join(texts[path][at : at + 50]))
+            twice.feed(path, b"".join(texts[path][at : at + 50]))
+        for path in paths[:3]:  # the copies are read behind the logs, or before
+            twice.feed((path, "copy"), b"".join(texts[path][max(0, at - lag) : max(0, at - lag + 50)]))
+        expected += once.advance(caught_up=True)
+        lines += twice.advance(caught_up=True)
+    assert accused(lines) == accused(expected) != []
+    if lag >= 0:
+        assert lines == expected
+    was, state = once.state(2.0), twice.state(2.0)
+    assert (
+        (state.processes, state.unfinished, state.open_ops)
+        == (was.processes, was.unfinished, was.open_ops)
+        == (4, 0, 0)
+    )
+    assert state.repeated > was.repeated == 0
+
+
 WITHOUT = {
     "its partner": (Plan(2, 2), [0], 0),
     "the host of its peer": (Plan(4, 2), [4, 5], 4),
@@ -216,7 +244,7 @@ def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: py
     assert {one.count for one in state.missing} == {3, 15}
     for path in others:
         job.feed(path, path.read_bytes())
-    assert job.state(2.0).files == 16
+    assert job.state(2.0).processes == 16
 
 
 def test_lines_that_are_no_records_are_counted_and_nothing_else_is_lost(tmp_path: Path) -> None:
