@@ -1,4 +1,4 @@
-"""How often `perfmon nccl` names the slow rank or link of made-up jobs of many sizes, and accuses no other.
+"""Rate at which `perfmon nccl` names the slow rank or link of made-up jobs of many sizes, and accuses no other.
 
 python bench/nccl_faults.py --seeds 200
 """

@@ -207,4 +207,4 @@ class JobAnalysis:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Facts that the scheduler reports about the job."""
     proxies: tuple[ProxyTime, ...] = ()
-    """What the threads that serve the network waited for; only where the plugin traces them."""
+    """Waits of the threads that serve the network; only where the plugin traces them."""
