@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .shares import CELLS, Cover, Shares, equal_parts, periods, shares_of
+from .shares import CELLS, Cover, Shares, equal_parts, periods, sampled, shares_of, step_lengths, step_starts
 from .trace import (
     COMMUNICATION,
     COMPUTE,
@@ -129,8 +129,10 @@ class GpuUse:
     """All of the time as one part."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
+    steps_ns: list[float] = field(default_factory=list)
+    """Lengths of the whole steps or batches, in order."""
     cells: list[Shares] = field(default_factory=list)
-    """Equal short parts, as samples."""
+    """Equal short parts of the whole steps, as samples."""
     longest_load: int = 0
     """The longest wait for a batch, as far as it is part of `loader`."""
     launched: bool = True
@@ -243,9 +245,11 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "fed": fed,
         "sync": stalls,
     }
-    (use.whole,) = shares_of([(start, start + max(1, span))], 0, held, copies)
-    use.parts = shares_of(*periods(trace, start, start + span), held, copies)
-    use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
+    (use.whole,) = shares_of([(start, start + max(1, span))], held, copies)
+    starts = step_starts(trace, start, start + span)
+    use.steps_ns = step_lengths(starts)
+    use.parts = shares_of(periods(starts, start, start + span), held, copies)
+    use.cells = shares_of(equal_parts(*sampled(starts, start, start + span), CELLS), held, copies)
     return use
 
 

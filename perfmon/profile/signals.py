@@ -95,8 +95,8 @@ def as_runs(
 
 def _step_ns(found: Profile) -> float:
     """The mean length of a step; 0 without steps."""
-    whole = [part for use in found.gpus for part in use.parts if part.steps]
-    return sum(part.end - part.start for part in whole) / (sum(part.steps for part in whole) or 1)
+    lengths = [length for use in found.gpus for length in use.steps_ns]
+    return sum(lengths) / len(lengths) if lengths else 0.0
 
 
 def compared_by(names: Collection[str]) -> set[str]:
@@ -241,10 +241,9 @@ def _samples(found: Profile, step: float) -> _Readings:
             if step:
                 reading = replace(reading, values={**reading.values, **_of_step(part, step / 1e6)})
             made.append((_LENGTH_S * (part.end - use.start) / use.span, reading))
-        for part in use.parts:
-            if part.steps:
-                step_ms = {"step_ms": (part.end - part.start) / part.steps / 1e6}
-                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step_ms)))
+        for at, length in enumerate(use.steps_ns, 1):
+            reading = Reading(Area.TRACE, label(use), {"step_ms": length / 1e6})
+            made.append((_LENGTH_S * at / len(use.steps_ns), reading))
     for named in found.ranges[:_RANGES]:
         for at, (length, between) in enumerate(named.samples, 1):
             values = {"range_ms": length / 1e6, "between_ms": between / 1e6}

@@ -14,7 +14,7 @@ from traces import MS, event, kernel, starved, write
 
 from perfmon.cli import main
 from perfmon.core import UsageError
-from perfmon.profile import Profile, read_profile
+from perfmon.profile import STAGES, Profile, read_profile
 
 
 def _use(found: Profile) -> Any:
@@ -445,7 +445,7 @@ def test_two_traces_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
     slow, fast = write(tmp_path / "slow.json", starved(20)), write(tmp_path / "fast.json", starved(20, wait=1))
     assert main(["compare", str(slow), str(fast), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert "a step 100 ms → 41 ms: waiting for the next batch 59 ms → 0.958 ms" in document["sentence"]
+    assert "a step 100 ms → 41 ms: waiting for the next batch 60 ms → 1 ms" in document["sentence"]
     change = document["metrics"]["step_data_ms"]
     assert change["verdict"] == "better"
     assert change["ci95"][0] < change["ci95"][1] < 0
@@ -482,6 +482,20 @@ def test_a_range_that_only_one_trace_has_is_named_and_changes_no_other(
     assert document["verdict"] == "regressed"
     assert "range_ms" not in document["metrics"]
     assert any("range_ms{_parse_raw_data} (mean 15 ms)" in note for note in document["notes"])
+
+
+def test_steps_of_a_short_trace_are_compared_and_equal_kernels_are_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Six steps: the wait before the first kernel is no part of the traced time, that of whole steps is complete."""
+    quick, late = write(tmp_path / "a.json", starved(wait=20)), write(tmp_path / "b.json", starved(wait=60))
+    assert main(["compare", str(quick), str(late), "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    whole, parts = metrics["profiled_step_ms"], [metrics[name] for name in STAGES]
+    assert (whole["verdict"], whole["change"]) == ("worse", pytest.approx(40, abs=0.1))
+    assert sum(part["change"] for part in parts) == pytest.approx(40, abs=0.1)
+    assert metrics["step_data_ms"]["change"] == pytest.approx(40, abs=1)
+    assert metrics["step_compute_ms"]["verdict"] == "same"
 
 
 def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
