@@ -49,7 +49,7 @@ class Gap:
     start: int
     end: int
     host: tuple[tuple[str, int], ...]
-    """What the host thread that launches did in it, and for how long, the longest first: operations that no other one
+    """Work of the host thread that launches in it, with its length, the longest first: operations that no other one
     within them explains, with the one that they are in."""
 
 
@@ -402,7 +402,7 @@ class _Nested:
             opened.append(at)
 
     def during(self, low: int, high: int) -> Counter[str]:
-        """What the time went to: of each outermost operation the innermost one that is most of it."""
+        """The operations that took the time: of each outermost one the innermost that is most of it."""
         first = bisect_right(self._starts, low)
         inside: dict[int, list[int]] = {}
         at = first - 1

@@ -48,7 +48,7 @@ class Shares:
 
     @property
     def rest(self) -> float:
-        """What is none of computing, exposed communication, copies from the host, waits for data and late launches."""
+        """The part that no other share explains: other copies, and idle time with another reason."""
         known = self.compute + self.exposed + self.fed + (self.data or 0.0) + self.launch + self.stall
         return max(0.0, 1.0 - known)
 
@@ -123,7 +123,7 @@ def shares_of(
 
 
 class Cover:
-    """How much of a time disjoint intervals cover."""
+    """The part of a time that disjoint intervals cover."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self._starts = [one[0] for one in intervals]

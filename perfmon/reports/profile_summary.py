@@ -146,7 +146,7 @@ def _head(found: Profile) -> str:
 
 
 def _idle_by(found: Profile, idle: float) -> str:
-    """What the idle time is, where launches show it."""
+    """The idle time by reason, where launches show it."""
     span = sum(use.span for use in found.gpus)
     if not all(use.launched for use in found.gpus):
         return ""
