@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from .trace import Interval, Trace, union
+from .trace import BATCHES, Interval, Trace, union
 
 PARTS = 20
 """Parts of a trace without steps and without a DataLoader."""
@@ -57,6 +57,8 @@ def step_starts(trace: Trace, start: int, end: int) -> list[int]:
     """Starts of the steps: those of the profiler, or batches of the DataLoader; [] with fewer than three in a time."""
     steps = sorted(one[0] for one in trace.steps.values())
     loads = [one[0] for one in union(trace.loads)]
+    if trace.is_streamed or not loads:  # batches that follow each other at once have no waits between them
+        loads = sorted({one[0] for one in trace.ranges.get(BATCHES, ())})
     return next((held for held in (steps, loads) if len(_within(held, start, end)) > _LEAST), [])
 
 

@@ -498,6 +498,26 @@ def test_steps_of_a_short_trace_are_compared_and_equal_kernels_are_the_same(
     assert metrics["step_compute_ms"]["verdict"] == "same"
 
 
+def test_batches_that_follow_each_other_at_once_are_steps_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of data that are made in the process nothing is waited for, of those from a socket 15 ms each time."""
+
+    def streamed(wait: int) -> list[Any]:
+        events: list[Any] = []
+        for batch in range(30):
+            at = batch * (20 + wait) * MS
+            events.append(event("user_annotation", f"stream_process_batch_{batch}", at, 20 * MS))
+            events += kernel(batch, at + 10, at + 20, 20 * MS - 20)
+        return events
+
+    local, socket = write(tmp_path / "a.json", streamed(0)), write(tmp_path / "b.json", streamed(15))
+    assert main(["compare", str(local), str(socket), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == "regressed"
+    assert "a step 20 ms → 35 ms: waiting for the next batch 0 ms → 15 ms" in document["sentence"]
+
+
 def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = write(tmp_path / "trace.json", starved())
     (tmp_path / "run.log").write_text("2026-03-02 08:15:10 step 1 loss 2.0\n")
