@@ -63,6 +63,8 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+    pairs: int
+    """The number of neighbours in one process: there is time between two of them."""
     samples: tuple[tuple[float, float], ...] = ()
     """Mean length, and mean time to the one before, of successive groups of them."""
 
@@ -162,7 +164,8 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     for name, held in trace.ranges.items():
         apart = gaps(union(held))
         longest = max((end - low for low, end in apart), default=0)
-        found.append(NamedRange(name, len(held), total(held), total(apart), longest, _samples(sorted(held))))
+        pairs, samples = len(held) - 1, _samples(sorted(held))
+        found.append(NamedRange(name, len(held), total(held), total(apart), longest, pairs, samples))
     return sorted(found, key=lambda one: one.total, reverse=True)
 
 

@@ -122,6 +122,7 @@ def read_profile(
             NamedRange(
                 name, sum(one.count for one in held), sum(one.total for one in held),
                 sum(one.between for one in held), max(one.longest_between for one in held),
+                sum(one.pairs for one in held),
                 tuple(sample for one in held for sample in one.samples),
             )
             for name, held in ranges.items()

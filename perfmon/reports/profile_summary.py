@@ -191,7 +191,7 @@ def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozen
         rows = [
             [
                 plain(one.name, 40), f"{one.count:,}", _time(one.total / one.count),
-                _time(one.between / (one.count - 1)) if one.count > 1 else "", _time(one.longest_between),
+                _time(one.between / one.pairs) if one.pairs else "", _time(one.longest_between),
             ]
             for one in found.ranges[:_SHOWN_RANGES]
         ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,17 @@ def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> 
     assert (named.name, named.count, named.between, named.longest_between) == (
         "stream_process_batch_#", 4, 15_000_000, 5_000_000,
     )  # fmt: skip
+
+
+def test_the_time_between_ranges_is_the_mean_of_each_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in range(2):
+        events = kernel(1, 0, 10, 100 * MS + rank)
+        events += [event("user_annotation", f"stream_process_batch_{at}", at * 20 * MS, 8 * MS) for at in range(5)]
+        write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
+    assert main(["profile", str(tmp_path)]) == 0
+    assert re.search(r"stream_process_batch_# +10 +8\.0 ms +12\.0 ms +12\.0 ms", capsys.readouterr().out)
 
 
 def test_graphs_that_were_traced_as_a_whole_are_work_of_the_gpu(tmp_path: Path) -> None:
