@@ -371,6 +371,20 @@ def test_bursts_are_the_sources_even_where_the_queue_is_too_small_for_them(small
     assert diagnosis.verdict.lost_s == pytest.approx(120 * sum(BETWEEN) / 800, rel=0.15)
 
 
+def test_producers_that_wait_whenever_ray_is_polled_do_not_acquit_bursts() -> None:
+    """Every eight seconds, in the middle of a burst: only the consumers' own log has the time in between."""
+    lines = [line.replace("put_wait=90.0% ", "") for line in bursts(60, small=True)]
+    polls = [
+        f"{stamp(at, '.')} [poll] queue host=node-0 name=ray/_QueueActor consumers_waiting=0 producers_waiting=1 "
+        f"put_per_s={rate} get_per_s={rate} kind=ray"
+        for at in range(6, 120, 8)
+        for rate in (4 if at < 60 else 2,)
+    ]
+    diagnosis = judged(queue=lines, polls=polls, gpus=gpu(120, lambda n: 95 if n < 60 else 50, every=1.0))
+    assert verdict(diagnosis) == "producer-slow"
+    assert "consumer-bound" not in found(diagnosis)
+
+
 def test_waits_that_come_again_are_found_soon_and_a_single_one_is_none() -> None:
     assert "data-starved" in found(judged(queue=bursts(20, small=True)))
     assert found(judged(queue=bursts(6, small=True))) == {}
