@@ -20,6 +20,7 @@ from .duplicate_engines import find_duplicate_engines
 from .finished import GONE, death_of_run, failed_start, finished_at, gone_at, log_finished_at
 from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
+from .pauses import phase_limit
 from .run_boundaries import apart, restarts_of
 from .run_view import BY_START, RunView
 from .runs import (
@@ -33,7 +34,7 @@ from .runs import (
     work_of,
 )
 from .silence import source_gaps
-from .stalls import START_BOUND_S, phase_limit, stalls_of
+from .stalls import START_BOUND_S, stalls_of
 from .tracks import UPDATE, Item, Track
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
-from ..activity import activity_of
+from ..activity import LEAST_STALL_S, activity_of
 from ..finished import over_at
 from .base import Amount, Explained, Level, Metric, Names, Single
 
@@ -106,8 +106,8 @@ class BusyLog(Explained):
 
 @dataclass(frozen=True)
 class StepsGoOn(Single):
-    """Some component made its first step `since_s` ago or earlier, `least` in all, and the last no longer ago than
-    `factor` usual intervals.
+    """Some component made its first step `since_s` ago or earlier, `least` in all, the last no longer ago than `factor`
+    usual intervals, without a pause in between, as for an evaluation.
 
     Of a run without steps: all samples of the metric `busy` (requests that run in an engine) of the last `since_s`
     seconds are above zero, and there were some before.
@@ -137,9 +137,15 @@ class StepsGoOn(Single):
                 continue
             stop = bisect_right(track.times, item.end)
             last, usual = view.once((type(self), self.least, component, stop), partial(self._intervals, track, stop))
-            if item.end - last <= self.factor * usual:
+            if item.end - last <= self.factor * usual and not self._paused(track, item.end, usual):
                 return usual
         return None
+
+    def _paused(self, track: Track, end: float, usual: float) -> bool:
+        """True where no step came for long within the last `since_s` seconds."""
+        first, stop = track.between(end - self.since_s, end)
+        times, least = track.times[max(0, first - 1) : stop], max(LEAST_STALL_S, self.factor * usual)
+        return any(after - before > least for before, after in pairwise(times))
 
     def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
         """(when the last step came, the usual interval): of several ranks that report a step the first counts."""
@@ -160,7 +166,7 @@ class StepsGoOn(Single):
     def explain(self) -> str:
         busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
         since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
-        return f"steps continue: {since}{busy}"
+        return f"steps continue: {since}, without a pause{busy}"
 
 
 @dataclass(frozen=True)
