@@ -17,6 +17,7 @@ from perfmon.core import (
     CHECKPOINT,
     DOWNTIME,
     EVALUATION,
+    IDLE,
     PRODUCTIVE,
     RESTORE,
     STARTUP,
@@ -369,7 +370,7 @@ class Goodput:
     gpus: int
     """GPUs that pollers report on the hosts of the run; 0 without pollers."""
     lost_gpu_s: float
-    """GPU-seconds of all badput but what is unaccounted for."""
+    """GPU-seconds of all badput but what is unaccounted for, or without requests."""
     lost_money: float | None
     """The same at the configured price of a GPU-hour."""
     roles: Mapping[str, RoleUse]
@@ -382,7 +383,7 @@ def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
     productive = seconds.pop(PRODUCTIVE, 0.0)
     wall, whole = snapshot.run.wall_s, snapshot.run.end - snapshot.run.start
     gpus = len({(one.host, one.reading.name) for one in snapshot.seen if one.reading.area is Area.GPU})
-    lost = sum(lost_s for cause, lost_s in seconds.items() if cause != UNACCOUNTED)
+    lost = sum(lost_s for cause, lost_s in seconds.items() if cause not in (IDLE, UNACCOUNTED))
     failed = any(
         finding.signature in ("run-failed", "out-of-memory", "collective-timeout") for finding in snapshot.findings
     )

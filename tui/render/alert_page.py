@@ -24,11 +24,12 @@ def status(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     """Severity, state, age, how often, first and last."""
     finding, base = alert.finding, picture.time_base
     level = LEVELS[finding.severity]
-    words = state_words(alert, base) or alert.state.value
+    words = state_words(alert, base) or ("until the end" if picture.is_over else alert.state.value)
+    ago = " ago" if picture.is_over else ""
     return (
         (f"{skin.glyph('edge')}{skin.glyph(level)} {WORDS[finding.severity]} ", level),
         (f"{skin.glyph(alert.state.value)} {words} ", state_style(alert)),
-        (f"{compact_seconds(age_s(alert, picture.now), 6)}  ", "muted"),
+        (f"{compact_seconds(age_s(alert, picture), 6)}{ago}  ", "muted"),
         (f"{finding.title}  " if width >= 110 else "", "title"),
         (f"{counted(alert.count, 'occurrence')}  ", "text"),
         (f"first {moment_text(alert.began, base)}  last {moment_text(alert.last, base)}", "muted"),
