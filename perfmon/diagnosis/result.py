@@ -108,6 +108,13 @@ class RunInfo:
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
     """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    quiet_s: float | None = None
+    """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds without requests, up to the end of what is observed."""
+        return None if self.idle is None else max(0.0, self.end - self.idle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from perfmon.core import (
     format_seconds,
     format_share,
 )
-from perfmon.hangs import named_ranks
+from perfmon.hangs import rank_words
 from perfmon.rules import FIRING, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
 from perfmon.sources.formats import in_words
@@ -217,7 +217,7 @@ def _others(group: str, view: View) -> str:
     if not sizes or not ranks:
         return ""
     others = set(range(int(max(sizes.values)))) - ranks
-    return named_ranks(others) if 0 < len(others) <= len(ranks) else ""
+    return rank_words(others) if 0 < len(others) <= len(ranks) else ""
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:

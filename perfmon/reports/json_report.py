@@ -38,7 +38,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
             "perfmon": snapshot.version,
             "run": fields_of(run, "state", "since", "components", "runs")
             | {"goal": run.goal and fields_of(run.goal, "done", "total", "unit", "remaining_s", "passes")}
-            | fields_of(run, "limit_left_s", "start", "end", "wall_s", "time_base", "past_clock")
+            | fields_of(run, "limit_left_s", "start", "end", "wall_s", "time_base", "past_clock", "idle_s", "quiet_s")
             | {"sources": [fields_of(source, *_SOURCE) for source in run.sources]},
             "assessment": snapshot.assessment,
             "verdict": snapshot.verdict and fields_of(snapshot.verdict, *_VERDICT),

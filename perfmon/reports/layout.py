@@ -194,6 +194,8 @@ _GOING_ON = (Progress.STARTING, Progress.RUNNING)
 def state_text(run: RunInfo, *, live: bool = False) -> str:
     """The state of a run; of complete logs only that of the last line is known where it is one that continues."""
     over = run.state in _GOING_ON and not live
+    if over and run.quiet_s is not None:
+        return f"no end logged, no output for {format_seconds(run.quiet_s)}"
     return f"{run.state.value} at the last line, no end logged" if over else run.state.value
 
 
