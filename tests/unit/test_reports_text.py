@@ -100,4 +100,4 @@ def test_a_long_path_keeps_its_end() -> None:
 def test_logs_that_end_long_ago_are_not_running() -> None:
     made = snapshots.snapshot()
     quiet = replace(made, verdict=None, run=replace(made.run, quiet_s=125.0))
-    assert "no end logged, no output for 2m 05s · 3 logs" in " ".join(text_summary.render(quiet).split())
+    assert "no end logged, no output for 2m 05s · " in " ".join(text_summary.render(quiet).split())
