@@ -177,10 +177,11 @@ class Aggregate(Limited):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
     `rate`, `slope` are per minute; `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
-    value over the first, `of_max` the last one in % of the largest, `at_max` the % of the samples that are as large as that, `of_usual` the median of the last three in %
-    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of
-    the time: of each log and group with two of them in the window, their mean. `times_above` is how often it rose above
-    `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    value over the first, `of_max` the last one in % of the largest, `at_max` the % of the samples that are as large as
+    that, `of_usual` the median of the last three in % of what three quarters of those above 0 are below. `time_share`
+    is the sum of durations (`_s`, `_ms`) in % of the time: of each log and group with two of them in the window, their
+    mean. `times_above` is how often it rose above `limit`, `age` the number of seconds since it was above `limit` for
+    the first time, in any log and group.
     `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which

@@ -30,12 +30,14 @@ _LOGS = {
     "words": [
         f"[worker] finished iteration {n} of 200 with loss {4 - n / 20:.3f} at 812.{n} tokens/s" for n in range(40)
     ],
+    "identifiers": [f"=> job{n:03x} (lane {n % 5}) ok // dt~{1 + _rng.random():.2f}" for n in range(40)],
     "coloured": [f"\x1b[32mIter\x1b[0m: {n}K  step_time: {_rng.random():.3f}  mfu: 0.4{n % 10}" for n in range(40)],
 }  # fmt: skip
 _EXPECTED = {
     "pairs": {"loss", "lr", "grad_norm", "step_s", "step"},
     "json": {"loss", "throughput_tps", "step"},
     "words": {"loss", "throughput_tps", "step"},
+    "identifiers": {"step_s"},
     "coloured": {"step_s", "mfu_pct", "step"},
 }
 _PROSE = [
