@@ -30,14 +30,12 @@ _LOGS = {
     "words": [
         f"[worker] finished iteration {n} of 200 with loss {4 - n / 20:.3f} at 812.{n} tokens/s" for n in range(40)
     ],
-    "identifiers": [f"=> job{n:03x} (lane {n % 5}) ok // dt~{1 + _rng.random():.2f}" for n in range(40)],
     "coloured": [f"\x1b[32mIter\x1b[0m: {n}K  step_time: {_rng.random():.3f}  mfu: 0.4{n % 10}" for n in range(40)],
 }  # fmt: skip
 _EXPECTED = {
     "pairs": {"loss", "lr", "grad_norm", "step_s", "step"},
     "json": {"loss", "throughput_tps", "step"},
     "words": {"loss", "throughput_tps", "step"},
-    "identifiers": {"step_s"},
     "coloured": {"step_s", "mfu_pct", "step"},
 }
 _PROSE = [
@@ -71,6 +69,13 @@ def test_what_is_learned_reads_its_log(kind: str, tmp_path: Path) -> None:
     assert len(steps) == len(set(steps)) == len(lines)
     assert (STEP in {observation[0] for observation in result}) == (kind != "pairs")  # what `zug` counts nobody knows
     assert scanner.scan("".join(f"{line}\n" for line in _PROSE).encode()).recognised == {}
+
+
+def test_lines_with_an_identifier_of_their_own_have_one_shape(tmp_path: Path) -> None:
+    lines = [f"=> job{n:03x} (lane {n % 5}) ok // dt~{1 + _rng.random():.2f}" for n in range(40)]
+    pack = _learned(lines, tmp_path)
+    assert sample_problems(pack, PACKS) == []
+    assert Scanner([pack]).scan("".join(f"{line}\n" for line in lines).encode()).recognised == {0: 40}
 
 
 def test_a_number_without_end_is_read_and_no_counter(tmp_path: Path) -> None:
