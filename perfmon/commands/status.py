@@ -173,7 +173,8 @@ def _verdict(state: State) -> list[str]:
     if state.value is not None:
         parts.append(_close(compact_value(state.value, state.unit)))
     if state.lost_share > 0:
-        parts.append(f"{100 * state.lost_share:.0f}% lost")
+        share = f"{100 * state.lost_share:.0f}%"
+        parts.append(f"{plain(state.lost_by, _NAME)} lost {share}" if state.lost_by else f"{share} lost")
     if state.firing > 1:
         parts.append(f"+{state.firing - 1}")
     return parts

@@ -242,6 +242,8 @@ class Verdict:
     confidence: float
     chain: tuple[str, ...] = ()
     """Signature ids from the symptom to the root cause, when more than one explains the same time."""
+    lost_by: str = ""
+    """Whose time it is, where the rest of the run continues meanwhile; "" where the run loses it."""
 
 
 @dataclass(frozen=True, slots=True)

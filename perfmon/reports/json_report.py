@@ -68,7 +68,7 @@ def _machines(snapshot: Diagnosis) -> dict[str, Any]:
 
 
 _SOURCE = ("spec", "format", "bytes", "lines", "events", "skipped", "errors", "first_s", "last_s", "notes")
-_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "confidence", "chain")
+_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "lost_by", "confidence", "chain")
 
 
 def fields_of(item: object, *names: str) -> dict[str, Any]:

@@ -172,7 +172,8 @@ def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     if verdict.lost_s <= 0:
         return held
     lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
-    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}) · {held}"
+    whose = f", {verdict.lost_by}" if verdict.lost_by else ""
+    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}{whose}) · {held}"
 
 
 def finding_line(finding: Finding) -> str:

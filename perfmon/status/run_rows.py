@@ -85,7 +85,9 @@ class RunRow:
             return f"no progress for {format_seconds(state.overdue_s)}"
         if not state.severity:
             return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
-        lost = f", {format_share(state.lost_share)} lost" if state.lost_share > 0 else ""
+        share = format_share(state.lost_share)
+        lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
+        lost = lost if state.lost_share > 0 else ""
         return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property

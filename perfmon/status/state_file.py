@@ -62,6 +62,8 @@ class State(NamedTuple):
     """Assessment of the run as a whole."""
     cause: str = ""
     """The finding that is the verdict in a sentence, without its title, cost and advice."""
+    lost_by: str = ""
+    """Whose time is lost, where the rest of the run continues meanwhile; "" where the run loses it."""
     idle_s: float | None = None
     """Seconds for which its servers have had no request, where that is all there is to state."""
     overdue_s: float | None = None
@@ -118,6 +120,7 @@ def state_of(
         sentence=evidence_text(verdict.sentence) if verdict else evidence_text(snapshot.summary) if snapshot else "",
         lost_s=_finite(verdict.lost_s) or 0.0 if verdict else 0.0,
         lost_share=_finite(verdict.lost_share) or 0.0 if verdict else 0.0,
+        lost_by=evidence_text(verdict.lost_by) if verdict else "",
         firing=firing,
         observed=any(source.events for source in snapshot.run.sources) if snapshot else False,
         stale_s=_finite(stale_s),

@@ -148,6 +148,9 @@ def _cost(alert: Alert, picture: MonitorState) -> Iterable[str]:
             f"{format_seconds(finding.lost_s)} of the last {short_duration(wall)} "
             f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
         )
+        verdict = None if picture.snapshot is None else picture.snapshot.verdict
+        if verdict is not None and verdict.lost_by and verdict.signature == finding.signature:
+            yield f"time of {verdict.lost_by}: steps take longer only as far as they wait for it"
     elif alert.lost_s <= 0:
         yield "no time attributed"
     if alert.lost_s > finding.lost_s + 1.0:

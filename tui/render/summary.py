@@ -39,6 +39,8 @@ _STALL = "stall"
 _OF_STEPS = "work at full pace"
 """Productive time of a run that makes what is of little use."""
 _STEP_S = 5.0
+_OF_WHOLE = 38
+"""Cells of the length of the window, of the lost time and of how long it lasts."""
 _LEAST_BAR = 8
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 """Entries that are no cause, at the ends of the bar."""
@@ -213,11 +215,13 @@ def _cost(
     lasting = _lasting(alerts, picture) if alerts and ongoing else ""
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
-        lost: list[Run] = [("  lost ", muted), (share, skin.style("title"))]
-        if not (narrow and lasting):  # the bar names the time, too
+        who = f"{verdict.lost_by} " if verdict.lost_by else ""
+        lost: list[Run] = [(f"  {who}lost ", muted), (share, skin.style("title"))]
+        brief = lasting and (narrow or (who and row_cells(lost) + _OF_WHOLE > room))
+        if not brief:  # the bar names the time, too
             lost.append((f" of {_wall(snapshot)}", text))
         whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
-        parts.append(whole if row_cells(whole) <= room and not (narrow and lasting) else lost)
+        parts.append(whole if row_cells(whole) <= room and not brief else lost)
     if alerts and ongoing:
         count = sum(alert.count for alert in alerts)
         parts += (
