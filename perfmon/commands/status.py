@@ -133,10 +133,12 @@ _ENDS: Mapping[str, str] = {"finished": "", "failed": "run-failed", "stalled": "
 
 
 def _level(state: State) -> str:
-    if not state.observed or (state.stale_s is not None and state.progress not in _ENDS):
+    if not state.observed:
         return "unknown"
     if state.severity in _COLOURS:
         return state.severity
+    if state.stale_s is not None and state.progress not in _ENDS:
+        return "unknown"
     if state.progress in ("failed", "stalled"):
         return "critical"
     if state.overdue_s is not None or state.idle_s is not None:
