@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, Ref, Span, format_seconds, median
-from perfmon.hangs import named_ranks
+from perfmon.hangs import rank_words
 
 from .conditions.combine import AnyOf
 from .conditions.values import Threshold
@@ -245,7 +245,7 @@ def _stall_item(stall: Stall, view: View) -> Item:
     fields: Fields = {"what": what}
     hang = view.store.hang
     if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
-        fields |= {"behind": named_ranks(hang.ranks)} if hang.ranks else {}
+        fields |= {"behind": rank_words(hang.ranks)} if hang.ranks else {}
         fields["behind_why"] = hang.why
         return Item(stall.start, stall.end, values, fields, (*stall.refs, *hang.refs), source=ALL_LOGS)
     return Item(stall.start, stall.end, values, fields, stall.refs, source=ALL_LOGS)

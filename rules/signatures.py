@@ -73,6 +73,8 @@ class Lost:
     """The kind of span up to whose end the time of its last sample lasts."""
     short: bool = False
     """The lost part of its time by a condition: beyond what was usual before, or what peers need."""
+    who: str = ""
+    """Whose time it is in a run that updates weights while it generates: others continue unless they wait for it."""
     critical_share: float = 1.0
     """So many % of the time are lost at least where the finding is critical, in a run of half an hour or more."""
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         CHECKPOINT,
         DOWNTIME,
         EVALUATION,
+        IDLE,
         PRODUCTIVE,
         REST,
         RESTORE,

@@ -24,6 +24,7 @@ from perfmon.core import (
     Detail,
     Notice,
     Observation,
+    Progress,
     TimeBase,
     UsageError,
     moment,
@@ -265,11 +266,14 @@ class Session:
         return replace(snapshot, run=run, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
 
     def _going(self, run: RunInfo) -> RunInfo:
-        """The run; without the time left if its files were last written to so long ago that it stands still."""
-        if self.written is None or run.goal is None or run.pace is None:
+        """The run; one whose files were last written to so long ago that it stands still has no time left."""
+        if self.written is None or run.pace is None or run.state not in (Progress.STARTING, Progress.RUNNING):
             return run
-        silent = time.time() - self.written > run.pace.limit_s
-        return replace(run, goal=replace(run.goal, remaining_s=None)) if silent and run.goal.remaining_s else run
+        quiet_s = time.time() - self.written
+        if quiet_s <= run.pace.limit_s:
+            return run
+        goal = replace(run.goal, remaining_s=None) if run.goal is not None else None
+        return replace(run, goal=goal, quiet_s=quiet_s)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """Statistics of every metric by log and group, within `window` (absolute seconds on the run's axis)."""

@@ -159,9 +159,10 @@ def headline(snapshot: Diagnosis | None) -> str:
     if snapshot is None:
         return "… nothing read yet"
     if snapshot.verdict is None:
-        return (
-            "✓ no bottleneck found" if any(source.events for source in snapshot.run.sources) else "? nothing observed"
-        )
+        if not any(source.events for source in snapshot.run.sources):
+            return "? nothing observed"
+        quiet = snapshot.run.quiet_s is not None
+        return "? no bottleneck found up to the last line" if quiet else "✓ no bottleneck found"
     return f"{snapshot.verdict.severity.label} {snapshot.verdict.title}"
 
 

@@ -331,7 +331,7 @@ class DiedOf(Single):
             return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))
         if echoes:
-            return f"{echoes} later failure lines echo it"
+            return f"{counted(int(echoes), 'later failure line')} {'echoes' if echoes == '1' else 'echo'} it"
         return "no other failure in this run" if view.boundaries else "no other failure in these logs"
 
     def explain(self) -> str:

@@ -113,6 +113,14 @@ _RATE = re.compile(
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
     r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)|sec/batch))\b"
 )
+_MEMORY = re.compile(
+    r"(?i)(?<![\w/.-])[\"']?(?:(?:max|peak|gpu|cuda|vram)[ _]){0,2}(?:mem(?:ory)?|vram)"
+    r"(?:[ _](?:allocated|alloc|used|usage|peak))?(?:[ _(]{1,2}(?P<named>[gm])i?b\)?)?[\"']?"
+    r"(?:\s?[:=]\s{0,8}|\s{1,8})(?P<value>\d{1,9}(?:\.\d{1,9})?)\s?(?:(?P<unit>[gm])i?b?\b)?(?![\w/%.]*[A-Za-z%])"
+)
+"""`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
+_UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
+_GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
 _CODE = re.compile(
     r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|f["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
@@ -142,7 +150,8 @@ _ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
-    `eta`, `data_time`, `reward`; times with their unit; `in_epoch` and `epochs` where it tells of a step and its epoch.
+    `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it tells of a
+    step and its epoch.
     {} for any other.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
@@ -237,6 +246,9 @@ def _places(body: str) -> tuple[_Place, ...]:
         if took is not None:
             unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
             figures["step_time"] = _Place("step_time", *took.span("value"), unit)
+    memory = _MEMORY.search(body)
+    if memory is not None and (size := memory["unit"] or memory["named"]) is not None:
+        figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
@@ -363,9 +375,9 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
 
 
 def _is_taken(body: str, end: int, figures: dict[str, _Place]) -> bool:
-    """True where the number that ends before `end`, behind spaces alone, is the figure of another name."""
-    last = len(body[:end].rstrip())
-    return any(one.end == last for one in figures.values())
+    """True where the number that ends before `end`, behind its unit and spaces alone, is the figure of another name."""
+    before = body[:end].rstrip()
+    return any(_UNIT.fullmatch(before, one.end) is not None for one in figures.values() if one.end <= len(before))
 
 
 def _is_pace(value: str) -> bool:
