@@ -58,7 +58,7 @@ class Hypothesis:
 
     @property
     def is_undecidable(self) -> bool:
-        """What would decide is never in logs, and nothing that was observed supports it."""
+        """Nothing in logs can decide it, and nothing that was observed supports it."""
         return bool(self.signature.decided_by) and not any(level.holds for level in self.levels) and not self.refuted
 
     @property

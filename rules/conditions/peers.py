@@ -166,7 +166,7 @@ class Trickle(Single):
         return (ordered[low + (low >= own)] + ordered[high + (high >= own)]) / 2
 
     def _medians(self, view: View) -> dict[tuple[int, str], float]:
-        """What is made for each, at the median, by log and group with enough samples."""
+        """Median of what is made for each, by log and group with enough samples."""
         medians = {}
         for source, group in view.track(self.metric).streams:
             each = [made / per for made, per in self._rates(source, group, view)[1]]

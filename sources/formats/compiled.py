@@ -118,7 +118,7 @@ class CompiledPattern:
         return values
 
     def _found(self, text: str) -> re.Match[str] | None:
-        """What the regex finds in a line; nothing more once it took too long."""
+        """Match of the regex in a line; None for all lines once it took too long."""
         begin, end = 0, len(text)
         if self._reader is None and end > _MOST_TEXT:
             if not self.pattern.anchored:

@@ -163,7 +163,7 @@ _KINDS_COUNTED = ("step", "sample", "episode", "epoch")
 
 
 class _Place(NamedTuple):
-    """Where in lines of one shape a figure stands, and how it is read."""
+    """Position of a figure in lines of one shape, and how it is read."""
 
     name: str
     begin: int

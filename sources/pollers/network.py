@@ -143,7 +143,7 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
 
 
 def _ends(periods: Sequence[Sequence[Flow]]) -> tuple[list[Flow], list[Flow]]:
-    """What writes and what reads, of the connections that carry something."""
+    """The writing and the reading ends of the connections that carry something."""
     flows = [flow for period in periods for flow in period]
     moving = [flow for flow in flows if flow.sent + flow.received >= _SOME or flow.send_q or flow.recv_q]
     return [flow for flow in moving if not flow.reads or flow.send_q], [
