@@ -218,6 +218,11 @@ _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s|%u")
 """Time formats of which `tells_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
+_FULL = re.compile(r"(?<![\d.:-])(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z|[+-]\d\d:\d\d)?(?=\s)")
+"""The stamp of a container before the header of its program; in a group as the clock of its zone shows it."""
+_PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
+_ROUNDED_S, _BUFFERED_S = 1.5, 1800.0
+"""A program's own time is earlier than that of its container by a rounded second, or by the age of its buffer."""
 _TORN = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,60}?(?:Error|Exception|Interrupt))"
     r"(?P<more>(?:(?P=type)){1,63})(?:: ){2,64}"
@@ -324,14 +329,15 @@ class HeaderReader:
         match = self._at_start.match(text)
         if match is None:
             return self._read_glued(text) if 0 <= text.find("]") < len(text) - 1 else None
-        stamp = self._parse(match)
-        end = match.end()
+        own, end = self._parse(match), match.end()
+        stamp = _dated_by_outer(match, own)
         if text[end : end + 1] == " ":  # AM, PM or a zone may stand there in a line that begins so, too
             end += 1
         goes_on = text[end : end + 1] in "AP+-.,:0123456789"  # the time does, or the text ends
         if stamp is not None and not goes_on and text[end - 1 : end + 1].isascii():
             self._last_prefix, self._last_stop, self._last = text[: end + 1], end, stamp
-            self._learn(text, match, end)
+            if stamp is own:
+                self._learn(text, match, end)
         return stamp
 
     def _learn(self, text: str, match: re.Match[str], stop: int) -> None:
@@ -371,7 +377,7 @@ class HeaderReader:
     def at_start(self, text: str) -> Stamp | None:
         """The stamp that `text` begins with, whatever may follow."""
         match = self._at_start.match(text)
-        return None if match is None else self._parse(match)
+        return None if match is None else _dated_by_outer(match, self._parse(match))
 
     def field(self, text: str) -> Stamp | None:
         """The stamp in a field of a line without a header: the first one that holds a time."""
@@ -438,6 +444,27 @@ class HeaderReader:
             return None
         index = int(which[1:])
         return stamp_parser(self._formats[index])(match[f"t{index}"])
+
+
+def _dated_by_outer(match: re.Match[str], stamp: Stamp | None) -> Stamp | None:
+    """The stamp of a record; where it has no full date, that of the container or pod, which stands before its line.
+
+    So all lines of a log have stamps of one kind, also where the program dates only some of them. The container's is
+    late where the program writes many lines at once: then the time of day is the program's. A longer distance is that
+    of another zone.
+    """
+    if stamp is None or stamp[0] not in _PERIODS:
+        return stamp
+    found = _FULL.search(match.string, 0, match.start((match.lastgroup or "").replace("h", "t")))
+    outer, written = (None, None) if found is None else (iso_stamp(found[0]), iso_stamp(found[1]))
+    if outer is None or written is None:
+        return stamp
+    moment = written[1]
+    if stamp[0] == YEARLESS:
+        day = datetime.fromtimestamp(moment, UTC)
+        moment = (_DAYS_BEFORE[day.month - 1] + day.day - 1) * 86400.0 + moment % 86400.0
+    late_s = (moment - stamp[1]) % _PERIODS[stamp[0]]
+    return (outer[0], outer[1] - late_s) if _ROUNDED_S <= late_s < _BUFFERED_S else outer
 
 
 def _untorn(message: str) -> str:
