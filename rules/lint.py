@@ -14,7 +14,7 @@ from .bands import Bands, load_bands
 from .conditions import every_condition
 from .conditions.anomalies import SUFFIX
 from .conditions.base import Limits
-from .conditions.ratios import Ratio
+from .conditions.spans import Ratio
 from .conditions.values import AMONG_VALUES, Aggregate, Threshold
 from .death import CAUSE_WORDS
 from .goals import LIMIT_VALUES

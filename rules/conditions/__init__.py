@@ -15,19 +15,33 @@ from .durations import THAN
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
-from .ratios import compare
-from .spans import overlap
+from .spans import AtLeast, Ratio, SumAtMost, TimeShare, overlap
 from .steady import steady
 from .trends import Fall, Grows
+from .values import Aggregate, Threshold
 
 ROLES = ("required", "supporting", "gate")
 IF_MISSING = ("fail", "pass")
 _COMMON = ("type", "role", "if_missing")
 
+
+def _compare(table: Table) -> type[Single]:
+    """By what is compared: with a `stat`, another metric, several, or the time of spans."""
+    if "metrics" in table.data:
+        return SumAtMost
+    if "at_least" in table.data:
+        return AtLeast
+    if "span" in table.data:
+        return TimeShare
+    if "over" in table.data:
+        return Ratio
+    return Aggregate if "stat" in table.data else Threshold
+
+
 COMBINED: Mapping[str, type[Combined]] = {"any": AnyOf, "all": AllOf}
 """Those that hold others, in `of`."""
 BY_KEYS: Mapping[str, Callable[[Table], type[Single]]] = {
-    "compare": compare,
+    "compare": _compare,
     "overlap": overlap,
     "steady": steady,
     "has": lambda _: Has,

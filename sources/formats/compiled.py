@@ -12,9 +12,8 @@ from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, parse_reading
 from .emitters import Maker, maker
-from .fields import READERS, USERS_S, AbsurdValueError, Values, condition
+from .fields import READERS, USERS_S, AbsurdValueError, Values, any_stamp, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
-from .timestamps import any_stamp
 
 MORE = "more"
 """Group of what a line holds behind the record that is read."""

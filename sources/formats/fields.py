@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from perfmon.core import Observation, parse_duration, parse_number
+from perfmon.core import EPOCH, LOCAL, Observation, Stamp, parse_duration, parse_number
 
 from .schema import Style
 
@@ -326,6 +326,44 @@ def checked(name: str, value: float, unit: str, metric: str = "") -> float:
     if not low <= value <= high:
         raise AbsurdValueError(f"{name}={value:g}")
     return max(value, 0.0) if unit == "%" else value
+
+
+_DATE_ONLY = len("2026-08-21")
+_FINEST = 1e11
+"""Seconds since 1970 are less than this, and milliseconds are more: so it is up to nanoseconds."""
+
+
+def iso_stamp(text: str) -> Stamp | None:
+    """The stamp of an ISO 8601 time (`2026-08-21T10:00:03.123+00:00`), None when it is none, or a date only."""
+    if len(text) <= _DATE_ONLY:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return (LOCAL, moment.replace(tzinfo=UTC).timestamp())
+    return (EPOCH, moment.timestamp())
+
+
+def epoch_stamp(number: float) -> Stamp | None:
+    """The stamp of a time since 1970 in seconds, or whole milli-, micro- or nanoseconds; None when it is too early."""
+    if not 1e8 < number < 1e8 * 1e12:
+        return None
+    while number >= _FINEST:
+        number /= 1e3
+    return (EPOCH, float(number)) if number > 1e8 else None
+
+
+def any_stamp(value: object) -> Stamp | None:
+    """The stamp in a field that holds a time, as text or as number; None when it holds none."""
+    if isinstance(value, str):
+        text = value.strip("\"' ")
+        try:
+            return epoch_stamp(float(text))
+        except ValueError:
+            return iso_stamp(text)
+    return epoch_stamp(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 # --- Prefixes that launchers put before a record; they may stack: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc | ` ---

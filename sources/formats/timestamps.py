@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 from ..blocks import scanning, tells_time
-from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S
+from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S, any_stamp, epoch_stamp, iso_stamp
 from .schema import Pack
 
 if TYPE_CHECKING:
@@ -45,9 +45,6 @@ _DIRECTIVES = {
 }
 _NEIGHBOURS = 256
 """So many stamps are known again: the lines of a second share theirs, whatever stands before and behind it."""
-_DATE_ONLY = len("2026-08-21")
-_FINEST = 1e11
-"""Seconds since 1970 are less than this, and milliseconds are more: so it is up to nanoseconds."""
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366)
 
 
@@ -176,39 +173,6 @@ def stamp_reader(time: str) -> StampReader:
 def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
     """A function from the stamp's text to a Stamp; None when the numbers are no date or time (`99:99:99`)."""
     return lru_cache(_NEIGHBOURS)(stamp_reader(time).stamp)
-
-
-def iso_stamp(text: str) -> Stamp | None:
-    """The stamp of an ISO 8601 time (`2026-08-21T10:00:03.123+00:00`), None when it is none, or a date only."""
-    if len(text) <= _DATE_ONLY:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        return (LOCAL, moment.replace(tzinfo=UTC).timestamp())
-    return (EPOCH, moment.timestamp())
-
-
-def epoch_stamp(number: float) -> Stamp | None:
-    """The stamp of a time since 1970 in seconds, or whole milli-, micro- or nanoseconds; None when it is too early."""
-    if not 1e8 < number < 1e8 * 1e12:
-        return None
-    while number >= _FINEST:
-        number /= 1e3
-    return (EPOCH, float(number)) if number > 1e8 else None
-
-
-def any_stamp(value: object) -> Stamp | None:
-    """The stamp in a field that holds a time, as text or as number; None when it holds none."""
-    if isinstance(value, str):
-        text = value.strip("\"' ")
-        try:
-            return epoch_stamp(float(text))
-        except ValueError:
-            return iso_stamp(text)
-    return epoch_stamp(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 # --- Finds the stamp at the head of a record, whatever prefixes stand before it ---

@@ -9,8 +9,7 @@ from operator import itemgetter
 from perfmon.core import ESCAPES, HEAD, LEG, LOCAL, SAME, TAIL, Observation, Record, Stamp, says_only_that
 
 from ..formats.compiled import CompiledPattern, too_slow
-from ..formats.fields import Values
-from ..formats.timestamps import any_stamp
+from ..formats.fields import Values, any_stamp
 from ..pollers.reading import PolledBlock
 from .block_times import BlockTimes
 from .gaps import BOM, unescaped

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from perfmon.core.config import Config
 from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline.session import Session
+from perfmon.sources.formats.fields import any_stamp, iso_stamp
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.formats.timestamps import HeaderReader, any_stamp, iso_stamp, stamp_parser, time_regex
+from perfmon.sources.formats.timestamps import HeaderReader, stamp_parser, time_regex
 
 AT = datetime(2026, 8, 21, 10, 0, 3, tzinfo=UTC).timestamp()
 NEW_YEAR = 1767225600.0
