@@ -7,26 +7,19 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, Ref, Span, format_seconds, median
 from perfmon.hangs import named_ranks
 
-from .conditions.combine import AnyOf
-from .conditions.values import Threshold
+from .conditions import AnyOf, Threshold
 from .death import CAUSE_WORDS, WAITED
 from .first_cause import task_of
 from .goals import limit_items
 from .open_spans import open_items
-from .run_facts import View
+from .run_facts import EMPTY, UPDATE, Item, RunView, Stream, Track, View
 from .signatures import Signature, Subject
 from .silence import SourceGap
 from .stalls import Stall
-from .tracks import EMPTY, UPDATE, Item, Stream, Track
-
-if TYPE_CHECKING:
-    from .run_view import RunView
-
 
 # --- Events before the window: how often something usually happened, and when it last did ---
 

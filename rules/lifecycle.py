@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from perfmon.core import Severity, Window
 
-from .conditions.base import Condition, Level
-from .run_facts import View
+from .conditions import Condition, Level
+from .run_facts import Item, Stream, View
 from .signatures import Signature, Subject
-from .tracks import Item, Stream
 
 PENDING, FIRING, RESOLVING, RESOLVED = "pending", "firing", "resolving", "resolved"
 _UNSURE_RANK = 10.0

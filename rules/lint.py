@@ -11,11 +11,7 @@ from pathlib import Path
 from perfmon.core import DataFileError, read_toml
 
 from .bands import Bands, load_bands
-from .conditions import every_condition
-from .conditions.anomalies import SUFFIX
-from .conditions.base import Limits
-from .conditions.spans import Ratio
-from .conditions.values import AMONG_VALUES, Aggregate, Threshold
+from .conditions import AMONG_VALUES, SUFFIX, Aggregate, Limits, Ratio, Threshold, every_condition
 from .death import CAUSE_WORDS
 from .goals import LIMIT_VALUES
 from .open_spans import OPEN_VALUES

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfmon.core import counted, format_value, metric_unit, percentile
 
-from .run_facts import View
-from .tracks import Item, Track
+from .run_facts import Item, Track, View
 
 STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")
 KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times", "others")

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from perfmon.core import DataFileError, Severity, Table, plain, read_toml, with_user_files
 
-from .conditions import read_condition
-from .conditions.base import Condition, read_fields
+from .conditions import Condition, read_condition, read_fields
 from .sentences import unclosed
 
 Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]

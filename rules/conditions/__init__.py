@@ -8,17 +8,17 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import Jump, NotFinite, OfEachStep, Periodic
-from .base import Condition, IfMissing, Level, Role, Single
+from .anomalies import SUFFIX, Jump, NotFinite, OfEachStep, Periodic
+from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
-from .durations import THAN
+from .durations import THAN, LongerThanUndisturbed
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
 from .spans import AtLeast, Ratio, SumAtMost, TimeShare, overlap
 from .steady import steady
 from .trends import Fall, Grows
-from .values import Aggregate, Threshold
+from .values import AMONG_VALUES, Aggregate, Threshold
 
 ROLES = ("required", "supporting", "gate")
 IF_MISSING = ("fail", "pass")
@@ -163,4 +163,7 @@ def refuse_replaced(table: Table) -> None:
             raise table.wrong(flag, f"no longer a key, expected {now} in place of {flag} = {str(value).lower()}")
 
 
-__all__ = ["Condition", "Level", "every_condition", "read_condition"]
+__all__ = [
+    "AMONG_VALUES", "SUFFIX", "Aggregate", "AnyOf", "Condition", "Level", "Limits", "LongerThanUndisturbed", "Ratio",
+    "Threshold", "every_condition", "read_condition", "read_fields",
+]  # fmt: skip

@@ -17,8 +17,7 @@ from .base import Level, Metric, Names, Single
 from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 _BASE = 64
 """Blocks before the jump that define what was usual."""

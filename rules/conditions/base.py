@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 from perfmon.core import Table, format_seconds
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 
 class Level(IntEnum):

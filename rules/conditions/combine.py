@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 
 @dataclass(frozen=True)

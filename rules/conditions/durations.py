@@ -13,8 +13,7 @@ from perfmon.core import format_seconds, median
 from .base import Amount, ByKind, Explained, Level, Name, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 _EDGE_S = 1e-3
 """The lines before and after a silence are no part of it; times of day have no more digits than this."""

@@ -12,8 +12,7 @@ from perfmon.core import Table, format_share, median, percentile
 from .base import Level, Metric, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Column, Item
+    from ..run_facts import Column, Item, View
 
 _LEAST = 5
 """Samples that define what is usual."""

@@ -16,8 +16,7 @@ from ..finished import over_at
 from .base import Amount, Explained, Level, Metric, Names, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Column, Item, Track
+    from ..run_facts import Column, Item, Track, View
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")

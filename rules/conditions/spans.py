@@ -16,8 +16,7 @@ from .base import Level, Limits, Metric, Metrics, Name, Single
 from .values import Limited
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item, Track
+    from ..run_facts import Item, Track, View
 
 
 @dataclass(frozen=True)

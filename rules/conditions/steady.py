@@ -12,8 +12,7 @@ from perfmon.core import Table, format_seconds, format_value, metric_unit
 from .base import Amount, Level, Limits, Metric, Metrics, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 _SO_FAR = 0.25
 """Of the time that it must last: a shorter row does not count yet."""

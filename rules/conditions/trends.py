@@ -17,9 +17,7 @@ from ..runs import boundaries
 from .base import Amount, Level, Metric, Metrics, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..run_view import RunView
-    from ..tracks import Column, Item
+    from ..run_facts import Column, Item, RunView, View
 
 
 _LEAST = 10

@@ -16,8 +16,7 @@ from perfmon.core import Table, format_seconds, format_value, metric_unit, perce
 from .base import Level, Limits, Metric, Single
 
 if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+    from ..run_facts import Item, View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 
