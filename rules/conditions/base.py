@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.core import Table, format_seconds
 
-if TYPE_CHECKING:
-    from ..run_facts import Item, View
+from ..run_facts import Column, Item, RunView, Track, View
 
 
 class Level(IntEnum):
@@ -359,3 +358,6 @@ def _short(value: float, unit: str) -> str:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
+
+
+__all__ = ["Column", "Condition", "Item", "Level", "Limits", "RunView", "Single", "Track", "View", "read_fields"]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from .base import Condition, Level
-
-if TYPE_CHECKING:
-    from ..run_facts import Item, View
+from .base import Condition, Item, Level, View
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import Table, format_share, median, percentile
 
-from .base import Level, Metric, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import Column, Item, View
+from .base import Column, Item, Level, Metric, Single, View
 
 _LEAST = 5
 """Samples that define what is usual."""

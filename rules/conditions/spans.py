@@ -7,16 +7,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import Table, format_seconds, format_share, format_value, length, metric_unit, union
 
 from ..open_spans import LONGEST_S
-from .base import Level, Limits, Metric, Metrics, Name, Single
+from .base import Item, Level, Limits, Metric, Metrics, Name, Single, Track, View
 from .values import Limited
-
-if TYPE_CHECKING:
-    from ..run_facts import Item, Track, View
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit
 
-from .base import Amount, Level, Limits, Metric, Metrics, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import Item, View
+from .base import Amount, Item, Level, Limits, Metric, Metrics, Single, View
 
 _SO_FAR = 0.25
 """Of the time that it must last: a shorter row does not count yet."""

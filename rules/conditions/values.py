@@ -9,14 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import ceil, inf
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
-from .base import Level, Limits, Metric, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import Item, View
+from .base import Item, Level, Limits, Metric, Single, View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 

@@ -16,8 +16,7 @@ from typing import TypeVar
 from perfmon.core import UsageError, plain, without_secrets
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
-from .base import Machine, PollError
-from .reading import Area, Reading
+from .base import Area, Machine, PollError, Reading
 
 # --- Fetches a page of metrics, and says in one line why there is none ---
 

@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .base import Machine, NotAvailableError, ScriptPoller
-from .reading import Area, Reading
+from .base import Area, Machine, NotAvailableError, Reading, ScriptPoller
 
 # --- What `ss -tinmH` says of TCP connections: two lines each, the second one begins with a blank ---
 

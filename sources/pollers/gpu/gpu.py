@@ -12,8 +12,7 @@ from typing import Literal
 from perfmon.core import plain, without_secrets
 
 from ...shell import Shell
-from ..base import Machine, NotAvailableError, Poller
-from ..reading import Area, Reading
+from ..base import Area, Machine, NotAvailableError, Poller, Reading
 
 # --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm says ---
 
