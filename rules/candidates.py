@@ -123,7 +123,7 @@ def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     floors = [(name, *floor) for name, floor in _floors(signature, view).items()]
     judged = Judged([item for item in items if _is_above(item, floors)] if floors else items, len(items))
     names, streams = signature.identity, judged.streams
-    for item in items if judged.items else ():  # else nobody needs to know which items follow one another
+    for item in items if judged.items else ():  # else it does not matter which items follow one another
         fields = item.fields
         item.stream = key = "/".join([str(fields.get(name, "")) for name in names]) if names else ""
         stream = streams.get(key)

@@ -276,7 +276,7 @@ def _percent(part: object, limits: Limits) -> Iterator[str]:
 
 
 def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each metric of users' files that no format reads, and each odd name of `unless` and `judged_by`."""
+    """One line for each metric of users' files that no format reads, and unknown name of `unless` and `judged_by`."""
     for metric, place in bands.files.items():
         band = bands.get(metric)
         if not words.has_metric(metric):

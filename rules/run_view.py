@@ -128,7 +128,7 @@ class RunView:
             if state.first is not None and state.last is not None
         ]
         for state in self.store.sources:
-            if not self.timed and state.clockless and state.pseudo > 0:  # by what its lines say that work took
+            if not self.timed and state.clockless and state.pseudo > 0:  # by the durations of work in its lines
                 shift = self.shift(state.index)
                 extents.append((shift, state.pseudo + shift))
         starts, ends = [low for low, _ in extents], [high for _, high in extents]

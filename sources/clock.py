@@ -233,7 +233,7 @@ class SourceClock:
         if self.kind in _DATED and kind in _DATED:
             return seconds - self._zones.get(kind, 0.0)
         if kind == EPOCH and kind not in self._zones:
-            return None  # of what zone the other lines are nobody knows
+            return None  # the zone of the other lines is unknown
         if DAYTIME in (kind, self.kind):
             midnight = near - near % _DAY + (seconds - self._zones.get(kind, 0.0)) % _DAY
             times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]

@@ -97,7 +97,7 @@ def _line_start(descriptor: int, start: int) -> int:
 # --- Several processes, each with ranges of its own ---
 #
 # Scanning a block depends on its bytes alone, and on whether the file begins as a table, which is read before (see
-# `perfmon.sources.scan.scanner` and `tables`), so ranges give the same as the whole file. Whoever is free takes the
+# `perfmon.sources.scan.scanner` and `tables`), so ranges give the same as the whole file. A free process takes the
 # next range, this process too: it needs no pipe, and no more processes are at work than there are cores. A pool of
 # the standard library takes 1.4 times as long: it adds a process that only waits, threads, and its own start.
 
@@ -149,7 +149,7 @@ def splittable(path: Path) -> bool:
 
 
 class _Pending:
-    """The numbers of the ranges that nobody has taken yet, the lowest first: all processes read them from one pipe."""
+    """The numbers of the ranges that are not taken yet, the lowest first: all processes read them from one pipe."""
 
     def __init__(self, count: int) -> None:
         self._left, numbers = os.pipe()

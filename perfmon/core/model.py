@@ -65,7 +65,7 @@ class Ref(NamedTuple):
     offset: int
 
 
-# --- stamps: what a line's own clock says, before date, year or offset are known ------------------------------
+# --- stamps: what a line's own clock shows, before date, year or offset are known -------------------------------------
 EPOCH = 0
 """Seconds since 1970."""
 YEARLESS = 1

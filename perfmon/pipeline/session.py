@@ -309,7 +309,7 @@ _PID_OF_LINE = re.compile(r"(?i)\bpid[ =:]{1,2}(\d{2,7})\b")
 
 def _polled_pid(seen: Sequence[Seen]) -> str:
     """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any, or
-    where those are of several kinds: nothing tells then which of them is meant."""
+    where those are of several kinds: which of them is meant is unknown then."""
     polled = [one for one in seen if one.reading.area is Area.PROCESS]
     if len({one.host for one in polled}) != 1:
         return ""

@@ -132,7 +132,7 @@ class Assembler:
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
             if stamp is not None and stamp[0] == UPTIME:
-                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock that tells no time of day
+                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock without a time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._paces.move(source, clock.rebased)

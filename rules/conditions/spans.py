@@ -259,7 +259,7 @@ class Ratio(Limited):
         return sum(column.values[start:stop]) / (stop - start) if stop > start else None
 
     def _sum(self, track: Track, end: float) -> float | None:
-        """The mean of each log and group that has recent samples, added up; else of its next one, which tells of the
+        """The mean of each log and group that has recent samples, added up; else of its next one, which covers the
         time before it."""
         means = []
         for column in track.streams.values():
@@ -295,7 +295,7 @@ class Ratio(Limited):
         return f"{value:.2f}"
 
     def words(self, item: Item, view: View) -> str:
-        """As a percentage, where its file says it."""
+        """As a percentage, in the words of its file."""
         value, edge = self.value(item, view), self.limits.above if self.limits.below is None else self.limits.below
         if not self.say or value is None or edge is None or not self.judge(item, view).holds:
             return super().words(item, view)

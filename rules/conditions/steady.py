@@ -56,7 +56,7 @@ class Lasts(Single):
         return view.once((self, source, group), lambda: self._stretches(column.times, column.values, view))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
-        """No stretch is long enough."""
+        """No interval is long enough."""
         return not any(self._enough(stretch) for stretch in self._all(source, group, view))
 
     def _enough(self, stretch: Stretch) -> bool:

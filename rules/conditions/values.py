@@ -111,7 +111,7 @@ class Limited(Single):
         return "" if value is None else self.limits.of_value(self.metric, value, self._unit(), view)
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds."""
+        """In the words of its file where it holds."""
         value = self.value(item, view)
         if not self.say or value is None or not self.judge(item, view).holds:
             return super().words(item, view)
@@ -352,7 +352,7 @@ class Aggregate(Limited):
         return f"{self.metric} not observed" if value is None else f"{self._name()} {self._shown(value)}"
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds; else what the statistic means."""
+        """In the words of its file where it holds; else what the statistic means."""
         value = self.value(item, view)
         if value is None or (self.say and self.judge(item, view).holds):
             return super().words(item, view)

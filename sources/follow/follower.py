@@ -163,7 +163,7 @@ class Follower:
         turns = deque(map(self._turn, self._tails.values()))
         size, self._turning = 0, True
         while turns:
-            # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
+            # Where a file system may hang nothing else shall wait for it; elsewhere a thread's turn costs more than it.
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
             for item in items:
                 size += _size_of(item[1])

@@ -144,7 +144,7 @@ def read_pydict(body: str) -> Values:
     text = _NAN.sub(r"'\g<0>'", _NUMPY.sub(r"\1", body.strip()))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the compiler warns of odd escapes in other people's strings
+            warnings.simplefilter("ignore")  # the compiler warns of malformed escapes in other people's strings
             value = literal_eval(text)
         return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -280,7 +280,7 @@ def to_number(value: Any, unit: str) -> float:
 
 
 LONGEST_S = 2 * 86_400.0
-"""No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
+"""No update, batch or checkpoint takes two days: one with such a time would cost more than all of its run."""
 _RATE = (0.0, 1e15)
 _LIMITS = {
     "ms": (0.0, 1e3 * LONGEST_S),
@@ -305,7 +305,7 @@ DIVERGES = re.compile(r"(?:.*_)?(?:loss|grad_norm|reward|lr|kl|entropy)(?:_\w+)?
 class AbsurdValueError(ValueError):
     """A value that no clock or counter shows: a negative duration, 1e300, nan where nothing diverges.
 
-    `rest` is the observation without that value, where it says something without it.
+    `rest` is the observation without that value, where it has a meaning without it.
     """
 
     def __init__(self, text: str, rest: Observation | None = None) -> None:
@@ -372,7 +372,7 @@ def any_stamp(value: object) -> Stamp | None:
 # letters and a digit (`node01: `): `deadline: ` before a time is no host.
 
 _UNSURE = r"(?!\[?(?:\d{9}|\d\d:\d\d:\d\d\]))"
-"""Behind spaces, or what looks like a host, a number or `[00:01:12]` is a figure of the message and tells no time."""
+"""Behind spaces, or what looks like a host, a number or `[00:01:12]` is a figure of the message and no time of day."""
 
 PREFIX = {
     "marks of another rank's traceback": r"[ \t]{0,200}[~^]{2,200}(?=\[rank\d+\]:)",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # --- Time stamps as logs print them: from a strptime-like format to a regex and a quick parser ---
 #
-# A stamp tells as much as the line does: with date and zone it is EPOCH, without a zone LOCAL, without a year YEARLESS,
+# A stamp holds as much as the line does: with date and zone it is EPOCH, without a zone LOCAL, without a year YEARLESS,
 # without a date DAYTIME. What is missing is inferred later, from the lines around it (`perfmon.sources.clock`).
 
 MONTHS = {
@@ -202,7 +202,7 @@ _ALIASES = (
     ("engine", "actor"),
     ("unit_host", "host"),
 )
-"""Other names of what prefixes tell."""
+"""Other names of what prefixes contain."""
 
 
 class _Stoppable:
@@ -231,7 +231,7 @@ class HeaderReader:
         packs = tuple(packs)
         self._packs = packs
         self.slow: list[str] = []
-        """Headers of users that took too long and are no longer used; whoever reports them empties it."""
+        """Headers of users that took too long and are no longer used; the code that reports them empties it."""
         self._join(packs, users=True)
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
         """Fields that patterns take for the clock of their lines, the first one first."""
@@ -356,7 +356,7 @@ class HeaderReader:
     def message(self, text: str) -> tuple[str, dict[str, str]]:
         """The message behind launcher prefixes, header, level and place in the source, and the names in the prefixes.
 
-        Indentation is kept where nothing stands before it: it tells a frame of a traceback from a message.
+        Indentation is kept where nothing stands before it: it distinguishes a frame of a traceback from a message.
         """
         if text is not self._message[0]:  # several patterns are tried on a line
             self._message = (text, *self._split(text))

@@ -164,7 +164,7 @@ class ScriptPoller:
         await self._shell.close()
 
 
-# --- This machine, as pollers ask it ---
+# --- This machine, as pollers query it ---
 
 _CHUNK = 1 << 16
 _END_S = 1.0

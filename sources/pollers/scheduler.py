@@ -19,7 +19,7 @@ from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
 from .request import PollRequest
 
-# --- The virtual logs in which pollers tell what they found out, known by their names ---
+# --- The virtual logs of the readings of pollers, known by their names ---
 
 
 def poll_log(host: str, name: str) -> LogFile:
@@ -168,7 +168,7 @@ def _message(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-# --- One answer of each poller, for whoever looks once ---
+# --- One answer of each poller, for those who look once ---
 
 PATIENCE_S = 5.0
 _LOOK_S = 0.05
@@ -190,7 +190,7 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while {log for log, _ in blocks} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - nobody tells
+            while {log for log, _ in blocks} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass

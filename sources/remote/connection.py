@@ -20,7 +20,7 @@ from ..shell import BOOTSTRAP, NoAnswerError, RunnerError, Shell
 from .model import Address
 from .ssh_config import HostConfig, HostKeys, Trusted, algorithms, fingerprint, read_config
 
-# --- What a login may ask its user for. Answers stay in memory, so that a lost connection can be made again ---
+# --- What a login may request from its user. Answers stay in memory, so that a lost connection can be made again ---
 
 Ask = Callable[[str, bool], Awaitable[str | None]]
 """Shows a prompt and gives the answer (True: echoed); None without a terminal or an answer."""
@@ -61,7 +61,7 @@ class Login:
             return self.answers[key]
 
 
-# --- What a server asks while somebody logs in, and who answers ---
+# --- What a server requests during a login, and who answers ---
 
 _TRIES = 3
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")

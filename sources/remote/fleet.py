@@ -30,7 +30,7 @@ from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec
 from .reader import Item
 
-# --- Looks for what runs on several hosts at once: one that hangs, or is lost meanwhile, holds nobody up ---
+# --- Looks for what runs on several hosts at once: one that hangs, or is lost in between, delays no other ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     from ..pollers.scheduler import PollScheduler
 
     began = time.monotonic()
-    while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - nobody tells
+    while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(_COMPANION_LOOK_S)
     machine, places = RemoteMachine(host), partial(_places, host)
     pollers = [poller for one in dict.fromkeys(requests) for poller in pollers_for(machine, one, places)]
@@ -298,7 +298,7 @@ class Fleet:
         """End all connections."""
         self._asking = False
         self._queue.end()
-        # On a busy machine tasks may outlive the patience there is: the terminal is no place to say so.
+        # On a busy machine tasks may outlive the patience there is: the terminal is no place for a message about it.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         if not self._thread.is_alive():
             return

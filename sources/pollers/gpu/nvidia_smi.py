@@ -263,7 +263,7 @@ class NvidiaSmiBackend:
             if self._asking is not None:
                 await end(self._asking)
 
-    # --- finding out what it can tell ---------------------------------------------------------------------------
+    # --- finding out what it reports ----------------------------------------------------------------------------------
     async def _opened(self) -> Stream:
         columns: Sequence[Column] = COLUMNS
         for _ in range(2 * len(COLUMNS)):

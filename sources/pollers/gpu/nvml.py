@@ -123,7 +123,7 @@ class Device:
             if error.value in (_NOT_SUPPORTED, _NO_FUNCTION):
                 self._without.add(key)
             return None
-        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; a name of odd bytes
+        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; a malformed name
             self._without.add(key)
             return None
 
@@ -264,7 +264,7 @@ def _work(job: Callable[[], T], pending: Future[T]) -> None:
         pending.set_exception(error)
 
 
-# --- The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nobody else waits ---
+# --- The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nothing else waits ---
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOSELY = 5
@@ -353,7 +353,7 @@ class Gpus:
                 self._lost[device.name] = device
         self._nvml, self._devices = nvml, devices
 
-    # --- asking -----------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
     def _ask(self, device: Device, closely: bool, uses: list[GpuProcess]) -> list[Reading]:
         try:
             if closely:
