@@ -157,6 +157,8 @@ _AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation", "batche
 """Progress of a run whose work is done: it saves, and evaluates once more."""
 _OFTEN = 2
 """Times that work followed the words of an end: the next ones are none."""
+_LONGER = 3.0
+"""Times of the longest pause behind such words after which they were the last ones."""
 _BARS = ("step", "items", "epochs", "episodes")
 """Kinds of bars that a run may consist of."""
 _CUT_SHORT = "cut_short"
@@ -214,17 +216,29 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
 
 
 def _usual_words(state: SourceState, view: RunView) -> bool:
-    """True where the last words of an end are those after each epoch or fold: more than once work followed them."""
+    """True where the last words of an end are those after each epoch or fold, and more of those is to be expected.
+
+    More than once work followed them: so it may again, unless the log has been quiet for much longer since, or is
+    whole and states no plan that is left.
+    """
     ends = view.run_marks(state.index, "end")
-    lines = [mark.line for mark in ends if banner(mark) == banner(ends[-1])]
+    alike = [mark for mark in ends if banner(mark) == banner(ends[-1])]
     tracks = work_of(state.index, view)
-    followed = [
-        (before, after)
-        for before, after in pairwise(lines)
-        if before >= last_run_line(state.index, view)
-        and any(bisect_right(track.lines, before) < bisect_left(track.lines, after) for track in tracks)
-    ]
-    return len(followed) >= _OFTEN
+    pauses: list[float] = []
+    for before, after in pairwise(alike):
+        next_work = [
+            track.times[at]
+            for track in tracks
+            if (at := bisect_right(track.lines, before.line)) < bisect_left(track.lines, after.line)
+        ]
+        if next_work and before.line >= last_run_line(state.index, view):
+            pauses.append(min(next_work) - before.time)
+    if len(pauses) < _OFTEN:
+        return False
+    if view.present is not None:
+        return view.present - view.shift(state.index) - ends[-1].time <= _LONGER * max(*pauses, _NOTHING_CAME_S)
+    plans = [one for one in view.counters(state.index) if one.kind in ("epochs", "episodes") and one.total]
+    return any(one.amount < (one.total or 0.0) - 1 for one in plans)
 
 
 def _is_one_line_behind(state: SourceState, end: int, view: RunView) -> bool:

@@ -127,3 +127,25 @@ def test_lines_of_one_shape_have_their_own_figures() -> None:
     assert read_step("step 13/50 | loss: 9.75 | 4.0 it/s | mfu: 2.5")["loss"] == "9.75"
     assert read_step("step 71/50 | loss: 9.75 | 4.0 it/s | mfu: 2.5") == {}
     assert "step_time" not in read_step("step 13/50 | loss: 9.75 | 0.0 it/s | mfu: 2.5")
+
+
+def _folds(count: int, *, over: bool) -> list[str]:
+    lines = []
+    for fold in range(count):
+        lines += [
+            f"2026-05-05 10:{fold:02}:{step:02} INFO step {step}/20 loss {2 - step / 20:.2f}" for step in range(1, 21)
+        ]
+        lines.append(f"2026-05-05 10:{fold:02}:21 INFO Training complete")
+    return lines if over else lines[:-7]
+
+
+@pytest.mark.parametrize(("over", "state"), [(True, Progress.FINISHED), (False, Progress.RUNNING)])
+def test_the_end_of_the_last_of_several_folds_is_that_of_the_run(over: bool, state: Progress) -> None:
+    assert _result_of(*_folds(12, over=over)).run.state is state
+
+
+def test_words_after_each_epoch_end_no_run_while_epochs_are_left() -> None:
+    lines = [
+        line.replace("INFO step", f"INFO epoch {at // 21 + 1}/30 step") for at, line in enumerate(_folds(12, over=True))
+    ]
+    assert _result_of(*lines).run.state is Progress.RUNNING
