@@ -212,10 +212,10 @@ def _severity(table: Table) -> Severity:
 def _sentence(table: Table, default: str | None = None) -> str:
     """A template whose braces and brackets are in pairs: what is not closed would be shown as it stands."""
     template = table.text("sentence", default)
-    odd = unclosed(template)
-    if odd:
+    unmatched = unclosed(template)
+    if unmatched:
         expected = "expected {SLOT}, or [...] around optional parts"
-        raise table.wrong("sentence", f"'{plain(odd)}' is an unmatched bracket, {expected}")
+        raise table.wrong("sentence", f"'{plain(unmatched)}' is an unmatched bracket, {expected}")
     return template
 
 

@@ -100,7 +100,7 @@ class SourceClock:
         if kind != self.kind or not -_NEAR < wall - self._wall < _NEAR:
             self._learn_zone(kind, seconds)
             placed = self._placed(kind, seconds)
-            if placed is None or self._is_odd(placed, stamp):
+            if placed is None or self._is_doubtful(placed, stamp):
                 return self.last
             wall = placed
         wall += self._slipped
@@ -156,7 +156,7 @@ class SourceClock:
         else:
             self._learn_zone(kind, seconds)
             wall = self._placed(kind, seconds)
-            if wall is None or self._is_odd(wall, stamp):
+            if wall is None or self._is_doubtful(wall, stamp):
                 return
             wall = self._advanced(wall)
             self._alone = False
@@ -184,7 +184,7 @@ class SourceClock:
         elif _LEAST_ZONE_S <= abs(zone) <= _MOST_ZONE_S and -_CLOSE_S <= apart - zone <= _PAUSE_S:
             self._zones[kind] = zone
 
-    def _is_odd(self, wall: float, stamp: Stamp) -> bool:
+    def _is_doubtful(self, wall: float, stamp: Stamp) -> bool:
         """A date more than a day away from the last one, which no second line confirms."""
         if self.kind not in _DATED or self._wall is None or stamp == self._refused:
             return stamp == self._refused

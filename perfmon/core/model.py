@@ -136,7 +136,7 @@ since an epoch began, of which shares are samples: the least of its parts, and a
 Observation = tuple[Any, ...]
 
 
-def says_only_that(observations: Sequence[Observation]) -> bool:
+def adds_nothing(observations: Sequence[Observation]) -> bool:
     """Return True for a line that only shows that it was printed, or that work continued: then it adds nothing to
     another one of the same second.
     """

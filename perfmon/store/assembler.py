@@ -36,7 +36,7 @@ from perfmon.core import (
     Record,
     Ref,
     Span,
-    says_only_that,
+    adds_nothing,
 )
 from perfmon.sources import SourceClock
 
@@ -180,7 +180,7 @@ class Assembler:
         if observations and observations[-1][0] == SAME:
             _, more, ahead = observations[-1]
             observations = observations[:-1]
-        if not says_only_that(observations):
+        if not adds_nothing(observations):
             state.run_of_lines = None
         elif state.repeats(mono, observations):
             state.same(time, 1 + more, ref.line + ahead, text, bool(observations))

@@ -141,7 +141,7 @@ def _named(name: str) -> _Named:
     kind = next((kind for kind, words in _KINDS if words.search(text) is not None), "items")
     labels = _LABEL.findall(text[-2 * _LONGEST_BAR :])
     label = (
-        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _says(kind, one)), "")
+        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _names(kind, one)), "")
     )
     epoch = _BAR_EPOCH.search(text) if kind != "epochs" else None
     if epoch is not None:
@@ -151,5 +151,5 @@ def _named(name: str) -> _Named:
     return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
 
 
-def _says(kind: str, label: str) -> bool:
+def _names(kind: str, label: str) -> bool:
     return any(one == kind and words.search(label) is not None for one, words in _KINDS)

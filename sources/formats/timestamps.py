@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
-from ..blocks import scanning, tells_time
+from ..blocks import may_hold_time, scanning
 from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S, any_stamp, epoch_stamp, iso_stamp
 from .schema import Pack
 
@@ -180,7 +180,7 @@ def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
 _GLUED_WITHIN = 400
 _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s|%u")
-"""Time formats of which `tells_time` sees that there is one."""
+"""Time formats of which `may_hold_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
 _FULL = re.compile(r"(?<![\d.:-])(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z|[+-]\d\d:\d\d)?(?=\s)")
 """The stamp of a container before the header of its program; in a group as the clock of its zone shows it."""
@@ -286,9 +286,9 @@ class HeaderReader:
 
     def read(self, text: str) -> Stamp | None:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
-        if text.startswith(self._last_prefix) and not tells_time(text, self._last_stop):
+        if text.startswith(self._last_prefix) and not may_hold_time(text, self._last_stop):
             return self._last
-        if self._seen and not tells_time(text, 0):
+        if self._seen and not may_hold_time(text, 0):
             return None
         match = self._at_start.match(text)
         if match is None:

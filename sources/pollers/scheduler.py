@@ -117,23 +117,23 @@ class PollTask:
         """The result of one poll; while it waits, the age of the last one is reported."""
         every = self._poller.every_s
         deadline = began + max(DEADLINE_S, 10 * every)
-        asking = asyncio.ensure_future(self._poller.poll())
+        poll = asyncio.ensure_future(self._poller.poll())
         try:
-            tell_at = max(began, self._answered_at) + STALE_AFTER_PERIODS * every
+            report_at = max(began, self._answered_at) + STALE_AFTER_PERIODS * every
             while True:
                 now = time.monotonic()
-                done, _ = await asyncio.wait({asking}, timeout=max(0.0, min(tell_at, deadline) - now))
+                done, _ = await asyncio.wait({poll}, timeout=max(0.0, min(report_at, deadline) - now))
                 if done:
-                    return asking.result()
+                    return poll.result()
                 now = time.monotonic()
                 if now >= deadline:
                     raise TimeoutError(f"no answer for {now - began:.0f} s")
                 await self._report_failure("stale", f"no answer for {now - began:.0f} s")
-                tell_at = now + max(every, _REPORT_S)
+                report_at = now + max(every, _REPORT_S)
         finally:
-            if not asking.done():
+            if not poll.done():
                 with suppress(Exception):
-                    await end(asking, _END_S)
+                    await end(poll, _END_S)
 
     async def _report_ok(self, readings: Sequence[Reading], began: float) -> None:
         now = time.monotonic()

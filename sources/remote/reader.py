@@ -151,7 +151,7 @@ class LogReader:
         wanted = now.size - known.position
         self.behind = max(0, wanted)
         if wanted < 0:
-            await self._start_anew(files, text, items)
+            await self._start_over(files, text, items)
             return True
         if not wanted and now.stamp == text.stamp:
             self.more = False
@@ -167,7 +167,7 @@ class LogReader:
         if data is None or len(data) < again + (wanted > 0):
             return False
         if data[:again] != known.tail:
-            await self._start_anew(files, text, items)
+            await self._start_over(files, text, items)
             return True
         if data and text.since_s is not None:
             await self._read_missed(files, text.since_s, items, text, known.extended(data[again:]))
@@ -229,7 +229,7 @@ class LogReader:
         if not text.ignored:
             self._put(items, text.cutter.feed(data))
 
-    async def _start_anew(self, files: Files, text: Text, items: list[Item]) -> None:
+    async def _start_over(self, files: Files, text: Text, items: list[Item]) -> None:
         """The file was truncated or rewritten, or has the number of one that is gone: what is left of that first."""
         rest = await rest_in_copy(files, self.path, text.print)
         text.advance(rest or b"")
