@@ -242,9 +242,10 @@ def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     parts: list[Part] = []
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
-        if stats is None:
+        diverged = name == "loss" and any(one.signature == "loss-diverged" for one in snapshot.findings)
+        if stats is None and not diverged:
             continue
-        if stats.ends_not_finite:
+        if stats is None or stats.ends_not_finite:  # in the whole window, or at its end
             parts.append((1, [(f"{name} nan {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
             continue
         runs = [(f"{name} ", skin.style("muted")), (compact(stats.last, 7), skin.style("text"))]
