@@ -94,7 +94,7 @@ class Death:
 
     @property
     def named_cause(self) -> str:
-        """The cause by the signal that ended the process, which a log may call a kill: some nobody sends."""
+        """The cause by the signal that ended the process, which a log may call a kill: some are never sent by users."""
         if self.cause.cause not in ("killed", "crashed", "process-died"):
             return self.cause.cause
         fields = {**_joined_fields(self.cause, self.echoes), **self.cause.fields}

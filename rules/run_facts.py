@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from perfmon.core import Progress, Window, length, union, without
 from perfmon.store import SourceState
@@ -35,11 +35,7 @@ from .runs import (
 )
 from .silence import source_gaps
 from .stalls import START_BOUND_S, stalls_of
-from .tracks import UPDATE, Item, Track
-
-if TYPE_CHECKING:
-    from .run_view import RunView
-
+from .tracks import EMPTY, UPDATE, Column, Item, Stream, Track
 
 # --- The state of a run in one word, and of each of its components: what the evidence proves, no more ---
 
@@ -316,3 +312,7 @@ class View(RunView):
     def failed_start(self) -> Death | None:
         """The death of the last start, while it is retried."""
         return failed_start(self) if self.death is None else None
+
+
+__all__ = ["EMPTY", "UPDATE", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View", "component_states"]
+__all__ += ["idle_since", "state_of"]

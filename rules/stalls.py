@@ -87,7 +87,7 @@ def stalls_of(view: RunView) -> list[Stall]:
         return []
     low, high = view.window
     over = view.fact(over_at)
-    end = view.whole[1] if view.present is None else view.present  # a clock may have been wrong, or set, meanwhile
+    end = view.whole[1] if view.present is None else view.present  # a clock may have been wrong, or set, in between
     end = min(end, over) if over is not None else end
     points = [*activity.events, end] if activity.events and end > activity.events[-1] else activity.events
     outside = union([*_later_starts(view), *view.fact(apart), *view.fact(downtime_of)])
@@ -113,7 +113,7 @@ def stalls_of(view: RunView) -> list[Stall]:
             if not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.fact(dark_run), a, b)
                 if silent and rhythm.is_early:
-                    continue  # a long phase may begin so early, of which no line tells
+                    continue  # a long phase may begin so early without a line
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, last_lines(view, main, a, b)))
     return found
 

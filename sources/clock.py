@@ -102,7 +102,7 @@ class SourceClock:
         if kind != self.kind or not -_NEAR < wall - self._wall < _NEAR:
             self._learn_zone(kind, seconds)
             placed = self._placed(kind, seconds)
-            if placed is None or self._is_odd(placed, stamp):
+            if placed is None or self._is_doubtful(placed, stamp):
                 return self.last
             wall = placed
         wall += self._slipped
@@ -165,7 +165,7 @@ class SourceClock:
         else:
             self._learn_zone(kind, seconds)
             wall = self._placed(kind, seconds)
-            if wall is None or self._is_odd(wall, stamp):
+            if wall is None or self._is_doubtful(wall, stamp):
                 return
             wall = self._advanced(wall)
             self._alone = False
@@ -193,7 +193,7 @@ class SourceClock:
         elif _LEAST_ZONE_S <= abs(zone) <= _MOST_ZONE_S and -_CLOSE_S <= apart - zone <= _PAUSE_S:
             self._zones[kind] = zone
 
-    def _is_odd(self, wall: float, stamp: Stamp) -> bool:
+    def _is_doubtful(self, wall: float, stamp: Stamp) -> bool:
         """A date more than a day away from the last one, which no second line confirms."""
         if self.kind not in _DATED or self._wall is None or stamp == self._refused:
             return stamp == self._refused
@@ -242,7 +242,7 @@ class SourceClock:
         if self.kind in _DATED and kind in _DATED:
             return seconds - self._zones.get(kind, 0.0)
         if kind == EPOCH and kind not in self._zones:
-            return None  # of what zone the other lines are nobody knows
+            return None  # the zone of the other lines is unknown
         if DAYTIME in (kind, self.kind):
             midnight = near - near % _DAY + (seconds - self._zones.get(kind, 0.0)) % _DAY
             times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]

@@ -202,7 +202,7 @@ def _close(text: str) -> str:
 
 
 def _trend(state: State, glyphs: Glyphs) -> str:
-    """The headline metric, the largest value of each stretch."""
+    """The headline metric, the largest value of each interval."""
     values = [value for value in state.values if value is not None]
     if not values or not state.severity:
         return ""

@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         Stamp,
         TimeBase,
         Update,
-        says_only_that,
+        adds_nothing,
     )
     from .stats import (
         CELLS,

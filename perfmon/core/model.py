@@ -65,7 +65,7 @@ class Ref(NamedTuple):
     offset: int
 
 
-# --- stamps: what a line's own clock says, before date, year or offset are known ------------------------------
+# --- stamps: what a line's own clock shows, before date, year or offset are known -------------------------------------
 EPOCH = 0
 """Seconds since 1970."""
 YEARLESS = 1
@@ -136,7 +136,7 @@ since an epoch began, of which shares are samples: the least of its parts, and a
 Observation = tuple[Any, ...]
 
 
-def says_only_that(observations: Sequence[Observation]) -> bool:
+def adds_nothing(observations: Sequence[Observation]) -> bool:
     """Return True for a line that only shows that it was printed, or that work continued: then it adds nothing to
     another one of the same second.
     """

@@ -388,7 +388,7 @@ def _starts_again(source: int, view: View) -> int:
 
 
 def _repeated(view: View, begun: Mapping[int, int]) -> Goal | None:
-    """The progress of a run that counts anew for each fold, model or setting: that of the last pass, and its number."""
+    """The progress of a run that counts again for each fold, model or setting: that of the last one, and its number."""
     log = view.store.progress
     found = []
     for one in log.counters.values():

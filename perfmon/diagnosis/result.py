@@ -200,7 +200,7 @@ class Finding:
     commands: tuple[str, ...] = ()
     """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
-    """The newest of the stretches that `lost_s` is the length of: from and to, in seconds since `run.start`."""
+    """The newest of the intervals that `lost_s` is the length of: from and to, in seconds since `run.start`."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that its conditions are met by, the one that shows it best first."""
 
@@ -265,7 +265,7 @@ class MetricStats:
     series: tuple[tuple[float, float], ...] = ()
     """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
     not_finite: int = 0
-    """So many more samples were nan or infinite; nothing else here heeds them."""
+    """So many more samples were nan or infinite; no other figure here counts them."""
     ends_not_finite: bool = False
     """So was the last of all; `last` is the last one that was not."""
     of_several: bool = False

@@ -246,7 +246,7 @@ def _conditions(finding: Found, view: View) -> tuple[tuple[ConditionState, ...],
 
 
 def _seen_in(condition: Condition) -> Sequence[str]:
-    """What shows that a condition is met: not that something is missing."""
+    """Names of the metrics and events that show that a condition is met; none where it requires that one is missing."""
     absent = getattr(condition, "none", False)
     return () if absent or condition.role == "gate" else (*condition.metric_names(), *condition.other_names())
 

@@ -112,7 +112,7 @@ CONDITION_SIGNS = {True: "●", False: "○", None: "?"}
 
 
 def weighed(one: HypothesisState) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What supports a hypothesis, what contradicts it, and what is not observed, each with its sign; no empty ones."""
+    """Texts that support a hypothesis, contradict it, or were not observed, each with its sign; no empty ones."""
     parts = ((True, one.supporting), (False, one.contradicting), (None, one.unseen))
     return ((CONDITION_SIGNS[held], texts) for held, texts in parts if texts)
 

@@ -191,7 +191,7 @@ def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
     alerts = [alert for alert in alerts if alert.state in _ALIVE]
     if picture is None or not alerts:
         return []
-    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over meanwhile
+    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over in between
     end = max(alert.held_until(picture.now) for alert in alerts)
     return [f"for {format_seconds(max(0.0, end - began))}", counted(sum(alert.count for alert in alerts), "occurrence")]
 

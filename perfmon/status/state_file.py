@@ -86,7 +86,7 @@ def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
     """State of a live run."""
     stale_s = None if picture.is_over else picture.past_s
     if not picture.is_over and stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
-        # What a silent log would have said is not known: that is not green.
+        # What a silent log would have contained is not known: that is not green.
         ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]
         stale_s = max(ages, default=None)
     state = state_of(specs, picture.snapshot, picture.state.value, firing_of(picture), stale_s)
@@ -162,7 +162,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and abs(value) < 1e300 else None
 
 
-# --- What a running monitor leaves for status lines: a small file that says how the run stands, refreshed all the time
+# --- What a running monitor leaves for status lines: a small file with the state of the run, refreshed all the time
 # ---
 #
 # It lies in `$XDG_RUNTIME_DIR/perfmon`, else `$XDG_STATE_HOME/perfmon` (`~/.local/state/perfmon`), for its owner alone.
@@ -375,7 +375,7 @@ def _document(path: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
+# --- its contents -----------------------------------------------------------------------------------------------------
 def _gist(picture: MonitorState) -> tuple[object, ...]:
     """The part of a picture whose changes are written at once."""
     verdict = picture.snapshot.verdict if picture.snapshot else None

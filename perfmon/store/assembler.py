@@ -36,7 +36,7 @@ from perfmon.core import (
     Record,
     Ref,
     Span,
-    says_only_that,
+    adds_nothing,
 )
 from perfmon.sources import SourceClock
 
@@ -133,7 +133,7 @@ class Assembler:
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
             if stamp is not None and stamp[0] == UPTIME:
-                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock that tells no time of day
+                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock without a time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._paces.move(source, clock.rebased)
@@ -181,7 +181,7 @@ class Assembler:
         if observations and observations[-1][0] == SAME:
             _, more, ahead = observations[-1]
             observations = observations[:-1]
-        if not says_only_that(observations):
+        if not adds_nothing(observations):
             state.run_of_lines = None
         elif state.repeats(mono, observations):
             state.same(time, 1 + more, ref.line + ahead, text, bool(observations))

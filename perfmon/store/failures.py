@@ -1,6 +1,6 @@
 """Failures that logs report, with their tracebacks and what other lines add; lines that only quote one.
 
-Nothing here says which of them ended a run; see `perfmon.rules.first_cause`.
+The one that ended the run is chosen by `perfmon.rules.first_cause`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .source_state import SourceState
 
 _OTHER = bytes.maketrans(b"\0\1", b"\1\0")
 _TEXT_BYTES = 250
-"""Beside its characters: the string, its place, and the entry of the table."""
+"""In addition to its characters: the string, its place, and the entry of the table."""
 
 
 class Series:

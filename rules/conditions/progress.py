@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
 from ..activity import LEAST_STALL_S, activity_of
 from ..finished import over_at
-from .base import Amount, Explained, Level, Metric, Names, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Column, Item, Track
+from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")

@@ -9,15 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import ceil, inf
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
-from .base import Level, Limits, Metric, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from .base import Item, Level, Limits, Metric, Single, View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 
@@ -116,7 +112,7 @@ class Limited(Single):
         return "" if value is None else self.limits.of_value(self.metric, value, self._unit(), view)
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds."""
+        """In the words of its file where it holds."""
         value = self.value(item, view)
         if not self.say or value is None or not self.judge(item, view).holds:
             return super().words(item, view)
@@ -361,7 +357,7 @@ class Aggregate(Limited):
         return f"{self.metric} not observed" if value is None else f"{self._name()} {self._shown(value)}"
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds; else what the statistic means."""
+        """In the words of its file where it holds; else what the statistic means."""
         value = self.value(item, view)
         if value is None or (self.say and self.judge(item, view).holds):
             return super().words(item, view)

@@ -223,7 +223,7 @@ def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: st
         if not epoch:
             more += f', elapsed = "{elapsed}"' if elapsed else ""
             more += f', remaining = "{remaining}"' if remaining else ""
-            if kind and not kind.startswith("batch"):  # a batch of an epoch begins anew
+            if kind and not kind.startswith("batch"):  # a batch of an epoch begins again
                 emits.append(f'{{ step = "{slot.group}", component = "trainer" }}')
         emits.append(f'{{ progress = "{what}", field = "{slot.group}"{more} }}')
         metrics.append(what)

@@ -59,7 +59,7 @@ _LOOSE = re.compile(rf"(?P<word>\b[A-Za-z_]+\d\w{{0,60}}\b)|{_TOKEN.pattern}", r
 
 
 class NothingLearnedError(InputError):
-    """A log holds no lines that a format could be made from; the message says why."""
+    """A log holds no lines that a format could be made from; the message states why."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Proposal:
 
 
 def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Callable[[str], bool]) -> Proposal:
-    """A pack with that id for lines (without line ends) that `packs` do not read; `known` tells which lines they do.
+    """A pack with that id for lines (without line ends) that `packs` do not read; `known` returns which lines they do.
 
     Raises NothingLearnedError, in one line, where there is nothing to learn.
     """

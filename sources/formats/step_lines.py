@@ -1,7 +1,7 @@
 """Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
 
 `Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
-counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
+counts only where it contains a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
 accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
 that is none.
 """
@@ -107,7 +107,7 @@ _TIME_OF_DATA = re.compile(
     rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
     r"\s?(?P<unit>ms|s|sec)?(?![\w:]*[A-Za-z:])"
 )
-"""`data_time: 0.25, time: 0.53`: beside the wait for data, a bare `time` is the duration of the same step."""
+"""`data_time: 0.25, time: 0.53`: next to the wait for data, a bare `time` is the duration of the same step."""
 _RATE = re.compile(
     rf"(?i)(?<![\w.])(?=[-+.\dni])(?P<value>{_NUMBER})(?:\s?(?P<thousands>[km])\s?(?=[a-z]{{3,8}}/s)|\s?)"
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
@@ -136,7 +136,7 @@ _RECORD = re.compile(
     rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
 )
 _MANY = 3
-"""So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
+"""So many named figures behind its number make a step of a line with a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")
 _MOST_WORDS_BEFORE = 4
 _JUST_BEHIND = 12
@@ -150,7 +150,7 @@ _ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
-    `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it tells of a
+    `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it contains a
     step and its epoch.
     {} for any other.
 
@@ -172,7 +172,7 @@ _KINDS_COUNTED = ("step", "sample", "episode", "epoch")
 
 
 class _Place(NamedTuple):
-    """Where in lines of one shape a figure stands, and how it is read."""
+    """Position of a figure in lines of one shape, and how it is read."""
 
     name: str
     begin: int

@@ -239,7 +239,7 @@ class LogLines(Pane, can_focus=True):
 
     def _recount(self) -> None:
         self._count_timer = None
-        if time.monotonic() >= self._next_count:  # else a line that came meanwhile had it counted
+        if time.monotonic() >= self._next_count:  # else a line that came in between had it counted
             self.redraw()
 
     def _laid_out(self, width: int) -> Columns:

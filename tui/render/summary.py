@@ -401,7 +401,7 @@ def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
         return f"{wall} until it failed"
     if state in (Progress.FAILED, Progress.FINISHED):
         return f"{wall} in all"
-    if picture.actual is not None:  # nobody knows what came then
+    if picture.actual is not None:  # what came then is unknown
         return f"{wall} until the last line"
     return f"last {wall}" if width >= _ROOMY else wall
 
