@@ -251,12 +251,21 @@ def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
     """
     since = last_run_line(failure.source, view)
     ends = [mark for mark in view.run_marks(failure.source, "end") if since <= mark.line < failure.line]
-    if not ends:
+    if not ends or _was_told_before(failure, ends[0].line, since, view):
         return None
     tracks = view.store.progress.of(failure.source)
     worked = len({line for track in tracks for line in track.all_lines() if ends[-1].line < line < failure.line})
     few = _WORK_BEHIND_END if failure.frame else _MUCH_BEHIND_END
     return None if failure.role == "cause" and worked >= few else ends[0]
+
+
+def _was_told_before(failure: Failure, end: int, since: int, view: RunView) -> bool:
+    """True where its exception was reported just before the last words of an end: these are its consequence."""
+    kind = str(failure.fields.get("type", "")).rpartition(".")[2]
+    return bool(kind) and any(
+        max(since, end - _BETWEEN) <= one.line < end and str(one.fields.get("type", "")).rpartition(".")[2] == kind
+        for one in view.failures(failure.source)
+    )
 
 
 def _has_made_all_steps(state: SourceState, view: RunView) -> bool:

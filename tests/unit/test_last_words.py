@@ -227,3 +227,32 @@ def test_a_figure_has_the_unit_of_its_name_and_its_thousands(line: str, name: st
 
 def test_a_figure_is_not_cut_off_where_its_unit_is_unknown() -> None:
     assert "tps" not in read_step("step 12 loss 2.5 tokens_per_sec: 22.5Q")
+
+
+_RAISED = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 90, in <module>',
+    "    app.run()",
+    '  File "/opt/lib/python3/dist-packages/slim/learning.py", line 700, in train',
+    "    supervisor.stop(threads)",
+    "framework.errors_impl.DataLossError: corrupted record at 12",
+)
+
+
+def test_an_exception_that_was_reported_before_the_words_of_an_end_is_no_noise_of_a_shutdown() -> None:
+    steps = [f"INFO:tensorflow:global step {n}: loss = {4 / n:.4f} (0.502 sec/step)" for n in range(1, 40)]
+    end = "Finished training! Saving model to disk."
+    told = "INFO:tensorflow:Error reported to Coordinator: <class 'framework.errors_impl.DataLossError'>, corrupted record"
+    assert "DataLossError" in _verdict(_result_of(*steps, told, end, *_RAISED))
+    assert _result_of(*steps, end, *_RAISED).run.state is Progress.FINISHED
+
+
+def test_a_count_of_iterations_may_have_thousands() -> None:
+    snapshot = _result_of(*[f"<epoch:  4, iter:  {n:,}, lr:1.000e-04, psnr:{n}>" for n in range(900, 2400, 100)])
+    assert snapshot.run.goal is not None
+    assert snapshot.run.goal.done == 2300
+
+
+def test_threads_that_fail_behind_the_last_words_are_no_death() -> None:
+    thread = ["Exception in thread Thread-3:", *_RAISED]
+    assert _result_of(*[_bar(n, 90, 2 * n) for n in range(1, 91)], "End training....", *thread).verdict is None
