@@ -242,7 +242,7 @@ _RAISED = (
 def test_an_exception_that_was_reported_before_the_words_of_an_end_is_no_noise_of_a_shutdown() -> None:
     steps = [f"INFO:tensorflow:global step {n}: loss = {4 / n:.4f} (0.502 sec/step)" for n in range(1, 40)]
     end = "Finished training! Saving model to disk."
-    told = "INFO:tensorflow:Error reported to Coordinator: <class 'framework.errors_impl.DataLossError'>, corrupted record"
+    told = "INFO:tensorflow:Error reported to Coordinator: <class 'framework.errors_impl.DataLossError'>, corrupted"
     assert "DataLossError" in _verdict(_result_of(*steps, told, end, *_RAISED))
     assert _result_of(*steps, end, *_RAISED).run.state is Progress.FINISHED
 
