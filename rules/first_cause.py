@@ -251,12 +251,21 @@ def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
     """
     since = last_run_line(failure.source, view)
     ends = [mark for mark in view.run_marks(failure.source, "end") if since <= mark.line < failure.line]
-    if not ends:
+    if not ends or _was_told_before(failure, ends[0].line, since, view):
         return None
     tracks = view.store.progress.of(failure.source)
     worked = len({line for track in tracks for line in track.all_lines() if ends[-1].line < line < failure.line})
     few = _WORK_BEHIND_END if failure.frame else _MUCH_BEHIND_END
     return None if failure.role == "cause" and worked >= few else ends[0]
+
+
+def _was_told_before(failure: Failure, end: int, since: int, view: RunView) -> bool:
+    """True where its exception was reported just before the last words of an end: these are its consequence."""
+    kind = str(failure.fields.get("type", "")).rpartition(".")[2]
+    return bool(kind) and any(
+        max(since, end - _BETWEEN) <= one.line < end and str(one.fields.get("type", "")).rpartition(".")[2] == kind
+        for one in view.failures(failure.source)
+    )
 
 
 def _has_made_all_steps(state: SourceState, view: RunView) -> bool:
@@ -380,13 +389,14 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
 
     Of logs that name several ranks or processes nothing is left out: one may continue when another one is dead.
     """
-    causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
+    causes = [one for one in failures if one.role in ("cause", "order") and one.cause not in WEAK]
     if len(causes) < 2 or len({place_of(one.fields) for one in causes} - {""}) > 1:
         return list(failures)
-    ran = {one.frame.get("entry") for one in causes}
-    for broken in causes:  # a script that does not compile printed nothing before
-        if _never_ran(broken) and broken.frame["own_file"] in ran:
+    for broken in causes:  # a script that does not compile, or lacks what it imports at first, printed nothing before
+        script = _script_never_ran(broken)
+        if script and any(one.frame.get("entry") == script for one in causes if not _script_never_ran(one)):
             return [one for one in failures if one.source != broken.source or one.last_line >= broken.line]
+    causes = [one for one in causes if one.role == "cause"]
     last: dict[int, int] = {}
     for one in causes:
         last[one.source] = max(last.get(one.source, 0), one.line)
@@ -399,11 +409,16 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
     ]  # fmt: skip
 
 
-def _never_ran(failure: Failure) -> bool:
-    """True for the main script of a process that does not compile: its frame has no function, and no caller."""
+def _script_never_ran(failure: Failure) -> str:
+    """The main script of a process that does not compile, or did no more than import; "" for any other failure.
+
+    The frame of the former has no function, and no caller; all that ran of the latter is the body of modules.
+    """
     frame = failure.frame
+    if failure.cause == "missing-module":
+        return str(frame.get("entry", "")) if frame.get("own_function") == "<module>" else ""
     unparsed = str(failure.fields.get("type")) in _UNPARSED
-    return unparsed and "function" not in frame and not frame.get("entry") and bool(frame.get("own_file"))
+    return str(frame.get("own_file", "")) if unparsed and "function" not in frame and not frame.get("entry") else ""
 
 
 def _before(one: Failure, other: Failure, view: RunView) -> bool:

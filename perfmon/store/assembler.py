@@ -266,7 +266,8 @@ class Assembler:
         slot = (state.index, kind, key)
         if kind not in WAITS:
             self.store.progress.advance(state.index, kind, time, ref.line, state.live_lines)
-        if slot not in self._open:
+        begun = self._open.get(slot)  # where steps ended since then, its end was lost
+        if begun is None or self.store.progress.has_stepped_since(state.index, begun.refs[0][0].line):
             self._open[slot] = Span(
                 kind, key, self.store.next_seq(), state.index, time, None, None, fields, [(ref, text)]
             )

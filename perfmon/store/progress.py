@@ -277,6 +277,10 @@ class ProgressLog:
         """The tracks of one log."""
         return iter(self._of.get(source, ()))
 
+    def has_stepped_since(self, source: int, line: int) -> bool:
+        """True where steps of a log ended behind one of its lines."""
+        return any(one.last_line > line for one in self.of(source) if one.kind.partition(":")[0] in STEP_KINDS)
+
     def sources(self) -> Iterable[int]:
         """Logs with progress."""
         return self._of.keys()

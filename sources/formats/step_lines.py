@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
+_NUMBER = (
+    r"(?>[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?))"
+)
 _LONGEST = 2000
 
 _STEP = re.compile(
@@ -68,6 +70,7 @@ _NAMES = {
         r"m?s/batch|sec/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
         r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration|per-step[ _]time"
+        r"|elapsed[ _]time[ _]per[ _]iteration|time_diff"
     ),
     "tps": (
         r"(?:global[ _])?(?:tokens?|tok|toks)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?(?:_per_gpu|/gpu|/device)?|tps|tgs"
@@ -76,7 +79,7 @@ _NAMES = {
     "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
-    "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dataloader_time|load(?:ing)?_time",
+    "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time",
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
         r"(?:rew(?:ard)?|return|score)s?"
@@ -99,9 +102,10 @@ _FIELD = re.compile(
     r"(?i)(?<![\w/.-])(?=[\"'a-z])"  # a third of the time: the names are not tried where none begins
     r"[\"']?(?:(?:train(?:ing|er)?|perf(?:ormance)?|optim(?:izer)?|throughput|timing|stats)[/_.])?(?:"
     + "|".join(f"(?P<{name}>{names})" for name, names in _NAMES.items())
-    + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<mark_before>\s?[:=]\s{0,8}|\s{1,8})"
+    + r")(?:_(?P<in_unit>ms|s|sec))?[\"']?(?P<mark>\s?\(\w{1,3}\))?"
+    + r"(?P<mark_before>(?:\s(?:is|was))?\s?[:=]\s{0,8}|\s{1,8})"
     + rf"(?:(?!(?:nan|inf(?:inity)?)\b)[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
-    + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
+    + r"[\"'\])]{0,2}(?:(?-i:(?P<thousands>[KMBG]))|\s?(?P<unit>%|ms|min|sec|s|m|h))?(?![\w/]*[A-Za-z])"
 )
 _TIME_OF_DATA = re.compile(
     rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
@@ -121,9 +125,9 @@ _MEMORY = re.compile(
 """`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
 _GIB = {"g": 1.0, "m": 1.0 / 1024.0}
-_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
+_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
 _CODE = re.compile(
-    r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|f["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
+    r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|\bf["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
     r"""|^\s*#"""
 )
 _EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)[ _/:\]]")
@@ -139,6 +143,7 @@ _MANY = 3
 """So many named figures behind its number make a step of a line with a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")
 _MOST_WORDS_BEFORE = 4
+_BRACKETS = re.compile(r"\[[^\[\]]{0,120}\] ")
 _JUST_BEHIND = 12
 """So far behind the number of an epoch its `[Val]` stands."""
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
@@ -267,8 +272,9 @@ class _Counted(NamedTuple):
 
 
 def _leads(counted: _Counted, body: str) -> bool:
-    """True for a line that begins with what it counts, behind no more than a clock, a level and a name."""
-    return len(_WORD.findall(body, 0, counted.begin)) <= _MOST_WORDS_BEFORE
+    """True for a line that begins with what it counts, behind no more than a clock, a level and a name, or what a
+    logger puts in brackets."""
+    return len(_WORD.findall(_BRACKETS.sub("", body[: counted.begin]))) <= _MOST_WORDS_BEFORE
 
 
 def _lists(counted: _Counted | None, body: str) -> bool:
@@ -286,9 +292,8 @@ def _is_record(counted: _Counted | None, body: str) -> bool:
 
 
 def _heads(counted: _Counted | None, body: str) -> bool:
-    """True where a learning rate proves a step: among many figures, or behind the number of an epoch with a total."""
-    of_epoch = counted is not None and counted.kind == "epoch" and counted.of is not None and _leads(counted, body)
-    return of_epoch or _lists(counted, body)
+    """True where a learning rate proves a step: among many figures, or behind a number with its total."""
+    return (counted is not None and counted.of is not None and _leads(counted, body)) or _lists(counted, body)
 
 
 def _counted(body: str) -> _Counted | None:
@@ -337,6 +342,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if rated and not found[name].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
             continue  # `3 tok/s` has its figure before it
         clock, unit = found["clock"], found["unit"]
+        factor = None if found["thousands"] is None else _THOUSANDS[found["thousands"].lower()]
         at = found.span("value" if clock is None else "clock")
         if name == "eta":
             ends = (unit or "s").replace("min", "m").replace("sec", "s") if clock is None else ""
@@ -347,9 +353,9 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if name in ("step_time", "data_time"):
             if clock is not None and ":" in clock:
                 continue
-            unit = unit or ("ms" if found[name].lower().startswith("ms/") else "s")
+            unit = unit or _unit_before(found, name)
             ends = "" if clock is not None else _DURATION_UNITS.get(unit.lower(), "s")
-            figures[name] = _Place(name, *at, ends, is_clock=clock is not None)
+            figures[name] = _Place(name, *at, ends, factor, is_clock=clock is not None)
         elif name == "per_s":
             is_behind = bare and body[: found.start()].rstrip()[-1:].isdigit()
             if unit is None and _is_pace(found["value"]) and not is_behind:
@@ -358,7 +364,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         elif unit is not None and (name not in ("mfu", "quality", "reward") or unit != "%"):
             continue
         else:
-            figures[name] = _Place(name, *at, (unit or "") if name == "mfu" else "")
+            figures[name] = _Place(name, *at, (unit or "") if name == "mfu" else "", factor)
         marked = marked or not bare
     for found in _RATE.finditer(body):
         at, factor = found.span("value"), _THOUSANDS[(found["thousands"] or "").lower()]
@@ -372,6 +378,12 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         figures[name] = _Place(name, *at, unit, None if is_pace else factor, is_pace)
         marked = True
     return figures, marked
+
+
+def _unit_before(found: re.Match[str], name: str) -> str:
+    """The unit of a duration that none follows: that of `ms/batch`, `step_time_ms`, `step time (ms)`, else seconds."""
+    within = found["in_unit"] or (found["mark"] or "").strip(" ()")
+    return "ms" if found[name].lower().startswith("ms/") else within if within.lower() in _DURATION_UNITS else "s"
 
 
 def _is_taken(body: str, end: int, figures: dict[str, _Place]) -> bool:

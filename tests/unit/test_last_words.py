@@ -155,3 +155,110 @@ def test_steps_that_state_their_time_are_the_clock_of_a_log_without_one() -> Non
     lines = [f"iter {at}: loss {4 - at / 1000:.4f}, time 1200.00ms, mfu 41.20%" for at in range(0, 1010, 10)]
     run = _result_of(*lines).run
     assert run.end - run.start == pytest.approx(1001 * 1.2, rel=0.02)
+
+
+_STARTED = (
+    "Traceback (most recent call last):",
+    '  File "/srv/app/main.py", line 9, in <module>',
+    "    from nets import build",
+    '  File "/srv/app/nets.py", line 2, in <module>',
+    "    import einops",
+    "ModuleNotFoundError: No module named 'einops'",
+)
+_STOPPED = (
+    "Traceback (most recent call last):",
+    '  File "/srv/app/main.py", line 80, in <module>',
+    "    fit(model)",
+    '  File "/srv/app/loop.py", line 31, in fit',
+    "    loss.backward()",
+    "KeyboardInterrupt",
+)
+
+
+def test_a_start_that_lacks_a_module_is_another_process_than_the_one_that_was_stopped() -> None:
+    rounds = [f"Round {n} done, server accuracy {n}" for n in range(12)]
+    assert "einops" in _verdict(_result_of(*_STOPPED, *rounds, *_STARTED, *_STARTED))
+
+
+def test_what_a_process_imports_late_ends_none_before_it() -> None:
+    late = [line.replace("main.py", "other.py") for line in _STARTED]
+    assert "KeyboardInterrupt" in _verdict(_result_of(*_STOPPED, *late))
+
+
+def test_a_configuration_that_is_refused_without_a_traceback_ends_a_run() -> None:
+    told = [
+        "Error executing job with overrides: ['trainer.batch_size=96']",
+        "Error in call to target 'acme.rl.Trainer':",
+        "ConfigError('batch_size must be a multiple of 64')",
+        "full_key: trainer",
+    ]
+    snapshot = _result_of("[2026-03-02 10:00:00][root][INFO] - Training on cpu", *told)
+    assert snapshot.run.state is Progress.FAILED
+    assert "ConfigError: batch_size must be a multiple of 64" in _verdict(snapshot)
+
+
+def test_the_traceback_behind_such_words_is_the_cause() -> None:
+    snapshot = _result_of("Error executing job with overrides: ['lr=0.1']", *_STOPPED[:5], "KeyError: 'lr'")
+    assert "KeyError: 'lr' (loop.py:31 in fit)" in _verdict(snapshot)
+
+
+def test_an_operation_whose_end_is_not_read_is_not_open_when_it_begins_again() -> None:
+    log = []
+    for n in range(8):
+        log += [
+            f"[2026-03-02 10:{6 * n:02d}:00] timer.py:24 - Timer update_weights start",
+            f"[2026-03-02 10:{6 * n + 1:02d}:00] model.py:455 - step {n}: loss 0.{n}",
+        ]
+    snapshot = _result_of(*log)
+    assert [finding.signature for finding in snapshot.findings] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "figure"),
+    [
+        ("step 12/500 | loss: 3.2 | step time (ms): 812", "step_time", "812ms"),
+        ("step 12/500 | loss: 3.2 | step_time_ms: 812", "step_time", "812ms"),
+        ("step 12/500 | loss: 3.2 | step time (s): 2", "step_time", "2s"),
+        ("iteration: 12 / 500 | elapsed_time_per_iteration_ms: 1.5K | lm_loss: 2.5", "step_time", "1500.0ms"),
+        ("iteration: 12 / 500 | tokens_per_sec: 22.5K | lm_loss: 2.5", "tps", "22500.0"),
+        ("step 12 loss 2.5 tok/s 1.25M", "tps", "1250000.0"),
+        ("epoch: 3,  loss is: 0.25, acc is: 0.9", "loss", "0.25"),
+        ('stats: {"type": "train", "iter": "20/900", "loss": 3.5, "time_diff": 0.75}', "step_time", "0.75s"),
+        ("[egs/train.py:49 - train - INFO ] Iter: 3/250   Epoch: 0.01/4.0   lr: 0.0005", "total", "250"),
+    ],
+)
+def test_a_figure_has_the_unit_of_its_name_and_its_thousands(line: str, name: str, figure: str) -> None:
+    assert read_step(line)[name] == figure
+
+
+def test_a_figure_is_not_cut_off_where_its_unit_is_unknown() -> None:
+    assert "tps" not in read_step("step 12 loss 2.5 tokens_per_sec: 22.5Q")
+
+
+_RAISED = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 90, in <module>',
+    "    app.run()",
+    '  File "/opt/lib/python3/dist-packages/slim/learning.py", line 700, in train',
+    "    supervisor.stop(threads)",
+    "framework.errors_impl.DataLossError: corrupted record at 12",
+)
+
+
+def test_an_exception_that_was_reported_before_the_words_of_an_end_is_no_noise_of_a_shutdown() -> None:
+    steps = [f"INFO:tensorflow:global step {n}: loss = {4 / n:.4f} (0.502 sec/step)" for n in range(1, 40)]
+    end = "Finished training! Saving model to disk."
+    told = "INFO:tensorflow:Error reported to Coordinator: <class 'framework.errors_impl.DataLossError'>, corrupted"
+    assert "DataLossError" in _verdict(_result_of(*steps, told, end, *_RAISED))
+    assert _result_of(*steps, end, *_RAISED).run.state is Progress.FINISHED
+
+
+def test_a_count_of_iterations_may_have_thousands() -> None:
+    snapshot = _result_of(*[f"<epoch:  4, iter:  {n:,}, lr:1.000e-04, psnr:{n}>" for n in range(900, 2400, 100)])
+    assert snapshot.run.goal is not None
+    assert snapshot.run.goal.done == 2300
+
+
+def test_threads_that_fail_behind_the_last_words_are_no_death() -> None:
+    thread = ["Exception in thread Thread-3:", *_RAISED]
+    assert _result_of(*[_bar(n, 90, 2 * n) for n in range(1, 91)], "End training....", *thread).verdict is None
