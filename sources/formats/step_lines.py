@@ -132,6 +132,13 @@ _MEMORY = re.compile(
     r"(?:\s?[:=]\s{0,8}|\s{1,8})(?P<value>\d{1,9}(?:\.\d{1,9})?)\s?(?:(?P<unit>[gm])i?b?\b)?(?![\w/%.]*[A-Za-z%])"
 )
 """`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
+_MEMORY_OF_GPU = re.compile(r"(?i)gpu|cuda|vram")
+_MEMORY_TOTAL = re.compile(
+    r"(?i)\s?/\s?(?P<behind>\d{1,9}(?:\.\d{1,9})?)\s?(?P<unit>[gm])i?b?\b"
+    r"|(?<![\w/.-])[\"']?(?=\w*(?:gpu|cuda|vram))(?=\w*(?:total|capacity))(?:(?:gpu|cuda|vram|mem(?:ory)?|total|capacity)_){2,4}"
+    r"(?P<named>[gm])i?b[\"']?\s?[:=]\s{0,8}(?P<value>\d{1,9}(?:\.\d{1,9})?)(?![\w.])"
+)
+"""`gpu_mem 61.2/79.1GB`, `gpu_mem_total_gb=79.1`."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
 _GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
@@ -267,12 +274,25 @@ def _places(body: str) -> tuple[_Place, ...]:
             unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
             figures["step_time"] = _Place("step_time", *took.span("value"), unit)
     memory = _MEMORY.search(body)
-    if memory is not None and (size := memory["unit"] or memory["named"]) is not None:
+    total = None if memory is None else _memory_total(memory, body)
+    if memory is not None and (size := memory["unit"] or memory["named"] or (total and total["unit"])):
         figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
+        if total is not None:
+            at = total.span("behind" if total["behind"] is not None else "value")
+            figures["memory_total"] = _Place("memory_total", *at, factor=_GIB[(total["unit"] or total["named"]).lower()])
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
     return tuple(figures.values())
+
+
+def _memory_total(memory: re.Match[str], body: str) -> re.Match[str] | None:
+    """The size of the GPU's memory, where a line states it with its use."""
+    if _MEMORY_OF_GPU.search(memory[0]) is None:
+        return None
+    found = _MEMORY_TOTAL.match(body, memory.end()) or _MEMORY_TOTAL.search(body)
+    behind = found is not None and found["behind"] is not None
+    return None if found is None or (behind and found.start() != memory.end()) else found
 
 
 class _Counted(NamedTuple):
