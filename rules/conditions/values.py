@@ -329,9 +329,11 @@ class Aggregate(Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """The share by which the mean of the last values is below the usual one."""
+        """The share by which the mean of the last values is below the usual one; 0 where it does not hold."""
         if self.stat != "of_usual" or self.groups not in ("", "all") or self.value(item, view) is None:
             return None
+        if not self.judge(item, view).holds:
+            return 0.0
         of = replace(item, group="", floor=-inf) if self.groups else item
         column, start, stop = view.track(self.metric).window(of, self.window_n, self.window_s)
         usual, last = self._usual(column.values[start:stop])[1], column.values[max(start, stop - _NEWEST) : stop]
