@@ -234,7 +234,7 @@ def other_job(before: Diagnosis, after: Diagnosis) -> str:
     losses = [run.metrics["loss"].summary for run in (before, after) if "loss" in run.metrics]
     if len(losses) == len((before, after)):
         low, high = sorted(losses, key=lambda loss: loss.p50)
-        if 0 < low.p50 and high.p50 > _LIKE_LOSSES * low.p50 and high.min > low.p50 and low.p95 < high.p50:
+        if low.p50 > 0 and high.p50 > _LIKE_LOSSES * low.p50 and high.min > low.p50 and low.p95 < high.p50:
             signs.append(f"a loss of {losses[0].p50:.3g} and of {losses[1].p50:.3g}")
     return "; ".join(signs) if len(signs) > 1 else ""
 

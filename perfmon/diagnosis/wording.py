@@ -346,7 +346,8 @@ def _is_outranked(at: int, costly: Mapping[int, float], found: Sequence[Found], 
 
 
 def _roots(found: Sequence[Found], shares: Shares, view: View) -> dict[int, float]:
-    """Seconds lost to each root cause, or during which requests wait for it, with what it explains: a symptom is never the verdict where its cause is known.
+    """Seconds lost to each root cause, or during which requests wait for it, with what it explains: a symptom is never
+    the verdict where its cause is known.
 
     All findings of a signature count as one; its costliest stands for them.
     """

@@ -20,8 +20,9 @@ def _diagnosis(samples: list[tuple[float, int, int, float]], path: Path, capsys:
     begin = datetime(2026, 3, 2, 8, 0)
     path.write_text(
         "".join(
-            f"INFO {begin + timedelta(seconds=10 * n):%m-%d %H:%M:%S} [loggers.py:127] Engine 000: Avg prompt throughput: "
-            f"900.0 tokens/s, Avg generation throughput: {tps * (1 + 0.02 * (n * 7 % 5 - 2)):.1f} tokens/s, "
+            f"INFO {begin + timedelta(seconds=10 * n):%m-%d %H:%M:%S} [loggers.py:127] Engine 000: "
+            f"Avg prompt throughput: 900.0 tokens/s, "
+            f"Avg generation throughput: {tps * (1 + 0.02 * (n * 7 % 5 - 2)):.1f} tokens/s, "
             f"Running: {running + n % 2} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {kv:.1f}%, "
             f"Prefix cache hit rate: 21.0%\n"
             for n, (tps, running, waiting, kv) in enumerate(samples)
