@@ -14,6 +14,7 @@ from perfmon.core import Table, counted, format_seconds, format_share, median
 from ..activity import LEAST_STALL_S, activity_of
 from ..finished import over_at
 from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
+from .trends import step_at
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
@@ -340,7 +341,8 @@ class DiedOf(Single):
 
     def describe(self, item: Item, view: View) -> str:
         if self.what == "ended":
-            return "the run makes no progress after it"
+            step = step_at(item.end, view)
+            return f"the run makes no progress after step {step}" if step else "the run makes no progress after it"
         if not item.values.get("known"):
             return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))

@@ -165,11 +165,14 @@ class Drained(Single):
 
     def describe(self, item: Item, view: View) -> str:
         took, held = self._longest(item, view)
+        if not took:
+            return "no engine runs empty"
         lasted = format_seconds(item.end - item.start)
-        return f"{self.drains} falls from {held:.0f} for {format_seconds(took)} of its {lasted}" if took else "no engine runs empty"
+        return f"{self.drains} falls from {held:.0f} for {format_seconds(took)} of its {lasted}"
 
     def explain(self) -> str:
-        return f"{self.drains} falls from {self.least:g} or more to a tenth for {format_share(self.least_share)} of its time"
+        share = format_share(self.least_share)
+        return f"{self.drains} falls from {self.least:g} or more to a tenth for {share} of its time"
 
 
 def overlap(table: Table) -> type[Single]:

@@ -227,9 +227,9 @@ class Growth:
 @dataclass(frozen=True)
 class Grows(Trend[Growth]):
     """`metric` of the item's log and group has grown by `least` or more over `least_s` or more, and will reach `limit`
-    within `within_s` (within `critical_s`, if it is not 0, it is critical, else a warning). Without a limit it must have grown by
-    `least_share` % of what it was, too, and is a warning. With `ahead` the limit is at most so many times as far ahead
-    as the history reaches back.
+    within `within_s` (within `critical_s`, if it is not 0, it is critical, else a warning). Without a limit it must
+    have grown by `least_share` % of what it was, too, and is a warning. With `ahead` the limit is at most so many times
+    as far ahead as the history reaches back.
 
     Of eight parts of its history, medians of each, six or more of the seven steps rise, none loses a quarter of all
     growth, and the last quarter rises at least half as fast as all: what fills and stays full is none. All the history

@@ -12,7 +12,7 @@ from perfmon.core import evidence_text
 
 from .fields import AMOUNT, to_number
 from .schema import Header
-from .step_lines import TIMES_WITH_UNIT, figure_of
+from .step_lines import TIME_WITH_UNIT, figure_of
 
 LEAST_LINES = 3
 _NUMBER = r"[-+]?(?:[\d.][\d.,]*(?:[eE][-+]?\d+)?[KMB]?|nan|inf)"
@@ -25,8 +25,9 @@ _MARKED = re.compile(r"""["']?(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0
 _WORD = re.compile(r"(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})\s*[\[(#]*\s*$")
 _OF = re.compile(r"\s*(?:/|\bof\b)\s*$")
 _UNIT = re.compile(
-    r"\s?(?P<unit>s/it(?:er)?|sec/(?:it|step)|s/step|ms/(?:it|step)|it/s|iters?/s|steps?/s|(?:[kM] ?)?(?i:toks?|tokens?)/s(?:ec)?"
-    r"|(?:[kM] ?)?(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?|ms|secs?|seconds?|s|mins?|minutes?|m|hours?|h|%)(?![\w/])"
+    r"\s?(?P<unit>s/it(?:er)?|sec/(?:it|step)|s/step|ms/(?:it|step)|it/s|iters?/s|steps?/s"
+    r"|(?:[kM] ?)?(?:(?i:toks?|tokens?)|samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?"
+    r"|ms|secs?|seconds?|s|mins?|minutes?|m|hours?|h|%)(?![\w/])"
 )
 _SECONDS = {
     "ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
@@ -141,7 +142,7 @@ def _emits(shape: Shape) -> tuple[list[str], list[str]]:
     remaining = elapsed = ""
     for slot in shape.slots:
         figure, unit = _figure(slot.name) if slot.name else None, slot.unit
-        if unit not in _SECONDS and slot.name.split(" ")[-1].lower() in TIMES_WITH_UNIT:
+        if unit not in _SECONDS and TIME_WITH_UNIT.fullmatch(slot.name.split(" ")[-1]) is not None:
             figure = None
         duration = "duration" if slot.kind == "clock" else _SECONDS.get(unit, "s")
         if slot.kind not in ("number", "clock") or slot.total_of is not None:

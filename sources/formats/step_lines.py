@@ -88,7 +88,9 @@ _NAMES = {
     "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
-    "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load(?:er|ing)?)?",
+    "data_time": (
+        r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
+    ),
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
         r"(?:rew(?:ard)?|return|score)s?"
@@ -114,7 +116,8 @@ _FIELD = re.compile(
     + r")(?:_(?P<in_unit>ms|s|sec))?[\"']?(?P<mark>\s?\(\w{1,3}\))?"
     + r"(?P<mark_before>(?:\s(?:is|was))?\s?[:=]\s{0,8}|\s{1,8})"
     + rf"(?:(?!(?:nan|inf(?:inity)?)\b)[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
-    + r"[\"'\])]{0,2}(?:(?-i:(?P<thousands>[KMBGk]))|\s?(?P<unit>%|ms|min|sec|s|m|h))?(?![\w/]*[A-Za-z]|\s?[kKMGT]i?B\b)"
+    + r"[\"'\])]{0,2}(?:(?-i:(?P<thousands>[KMBGk]))|\s?(?P<unit>%|ms|min|sec|s|m|h))?"
+    + r"(?![\w/]*[A-Za-z]|\s?[kKMGT]i?B\b)"
 )
 _TIME_OF_DATA = re.compile(
     rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
@@ -152,7 +155,7 @@ _CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
 """Those that are not certain prove a step only where the line begins with its number."""
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
-TIMES_WITH_UNIT = ("data", "dataload", "dataloader", "dataloading", "data load", "data loader", "data loading")
+TIME_WITH_UNIT = re.compile(r"(?i)data(?:[ _]?load\w{0,3})?")
 """`data 14ms`: without a unit it may be an amount of data."""
 _RECORD = re.compile(
     rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
@@ -279,7 +282,9 @@ def _places(body: str) -> tuple[_Place, ...]:
         figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
         if total is not None:
             at = total.span("behind" if total["behind"] is not None else "value")
-            figures["memory_total"] = _Place("memory_total", *at, factor=_GIB[(total["unit"] or total["named"]).lower()])
+            figures["memory_total"] = _Place(
+                "memory_total", *at, factor=_GIB[(total["unit"] or total["named"]).lower()]
+            )
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
@@ -386,9 +391,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
-            if clock is not None and ":" in clock:
-                continue
-            if unit is None and clock is None and found[name].lower() in TIMES_WITH_UNIT:
+            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[name]) is not None
+            if without_unit or (clock is not None and ":" in clock):
                 continue
             unit = unit or _unit_before(found, name)
             ends = "" if clock is not None else _DURATION_UNITS.get(unit.lower(), "s")
@@ -414,8 +418,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         is_pace = found["per_s"] is not None
         figures[name] = _Place(name, *at, unit, None if is_pace else factor, is_pace)
         marked = True
-    of_kind = figures.pop("loss_of_kind", None)
-    if of_kind is not None:
+    if (of_kind := figures.pop("loss_of_kind", None)) is not None:
         figures.setdefault("loss", of_kind._replace(name="loss"))
     return figures, marked
 
@@ -439,6 +442,8 @@ def _is_pace(value: str) -> bool:
 
 def figure_of(name: str) -> str | None:
     """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
-    kinds = (kind for kind, names in _NAMES.items() if kind != "part" and re.fullmatch(f"(?i:(?:{names})=)", f"{name}="))
+    kinds = (
+        kind for kind, names in _NAMES.items() if kind != "part" and re.fullmatch(f"(?i:(?:{names})=)", f"{name}=")
+    )
     found = next(kinds, None)
     return "loss" if found == "loss_of_kind" else found

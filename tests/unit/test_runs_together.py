@@ -1,4 +1,4 @@
-"""Runs that have nothing to do with each other, in one view: what one does is no proof against another."""
+"""Several logs in one view: what one run does is no proof against another, and each figure is of one thing."""
 
 from __future__ import annotations
 
@@ -97,3 +97,20 @@ def test_lines_of_client_and_server_are_one_update(tmp_path: Path, capsys: Outpu
     _orchestrator(tmp_path / "orchestrator.log", times, tmp_path / "inference.log")
     _trainer(tmp_path / "trainer.log", [10.0 * n for n in range(1, 110)])
     assert "no-weight-updates" not in _found(tmp_path, capsys)
+
+
+def test_the_rate_of_an_asynchronous_run_is_that_of_its_orchestrator(tmp_path: Path, capsys: Output) -> None:
+    orchestrator = [
+        f"{_clock(100 * n)} SUCCESS Step {n} | Time: 100.0s | Reward: 0 | Throughput: 2000.0 tokens/s | Async Level: 1"
+        for n in range(1, 9)
+    ]
+    trainer = [
+        f"{_clock(100 * n + 50)}    INFO Step {n} | Time: 25.0s | Loss: 0.0012 | LR: 1.e-06 | Throughput: 8000 tokens/s"
+        for n in range(1, 9)
+    ]
+    for logs, rate in (({"orchestrator": orchestrator, "trainer": trainer}, 2000.0), ({"trainer": trainer}, 8000.0)):
+        folder = tmp_path / str(len(logs))
+        for name, lines in logs.items():
+            _write(folder / f"{name}.log", lines)
+        assert main(["analyze", "--json", str(folder)]) == ExitCode.DONE
+        assert json.loads(capsys.readouterr().out)["metrics"]["throughput_tps"]["last"] == rate
