@@ -424,3 +424,17 @@ def _alerts(port: Viewport, ticks: Sequence[Transition], now: float) -> tuple[by
         for column in range(max(0, port.column(begun)), min(port.columns - 1, port.column(ended)) + 1):
             levels[column] = max(levels[column], level)
     return bytes(levels), tuple(starts)
+
+
+# --- The newest value of several groups ---
+
+_TOGETHER_S = 60.0
+
+
+def last_value(held: Sequence[Series], *, lowest: bool) -> float | None:
+    """The last value; of several groups with recent values the lowest or highest one. None without any."""
+    newest = max((series.times[-1] for series in held if len(series)), default=None)
+    if newest is None:
+        return None
+    values = [series.values[-1] for series in held if len(series) and series.times[-1] >= newest - _TOGETHER_S]
+    return min(values) if lowest else max(values)
