@@ -13,10 +13,10 @@ from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, bands_of, route, update_values
-from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
+from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, last_value, on_own_axes
 from perfmon.textgraphics import Leg
 
-from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of, last_value
+from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
 from .state import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
