@@ -1,4 +1,4 @@
-"""How often `perfmon nccl` names the slow rank or link of made-up jobs of many sizes, and accuses no other.
+"""Rate at which `perfmon nccl` names the slow rank or link of made-up jobs of many sizes, and accuses no other.
 
 python bench/nccl_faults.py --seeds 200
 """
@@ -131,18 +131,19 @@ def live_findings(folder: Path) -> list[tuple[str, str]]:
         for path in folder.iterdir()
         for line in path.read_bytes().splitlines(keepends=True)
     )
-    job, session, due, found = LiveJob(), Session(Config()), 0, set[tuple[str, str]]()
+    job, session, found, due = LiveJob(), Session(Config()), set[tuple[str, str]](), lines[0][0]
     source = session.add_source("nccl-inspector")
-    for at, name, line in lines:
-        if at >= due:
-            due, text = at + 1_000_000, "".join(f"{one}\n" for one in job.advance(caught_up=True))
-            session.feed(source, Block(text.encode(), 0, 1))
-            found |= {
-                (one.signature, one.identity["group"])
-                for one in session.snapshot().findings
-                if one.state != "pending" and one.signature.startswith("nccl-")
-            }
-        job.feed(name, line)
+    for at, name, line in [*lines, (lines[-1][0] + 10_000_000, "", b"")]:
+        for clock in range(due, at + 1, 1_000_000):
+            due = clock + 1_000_000
+            if text := "".join(f"{one}\n" for one in job.advance(caught_up=True, clock=clock / 1e6)):
+                session.feed(source, Block(text.encode(), 0, 1))
+                found |= {
+                    (one.signature, one.identity["group"])
+                    for one in session.snapshot().findings
+                    if one.state != "pending" and one.signature.startswith("nccl-")
+                }
+        job.feed(name, line, at / 1e6)
     return sorted(found)
 
 

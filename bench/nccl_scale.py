@@ -1,4 +1,4 @@
-"""What jobs of many ranks need: rate of aggregation on one core, size of partial results, rate of merging, memory.
+"""Needs of jobs of many ranks: rate of aggregation on one core, size of partial results, rate of merging, memory.
 
     python bench/nccl_scale.py [--nodes 64 --steps 80]
 

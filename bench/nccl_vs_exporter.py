@@ -1,4 +1,4 @@
-"""How long `perfmon nccl` takes beside the least that DuckDB needs for the same records, measured in one run.
+"""Time that `perfmon nccl` takes beside the least that DuckDB needs for the same records, measured in one run.
 
     python bench/nccl_vs_exporter.py [--case many] [--runs 3] [--exporter perf_summary_exporter.py]
 
@@ -58,7 +58,7 @@ with connect() as connection:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process took."""
+    """Cost of one process."""
 
     cpu_s: float
     wall_s: float

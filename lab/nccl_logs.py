@@ -44,7 +44,7 @@ class Comm:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with the job."""
+    """Faults of a job."""
 
     slow_rank: int | None = None
     delay_us: float = 1500.0

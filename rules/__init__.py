@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from .engine import find
     from .goals import Pace, pace_of
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
-    from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
+    from .lint import Vocabulary, check_files, metrics_of, unread_metrics, unread_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
     from .run_facts import View, component_states, idle_since
-    from .run_view import bands_of, logs_of, tells_of
+    from .run_view import bands_of, has_any_of, logs_of
     from .runs import READY, Boundary, last_run_line
     from .sentences import fill
     from .signatures import Example, Signature, Subject, load_signature, load_signatures

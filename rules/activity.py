@@ -94,7 +94,7 @@ def activity_of(view: RunView) -> Activity:
     found = Activity()
     low, high = view.clip or (-inf, inf)
     firsts: list[float] = []
-    for track in _all_tracks(view):
+    for track in all_tracks(view):
         if view.store.sources[track.source].polled or not track.times:
             continue
         if track.kind not in START_KINDS:
@@ -114,7 +114,7 @@ def activity_of(view: RunView) -> Activity:
     return found
 
 
-def _all_tracks(view: RunView) -> Iterable[Track]:
+def all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
         times, lines = held.times.tolist(), held.lines.tolist()
         shift, work = view.shift(held.source), list(map(sub, lines, held.live))

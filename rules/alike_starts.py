@@ -1,7 +1,7 @@
 """Starts of runs that begin as the first one of their log did.
 
 What a process prints first, it prints once. Where that comes again behind a silence, another process was started: also
-where neither of them made any progress, and no line tells how the one before ended.
+where neither of them made any progress, and no line shows how the one before ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOADING_S = 30.0
 _WORDS = re.compile(r"[a-z]{3}.*[a-z]{4}", re.IGNORECASE)
 _WARNS = re.compile(r"\b(?:WARN|WARNING|ERROR|E|W)\b")
 _PAUSE_S = 60.0
-"""Between the last words of a process and the first ones of the next that somebody starts."""
+"""Between the last words of a process and the first ones of the next that the user starts."""
 _CLOCK = re.compile(r"^.{0,48}?\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _FIRST_LINES, _FIRST_S = 12, 10.0
 """Within so many lines of its first one, and so many seconds, a process prints what it is."""

@@ -7,26 +7,19 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, Ref, Span, format_seconds, median
-from perfmon.hangs import named_ranks
+from perfmon.hangs import rank_words
 
-from .conditions.combine import AnyOf
-from .conditions.values import Threshold
+from .conditions import AnyOf, Threshold
 from .death import CAUSE_WORDS, WAITED
 from .first_cause import task_of
 from .goals import limit_items
 from .open_spans import open_items
-from .run_facts import View
+from .run_facts import EMPTY, UPDATE, Item, RunView, Stream, Track, View
 from .signatures import Signature, Subject
 from .silence import SourceGap
 from .stalls import Stall
-from .tracks import EMPTY, UPDATE, Item, Stream, Track
-
-if TYPE_CHECKING:
-    from .run_view import RunView
-
 
 # --- Events before the window: how often something usually happened, and when it last did ---
 
@@ -130,7 +123,7 @@ def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     floors = [(name, *floor) for name, floor in _floors(signature, view).items()]
     judged = Judged([item for item in items if _is_above(item, floors)] if floors else items, len(items))
     names, streams = signature.identity, judged.streams
-    for item in items if judged.items else ():  # else nobody needs to know which items follow one another
+    for item in items if judged.items else ():  # else it does not matter which items follow one another
         fields = item.fields
         item.stream = key = "/".join([str(fields.get(name, "")) for name in names]) if names else ""
         stream = streams.get(key)
@@ -245,7 +238,7 @@ def _stall_item(stall: Stall, view: View) -> Item:
     fields: Fields = {"what": what}
     hang = view.store.hang
     if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
-        fields |= {"behind": named_ranks(hang.ranks)} if hang.ranks else {}
+        fields |= {"behind": rank_words(hang.ranks)} if hang.ranks else {}
         fields["behind_why"] = hang.why
         return Item(stall.start, stall.end, values, fields, (*stall.refs, *hang.refs), source=ALL_LOGS)
     return Item(stall.start, stall.end, values, fields, stall.refs, source=ALL_LOGS)

@@ -10,13 +10,10 @@ from math import inf
 
 from perfmon.core import Window, length, median, union, without
 
-from .conditions import every_condition
-from .conditions.base import Level
-from .conditions.durations import LongerThanUndisturbed
+from .conditions import Level, LongerThanUndisturbed, every_condition
 from .lifecycle import FIRING, PENDING, Found
-from .run_facts import View
+from .run_facts import Item, Track, View
 from .signatures import Lost, Signature
-from .tracks import Item, Track
 
 # --- The seconds that a finding cost ---
 

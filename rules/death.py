@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, format_seconds
-from perfmon.hangs import named_ranks
+from perfmon.hangs import rank_words
 from perfmon.store import Failure
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Death:
 
     @property
     def named_cause(self) -> str:
-        """The cause by the signal that ended the process, which a log may call a kill: some nobody sends."""
+        """The cause by the signal that ended the process, which a log may call a kill: some are never sent by users."""
         if self.cause.cause not in ("killed", "crashed", "process-died"):
             return self.cause.cause
         fields = {**_joined_fields(self.cause, self.echoes), **self.cause.fields}
@@ -215,5 +215,6 @@ def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None
 
 
 def _named(ranks: Sequence[str]) -> str:
+    """`rank 5` or `ranks 0-3, 7`."""
     numbers = [int(rank) for rank in ranks if rank.isdecimal()]
-    return named_ranks(numbers) if len(numbers) == len(ranks) else ", ".join(ranks)
+    return rank_words(numbers) if len(numbers) == len(ranks) else f"rank{'s' * (len(ranks) != 1)} {', '.join(ranks)}"

@@ -22,11 +22,10 @@ from perfmon.core import Severity, Window, intersection, length, union
 from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
-from .conditions.base import Condition, Level
+from .conditions import Condition, Level
 from .lifecycle import FIRING, RESOLVING, Found, Hypothesis, Lifecycle, Occurrence, track_lifecycle
-from .run_facts import View
+from .run_facts import Item, View
 from .signatures import Signature, Subject
-from .tracks import Item
 
 _LONG_S = 1800.0
 """In a run that was observed for less, the share of time does not show what matters."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # --- Starts that fail in a row: a container or a server that dies before it is ready, and is restarted ---
 #
-# The banner of the next try says nothing about the failure of the one before: that stands until work continues, or the
+# The banner of the next try is not about the failure of the one before: that stands until work continues, or the
 # server reports that it is ready.
 
 
@@ -90,7 +90,7 @@ def death_of_run(view: RunView) -> Death | None:
 # --- A process that is gone in the middle of its start, and no line states why ---
 #
 # Python's tracker of shared resources prints what a process left when that and all that it forked have ended: killed,
-# crashed, or after an orderly end, which it says nothing about. So only a bar, or a phase, that was under way until
+# crashed, or after an orderly end, about which it shows nothing. So only a bar, or a phase, that was under way until
 # then proves that the start was not through. Trackers of helpers end, too: then others continue.
 
 GONE = "process-gone"
@@ -101,7 +101,7 @@ _ECHO_LINES = 2
 _UNTIL_LINES = 3
 """Lines between what was under way and the mark: more of them may be about something else."""
 _NOTHING_CAME_S = 60.0
-"""Seconds after the mark in which another process would have continued, where somebody looks on."""
+"""Seconds after the mark in which another process would have continued, where the run is monitored."""
 
 
 def gone_at(state: SourceState, view: RunView) -> tuple[int, float, Ref, str] | None:
@@ -250,7 +250,7 @@ def _is_one_line_behind(state: SourceState, end: int, view: RunView) -> bool:
 def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> float | None:
     """The time at which the bar that took longest was full, in a log that is not watched and had no other work since.
 
-    Somebody who looks on may see an evaluation, or another epoch, begin behind it. One that is followed by bars that
+    A monitor may see an evaluation, or another epoch, begin behind it. One that is followed by bars that
     are not full, or counts within a plan of several epochs, is none of a run's.
     """
     counters = view.counters(state.index)

@@ -60,7 +60,7 @@ _NEXT_LINES = 2
 _PAUSE_S = 30.0
 _UNPARSED = ("SyntaxError", "IndentationError", "TabError")
 _SIGNALS = frozenset(("_queue.Empty", "queue.Empty", "_queue.Full", "queue.Full", "StopIteration"))
-"""Exceptions by which code learns that nothing came: those that it raises then say what was wrong."""
+"""Exceptions by which code learns that nothing came: those that it raises then name what was wrong."""
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 

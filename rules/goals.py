@@ -14,8 +14,9 @@ from perfmon.store import COUNTED, WorkCounter
 
 from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of, rhythm_at
 from .finished import death_of_run, over_at
+from .pauses import phase_limit
 from .runs import boundaries, last_run_line, run_began
-from .stalls import main_logs, phase_limit
+from .stalls import main_logs
 from .tracks import START_KINDS, Item
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LIMIT, DEADLINE = "time_limit_s", "deadline_at"
 """Metrics: seconds that a run may last from its start, and until when, on the clock of the log that reports it."""
 LIMIT_VALUES = ("needs_s", "left_s", "short_s")
 _LEAST_MADE, _LEAST_TOOK_S = 10.0, 120.0
-"""The first steps compile and fill caches: their time says nothing about the others."""
+"""The first steps compile and fill caches: their time is not that of the others."""
 _STEP_TIME, _LATEST = "step_s", 100
 """The metric of lines that state what a step took, and so many of the latest."""
 _CLOSE = 1.1
@@ -154,8 +155,8 @@ def _counters_of_epochs(view: RunView) -> list[WorkCounter]:
 
 
 def _holds(epochs: WorkCounter, steps: WorkCounter) -> bool:
-    """True in the first epoch, where the same lines tell of both: the steps may be those of one epoch. They are, where
-    they made far more of their total meanwhile than one epoch is of all."""
+    """True in the first epoch, where the same lines contain both: the steps may be those of one epoch. They are, where
+    they made far more of their total than one epoch is of all."""
     if epochs.amount != epochs.first_amount or epochs.restarts or epochs.source != steps.source:
         return False
     share = (steps.amount - steps.first_amount) / (steps.total or 1.0)
@@ -290,7 +291,7 @@ def _by_tracks(view: RunView, sources: Collection[int]) -> Iterable[Window]:
     ]
     steady = [track for track in tracks if track.kind not in PHASE_KINDS]
     if any(len(track.times) >= FEW for track in steady):
-        tracks = steady  # occasional progress says nothing about the time between
+        tracks = steady  # occasional progress does not measure the time between
     for track in tracks:
         yield from _of_track(track, view)
 

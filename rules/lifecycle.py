@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from perfmon.core import Severity, Window
 
-from .conditions.base import Condition, Level
-from .run_facts import View
+from .conditions import Condition, Level
+from .run_facts import Item, Stream, View
 from .signatures import Signature, Subject
-from .tracks import Item, Stream
 
 PENDING, FIRING, RESOLVING, RESOLVED = "pending", "firing", "resolving", "resolved"
 _UNSURE_RANK = 10.0
@@ -58,7 +57,7 @@ class Hypothesis:
 
     @property
     def is_undecidable(self) -> bool:
-        """What would decide is never in logs, and nothing that was observed supports it."""
+        """Nothing in logs can decide it, and nothing that was observed supports it."""
         return bool(self.signature.decided_by) and not any(level.holds for level in self.levels) and not self.refuted
 
     @property

@@ -11,11 +11,7 @@ from pathlib import Path
 from perfmon.core import DataFileError, read_toml
 
 from .bands import Bands, load_bands
-from .conditions import every_condition
-from .conditions.anomalies import SUFFIX
-from .conditions.base import Limits
-from .conditions.ratios import Ratio
-from .conditions.values import AMONG_VALUES, Aggregate, Threshold
+from .conditions import AMONG_VALUES, SUFFIX, Aggregate, Limits, Ratio, Threshold, every_condition
 from .death import CAUSE_WORDS
 from .goals import LIMIT_VALUES
 from .open_spans import OPEN_VALUES
@@ -148,14 +144,14 @@ def _unknown_names(signature: Signature, known: Known) -> Mistakes:
             if subject.name not in ("all", "one"):
                 yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
         elif subject.kind == "failure":
-            odd = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
-            yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in odd)
+            unknown = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
+            yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in unknown)
         elif subject.kind == "limit":
             if subject.name != "time":
                 yield f"on[{at}].limit", f"{subject.name}: expected time"
         elif subject.kind == "finding":
-            odd = [name for name in subject.name.split("|") if known.ids and name not in known.ids]
-            yield from ((f"on[{at}].finding", f"{name}: no such signature") for name in odd)
+            unknown = [name for name in subject.name.split("|") if known.ids and name not in known.ids]
+            yield from ((f"on[{at}].finding", f"{name}: no such signature") for name in unknown)
         elif subject.kind == "absence" and known.no_span(subject.name):
             yield f"on[{at}].absence", f"{subject.name}: expected a span (weight-update, …)"
         elif not known.word(subject.name):
@@ -279,8 +275,8 @@ def _percent(part: object, limits: Limits) -> Iterator[str]:
         yield "a percentage lies between 0 and 100"
 
 
-def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each metric of users' files that no format reads, and each odd name of `unless` and `judged_by`."""
+def unread_metrics(bands: Bands, words: Vocabulary) -> Iterator[str]:
+    """One line for each metric of users' files that no format reads, and each such name of `unless` and `judged_by`."""
     for metric, place in bands.files.items():
         band = bands.get(metric)
         if not words.has_metric(metric):
@@ -292,7 +288,7 @@ def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
                     yield f"{place}.{key}: {name}: no format reads it{words.near(name)}"
 
 
-def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:
+def unread_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:
     """One line for each name in these signatures that no format reads, and no band limits."""
     known = Known(frozenset(), bands, words)
     for signature in signatures:
@@ -325,7 +321,7 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
             problems.append(str(error))
     ids = frozenset(s.id for s in (*signatures, *load_signatures()))
     known = Known(ids, load_bands(band_files), words)
-    problems += [] if words is None else odd_limits(known.bands, words)
+    problems += [] if words is None else unread_metrics(known.bands, words)
     for signature in signatures:
         own = replace(known, ids=known.ids | {signature.id})
         found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, own))

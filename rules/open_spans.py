@@ -43,7 +43,7 @@ def newest_done(view: RunView) -> Mapping[Route, float]:
 # done at the earliest. Clocks that may agree are taken to agree.
 
 _SAME_S = 2.0
-"""Clocks that are closer cannot be told apart by lines that are stamped to the second."""
+"""Clocks that are closer cannot be distinguished by lines that are stamped to the second."""
 
 
 class ClockLead(NamedTuple):

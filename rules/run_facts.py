@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from perfmon.core import Progress, Window, length, union, without
 from perfmon.store import SourceState
@@ -20,6 +20,7 @@ from .duplicate_engines import find_duplicate_engines
 from .finished import GONE, death_of_run, failed_start, finished_at, gone_at, log_finished_at
 from .goals import held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
+from .pauses import phase_limit
 from .run_boundaries import apart, restarts_of
 from .run_view import BY_START, RunView
 from .runs import (
@@ -33,12 +34,8 @@ from .runs import (
     work_of,
 )
 from .silence import source_gaps
-from .stalls import START_BOUND_S, phase_limit, stalls_of
-from .tracks import UPDATE, Item, Track
-
-if TYPE_CHECKING:
-    from .run_view import RunView
-
+from .stalls import START_BOUND_S, stalls_of
+from .tracks import EMPTY, UPDATE, Column, Item, Stream, Track
 
 # --- The state of a run in one word, and of each of its components: what the evidence proves, no more ---
 
@@ -315,3 +312,7 @@ class View(RunView):
     def failed_start(self) -> Death | None:
         """The death of the last start, while it is retried."""
         return failed_start(self) if self.death is None else None
+
+
+__all__ = ["EMPTY", "UPDATE", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View", "component_states"]
+__all__ += ["idle_since", "state_of"]

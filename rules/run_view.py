@@ -128,7 +128,7 @@ class RunView:
             if state.first is not None and state.last is not None
         ]
         for state in self.store.sources:
-            if not self.timed and state.clockless and state.pseudo > 0:  # by what its lines say that work took
+            if not self.timed and state.clockless and state.pseudo > 0:  # by the durations of work in its lines
                 shift = self.shift(state.index)
                 extents.append((shift, state.pseudo + shift))
         starts, ends = [low for low, _ in extents], [high for _, high in extents]
@@ -224,7 +224,7 @@ class RunView:
 
     def has_any(self, names: Sequence[str]) -> bool:
         """Some span, metric or mark of these names is in the run, inside of the window or not."""
-        return tells_of(self.store, names)
+        return has_any_of(self.store, names)
 
     def span_at_line(self, kind: str, ref: Ref) -> Item | None:
         """The span of a kind that a line reports."""
@@ -298,7 +298,7 @@ def logs_of(states: Sequence[SourceState]) -> Sequence[SourceState]:
     return [state for state in states if not state.polled and state.first is not None] or states
 
 
-def tells_of(store: Store, names: Sequence[str]) -> bool:
+def has_any_of(store: Store, names: Sequence[str]) -> bool:
     """Some span, metric or mark of these names is in a store."""
     spans = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
     return spans or any(name in names for name, _ in (*store.series, *store.marks) if names)
@@ -313,4 +313,4 @@ def bands_of(store: Store, bands: Bands) -> Bands:
         )
         return max(peaks, default=-inf)
 
-    return bands.holding(lambda names: tells_of(store, names), largest)
+    return bands.holding(lambda names: has_any_of(store, names), largest)

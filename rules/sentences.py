@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfmon.core import counted, format_value, metric_unit, percentile
 
-from .run_facts import View
-from .tracks import Item, Track
+from .run_facts import Item, Track, View
 
 STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")
 KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times", "others")
@@ -136,8 +135,8 @@ def unclosed(template: str) -> str:
     """The brace or bracket of a template that belongs to no slot and no `[...]`, with what follows; "" for none."""
     left = _SLOT.sub(lambda slot: "·" * len(slot[0]), template)
     left = _OPTIONAL.sub(lambda part: f"·{part[1]}·", left)
-    odd = next((at for at, character in enumerate(left) if character in "{}[]"), None)
-    return "" if odd is None else template[odd : odd + 20]
+    unmatched = next((at for at, character in enumerate(left) if character in "{}[]"), None)
+    return "" if unmatched is None else template[unmatched : unmatched + 20]
 
 
 def slots(template: str) -> Iterator[tuple[str, bool]]:

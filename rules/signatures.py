@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from perfmon.core import DataFileError, Severity, Table, plain, read_toml, with_user_files
 
-from .conditions import read_condition
-from .conditions.base import Condition, read_fields
+from .conditions import Condition, read_condition, read_fields
 from .sentences import unclosed
 
 Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]
@@ -73,6 +72,8 @@ class Lost:
     """The kind of span up to whose end the time of its last sample lasts."""
     short: bool = False
     """The lost part of its time by a condition: beyond what was usual before, or what peers need."""
+    who: str = ""
+    """Whose time it is in a run that updates weights while it generates: others continue unless they wait for it."""
     critical_share: float = 1.0
     """So many % of the time are lost at least where the finding is critical, in a run of half an hour or more."""
 
@@ -213,10 +214,10 @@ def _severity(table: Table) -> Severity:
 def _sentence(table: Table, default: str | None = None) -> str:
     """A template whose braces and brackets are in pairs: what is not closed would be shown as it stands."""
     template = table.text("sentence", default)
-    odd = unclosed(template)
-    if odd:
+    unmatched = unclosed(template)
+    if unmatched:
         expected = "expected {SLOT}, or [...] around optional parts"
-        raise table.wrong("sentence", f"'{plain(odd)}' is an unmatched bracket, {expected}")
+        raise table.wrong("sentence", f"'{plain(unmatched)}' is an unmatched bracket, {expected}")
     return template
 
 

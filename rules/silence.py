@@ -161,7 +161,7 @@ def _bare(spec: str) -> str:
 # dict lines of a trainer) shows nothing, and the end of a log that announced its shutdown is no gap.
 
 LEAST_S = 10.0
-"""Shorter gaps are not told apart."""
+"""Shorter gaps are not distinguished."""
 _UNDATED_LINES = 5
 _SET_BACK_S = 60.0
 _HOUR_S, _DAY_S = 3600.0, 86400.0

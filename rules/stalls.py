@@ -7,7 +7,6 @@ claimed.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,15 @@ from perfmon.store import SourceState
 
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
 from .finished import over_at
+from .pauses import (
+    BEGINNING_S,
+    PHASE_BOUNDS_S,
+    USUAL_PHASE,
+    last_lines,
+    phase_limit,
+    recurring_s,
+    worked_until,
+)
 from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, last_run_line, run_began
 from .silence import announced_shutdown, ended_sources, is_set_forward
@@ -26,12 +34,6 @@ from .silence import announced_shutdown, ended_sources, is_set_forward
 if TYPE_CHECKING:
     from .run_view import RunView
 
-PHASE_BOUNDS_S = {
-    "model-load": 1800.0, "download": 1800.0, "engine-init": 2700.0, "compile": 1200.0, "graph-capture": 900.0,
-    "data-prepare": 3600.0, "checkpoint-load": 1800.0, "checkpoint-write": 900.0, "evaluation": 1800.0,
-}  # fmt: skip
-"""Seconds that an announced phase may last before it counts as hung, where the run has had none of its kind."""
-_USUAL_PHASE = 3.0
 _WAITS, _WAITING_S, _LATE_WAITS = "waits-for-others", 600.0, 3.0
 """The mark of lines that wait for other processes, the seconds of it without anything new that are a stall in a start,
 and how late the next of them may be, in times of their longest interval."""
@@ -51,20 +53,9 @@ _EDGE_S = 1e-3
 """Times of day have no more digits than this."""
 _CLOCK_S = 1.0
 """Clocks of logs often have no fractions of a second."""
-_BETWEEN_S = 300.0
-"""Seconds that something that prints nothing may take after a full bar: validation, a checkpoint, an upload."""
-_NEARLY = 0.01
 _MOST = 0.5
-_BEGINNING_S = 600.0
 START_BOUND_S = 1800.0
 """Seconds without output before the first work."""
-BEGINS = re.compile(
-    r"(?i)\b(?:saving|evaluating|validating|compiling|capturing|loading|downloading|initiali[sz]ing|profiling|"
-    r"warming up|warm-?up|resharding|offloading|"
-    r"(?:start\w*|begin\w*|running|launch\w*|writing|enter\w*)\b.{0,40}\b(?:eval\w*|validation|checkpoint\w*|save|"
-    r"compil\w*|test\w*|benchmark\w*|profil\w*))\b"
-)
-"""Last lines of a log that announce a long phase which no format knows."""
 
 
 @dataclass(slots=True)
@@ -96,7 +87,7 @@ def stalls_of(view: RunView) -> list[Stall]:
         return []
     low, high = view.window
     over = view.fact(over_at)
-    end = view.whole[1] if view.present is None else view.present  # a clock may have been wrong, or set, meanwhile
+    end = view.whole[1] if view.present is None else view.present  # a clock may have been wrong, or set, in between
     end = min(end, over) if over is not None else end
     points = [*activity.events, end] if activity.events and end > activity.events[-1] else activity.events
     outside = union([*_later_starts(view), *view.fact(apart), *view.fact(downtime_of)])
@@ -117,11 +108,13 @@ def stalls_of(view: RunView) -> list[Stall]:
             if _counted_on(view, main, a, b):
                 continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
-            if b - a > limit and not any(is_set_forward(a, b, state, view) for state in main):
+            if b - a <= max(limit, recurring_s(view, a, b)) or (a := worked_until(view, a, b)) >= b - limit:
+                continue
+            if not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.fact(dark_run), a, b)
                 if silent and rhythm.is_early:
-                    continue  # a long phase may begin so early, of which no line tells
-                found.append(Stall(a, b, limit, rhythm.usual_s, silent, _last_lines(view, main, a, b)))
+                    continue  # a long phase may begin so early without a line
+                found.append(Stall(a, b, limit, rhythm.usual_s, silent, last_lines(view, main, a, b)))
     return found
 
 
@@ -205,7 +198,7 @@ def _hung_start(view: RunView) -> list[Stall]:
     if end - begin <= limit:
         return []
     return [
-        Stall(a, b, limit, 0.0, _contains(view.fact(dark_run), a, b), _last_lines(view, logs, a, b))
+        Stall(a, b, limit, 0.0, _contains(view.fact(dark_run), a, b), last_lines(view, logs, a, b))
         for a, b in _quiet(view, logs, begin, end, True)
         if b - a > limit and b >= end - 1.0
     ]
@@ -233,7 +226,7 @@ def _usual_start(view: RunView) -> float:
     events, begins = view.fact(activity_of).events, [one.time for one in view.fact(boundaries)]
     first = [view.reported[0], *begins[:-1]] if begins else []
     took = [events[at] - begin for begin in first if (at := bisect_right(events, begin)) < len(events)]
-    return _USUAL_PHASE * median(took) if took else 0.0
+    return USUAL_PHASE * median(took) if took else 0.0
 
 
 def _was_phase(view: RunView, start: float, stop: float) -> bool:
@@ -243,7 +236,7 @@ def _was_phase(view: RunView, start: float, stop: float) -> bool:
     """
     return any(
         track.kind in PHASE_KINDS
-        and stop - start <= PHASE_BOUNDS_S.get(track.kind, _BEGINNING_S)
+        and stop - start <= PHASE_BOUNDS_S.get(track.kind, BEGINNING_S)
         and bisect_right(track.times, stop + _EDGE_S) > bisect_left(track.times, stop - _EDGE_S)
         and _took_most(view, track.kind, start, stop)
         for track in view.fact(activity_of).tracks
@@ -383,47 +376,6 @@ def _usual_lines(rows: Sequence[tuple[float, int]]) -> int:
     """The usual number of unknown lines between two of progress."""
     between = sorted(after[1] - before[1] - 1 for before, after in pairwise(rows[-REMEMBERED:]))
     return int(percentile(between, 0.9)) if between else 0
-
-
-def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: float) -> float:
-    """Seconds that a phase may last that is open, or announced by the last line of a log, at the start of a range."""
-    limit = 0.0
-    for span in view.store.opened():
-        shift = view.shift(span.source)
-        if span.start is None or not span.start + shift <= start + 1.0 or span.kind.endswith("-wait"):
-            continue
-        lengths = [item.end - item.start for item in view.spans(span.kind) if item.end <= start]
-        bound = PHASE_BOUNDS_S.get(span.kind, 0.0)
-        limit = max(limit, _USUAL_PHASE * median(lengths) if lengths else bound)
-    if any(BEGINS.search(text) for _, text in _last_lines(view, main, start, end)):
-        limit = max(limit, _BEGINNING_S)
-    if any(_is_full_at(state, start, view) for state in main):
-        limit = max(limit, _BETWEEN_S)
-    return limit
-
-
-def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
-    """True where the last bar of a log before a moment was full: an epoch is over, and the next has not started."""
-    last = max(view.counters(state.index), key=lambda one: (one.line, one.time), default=None)
-    if last is None or last.total is None or abs(last.time + view.shift(state.index) - moment) > _CLOCK_S:
-        return False
-    return last.amount >= last.total - max(1.0, _NEARLY * last.total)  # the last frame is read when the next comes
-
-
-def _last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: float) -> tuple[tuple[Ref, str], ...]:
-    """The last line of each log before a range."""
-    lines: list[tuple[Ref, str]] = []
-    for state in logs:
-        shift = view.shift(state.index)
-        low, high = start - shift + 1.0, end - shift - 1.0
-        gap = next((gap for gap in [*state.gaps, *state.idle] if gap.start <= low and gap.end >= high), None)
-        if gap is not None:
-            lines.append((Ref(state.index, gap.line, 0), gap.text))
-        elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0:
-            lines.append((Ref(state.index, state.last_line[0], 0), state.last_line[1]))
-        elif state.idle_since is not None and state.idle_since.start + shift <= start + 1.0:
-            lines.append((Ref(state.index, state.idle_since.line, 0), state.idle_since.text))
-    return tuple(lines)
 
 
 def _contains(windows: Sequence[Window], start: float, end: float) -> bool:

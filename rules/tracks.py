@@ -90,7 +90,7 @@ class Stream:
         return len(self.starts) - 1
 
     def count_after(self, end: float, at: int) -> int:
-        """The number of items behind place `at` that had not begun before `end`: others tell of the time before it."""
+        """The number of items behind place `at` that had not begun before `end`: others cover the time before it."""
         return len(self.starts) - max(at + 1, bisect_left(self.starts, end))
 
     @property

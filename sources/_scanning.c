@@ -866,12 +866,12 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
     return PyLong_FromSsize_t(lines);
 }
 
-/* tells_time(text, start): whether a time may stand behind `start`; so it may where anything is not ASCII. */
-static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
+/* may_hold_time(text, start): whether a time may stand behind `start`; so it may where anything is not ASCII. */
+static PyObject *may_hold_time(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *text;
     Py_ssize_t start, size;
-    if (!PyArg_ParseTuple(args, "Un:tells_time", &text, &start))
+    if (!PyArg_ParseTuple(args, "Un:may_hold_time", &text, &start))
         return NULL;
     const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
     if (!utf8)
@@ -999,7 +999,7 @@ static PyObject *Clocks_stamp(ClocksObject *self, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
-    {"tells_time", tells_time, METH_VARARGS, NULL},
+    {"may_hold_time", may_hold_time, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Finder_methods[] = {

@@ -30,11 +30,11 @@ def newlines(data: bytes) -> int:
     return data.count(b"\n") if scanning is None else scanning.newlines(data)
 
 
-def tells_time(text: str, start: int) -> bool:
+def may_hold_time(text: str, start: int) -> bool:
     """True if a time (`0:00:`, nine digits, `0.00.000.000 `) may follow after `start`, or text that is not ASCII."""
     if scanning is None:
         return not text.isascii() or _TIME.search(text, start) is not None
-    return scanning.tells_time(text, start)
+    return scanning.may_hold_time(text, start)
 
 
 # --- Whole lines of a log: chunks of any size go in, blocks that end at a line's end come out ---
@@ -147,7 +147,7 @@ class LineSplitter:
     def finish(self) -> list[Block | Notice]:
         """Return the unfinished last line when the stream has ended."""
         if self._skipped:
-            self._tell_capped()
+            self._report_capped()
         elif self._held:
             data = self._joined(b"", 0)
             self._out.append(Block(data, self.offset, self.line, final=True))
@@ -230,10 +230,10 @@ class LineSplitter:
         self._skipped += size
         if end:
             self._skipped -= 1
-            self._tell_capped()
+            self._report_capped()
         return chunk[size:]
 
-    def _tell_capped(self) -> None:
+    def _report_capped(self) -> None:
         where = f"line {self.line}" if self._counted else f"byte {self.offset - self._skipped}"
         text = f"{where} is {self._skipped} bytes long: only its first {self._limit} are read"
         self._out.append(Notice(text, "capped"))
@@ -320,4 +320,4 @@ def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
         yield entry.item(log) if isinstance(entry, _Run) else entry
 
 
-__all__ = ["MAX_LINE", "UNFINISHED_S", "LineSplitter", "in_use", "newlines", "scanning", "tells_time"]
+__all__ = ["MAX_LINE", "UNFINISHED_S", "LineSplitter", "in_use", "may_hold_time", "newlines", "scanning"]

@@ -27,6 +27,8 @@ _ZONES_S, _LEAST_ZONE_S, _MOST_ZONE_S = 1800.0, 3600.0, 14 * 3600.0
 """Zones lie this far apart from each other, and so far from UTC."""
 _CLOSE_S, _PAUSE_S = 60.0, 300.0
 """Neighbouring lines whose clocks are of two zones: so much earlier, or later, the second one may be otherwise."""
+_DATES_S = 10.0
+"""Until so long after it a timestamp dates the lines that follow it, while their arrival is known."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = 365.2425 * _DAY
 
@@ -100,7 +102,7 @@ class SourceClock:
         if kind != self.kind or not -_NEAR < wall - self._wall < _NEAR:
             self._learn_zone(kind, seconds)
             placed = self._placed(kind, seconds)
-            if placed is None or self._is_odd(placed, stamp):
+            if placed is None or self._is_doubtful(placed, stamp):
                 return self.last
             wall = placed
         wall += self._slipped
@@ -112,6 +114,13 @@ class SourceClock:
         """Use `wall` (seconds since 1970 by the clock of some zone) for the next lines, until one contains a time."""
         self.by_arrival, self.kind = True, LOCAL
         self._wall = self.last = wall if self._wall is None else max(wall, self._wall)
+
+    def pass_to(self, time: float) -> None:
+        """Date the next lines without a timestamp at `time` (on this log's axis), if the last timestamp is so old that
+        it no longer dates them.
+        """
+        if self._wall is not None and self.last is not None and time - self._wall - self._slipped >= _DATES_S:
+            self.last = max(self.last, time)
 
     def slip(self, seconds: float) -> None:
         """Place the last and all later lines that much later on the axis than their times."""
@@ -156,7 +165,7 @@ class SourceClock:
         else:
             self._learn_zone(kind, seconds)
             wall = self._placed(kind, seconds)
-            if wall is None or self._is_odd(wall, stamp):
+            if wall is None or self._is_doubtful(wall, stamp):
                 return
             wall = self._advanced(wall)
             self._alone = False
@@ -184,7 +193,7 @@ class SourceClock:
         elif _LEAST_ZONE_S <= abs(zone) <= _MOST_ZONE_S and -_CLOSE_S <= apart - zone <= _PAUSE_S:
             self._zones[kind] = zone
 
-    def _is_odd(self, wall: float, stamp: Stamp) -> bool:
+    def _is_doubtful(self, wall: float, stamp: Stamp) -> bool:
         """A date more than a day away from the last one, which no second line confirms."""
         if self.kind not in _DATED or self._wall is None or stamp == self._refused:
             return stamp == self._refused
@@ -233,7 +242,7 @@ class SourceClock:
         if self.kind in _DATED and kind in _DATED:
             return seconds - self._zones.get(kind, 0.0)
         if kind == EPOCH and kind not in self._zones:
-            return None  # of what zone the other lines are nobody knows
+            return None  # the zone of the other lines is unknown
         if DAYTIME in (kind, self.kind):
             midnight = near - near % _DAY + (seconds - self._zones.get(kind, 0.0)) % _DAY
             times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]

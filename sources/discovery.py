@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 # --- Archives that are met on the way and not opened: those in a folder may be of other runs, those in an archive cost
-# time and memory that nobody can bound. They are named, and how they are read ---
+# time and memory that have no bound. They are named, and how they are read ---
 
 _NAMED = 3
 
@@ -173,7 +173,7 @@ def _in_directory(spec: Spec) -> list[LogFile]:
         tree = walk_tree(root)
     except OSError as error:
         raise InputError(_unreadable(spec, error)) from None
-    # A closed directory stands for the logs it may hold: reading it tells that they are lost.
+    # A closed directory stands for the logs it may hold: reading it reports that they are lost.
     logs = [log_file(path) for path in tree.logs + tree.closed]
     if logs:
         return [*logs, folder_of_archives(root)] if tree.archives else logs

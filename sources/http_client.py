@@ -125,7 +125,7 @@ async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
 
 async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tuple[int, bytes]:
     """Send the request; returns status and body once the reply is complete, whether the server closes or not."""
-    import h11  # loaded only by those who ask a server
+    import h11  # loaded only where a server is queried
 
     host = f"[{url.host}]" if ":" in url.host else url.host
     headers = [("Host", f"{host}:{url.port}"), ("Connection", "close"), ("Accept", "*/*")]

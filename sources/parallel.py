@@ -32,7 +32,7 @@ RangeResult = tuple[list[Values], bool]
 """The values of each block of a range, and whether the file ended before the end of the range."""
 
 
-class OddLineError(Exception):
+class UnsplittableError(Exception):
     """A line too long for this way of reading: the caller reads the file the careful way."""
 
 
@@ -91,13 +91,13 @@ def _line_start(descriptor: int, start: int) -> int:
         position += len(chunk)
         size = 1 << 16
         if position - start > MAX_LINE:
-            raise OddLineError
+            raise UnsplittableError
 
 
 # --- Several processes, each with ranges of its own ---
 #
 # Scanning a block depends on its bytes alone, and on whether the file begins as a table, which is read before (see
-# `perfmon.sources.scan.scanner` and `tables`), so ranges give the same as the whole file. Whoever is free takes the
+# `perfmon.sources.scan.scanner` and `tables`), so ranges give the same as the whole file. A free process takes the
 # next range, this process too: it needs no pipe, and no more processes are at work than there are cores. A pool of
 # the standard library takes 1.4 times as long: it adds a process that only waits, threads, and its own start.
 
@@ -149,7 +149,7 @@ def splittable(path: Path) -> bool:
 
 
 class _Pending:
-    """The numbers of the ranges that nobody has taken yet, the lowest first: all processes read them from one pipe."""
+    """The numbers of the ranges that are not taken yet, the lowest first: all processes read them from one pipe."""
 
     def __init__(self, count: int) -> None:
         self._left, numbers = os.pipe()
@@ -182,13 +182,13 @@ class _Worker:
         self.results: FileIO = os.fdopen(reader, "rb", 0)
 
     def result(self) -> bytes | None:
-        """Return the next result, marshalled; None if there is none or the process died. Raises OddLineError."""
+        """Return the next result, marshalled; None if there is none or the process died. Raises UnsplittableError."""
         head = self._read(_HEAD.size)
         if head is None:
             return None
         number, size = _HEAD.unpack(head)
         if size == _TOO_LONG:
-            raise OddLineError
+            raise UnsplittableError
         result = self._read(size)
         self.last = self.last if result is None else number
         return result
@@ -223,7 +223,7 @@ def _run_worker(ranges: Ranges, pending: _Pending, writer: int) -> None:
         while (number := pending.take()) is not None:
             try:
                 result = marshal.dumps(ranges.scan(number))
-            except OddLineError:
+            except UnsplittableError:
                 os.write(writer, _HEAD.pack(number, _TOO_LONG))
                 break
             for data in (_HEAD.pack(number, len(result)), result):
@@ -249,7 +249,7 @@ class BulkScanner:
         self._end()
 
     def scan(self, path: Path) -> Iterator[Piece | Cut]:
-        """Return the file's pieces in order; work on the first starts now. Raises OddLineError for a line too long."""
+        """Return the file's pieces in order; work on the first starts now. Raises UnsplittableError (line too long)."""
         size = path.stat().st_size
         starts = range(0, size, max(RANGE, -(-size // _MOST_RANGES)))
         self._end()

@@ -257,7 +257,7 @@ class Player(PlaybackControl):
     def _changed(self) -> None:
         loop = self._loop
         if loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits any more
                 loop.call_soon_threadsafe(self._wake.set)
 
     # --- playing ------------------------------------------------------------------------------------------------

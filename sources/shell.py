@@ -38,7 +38,7 @@ class Output:
 
 # --- One shell that stays open on a machine: scripts go in line by line, outputs come back between marks ---
 #
-# The marks hold a random number that nobody else knows, so neither a login banner nor a log line can be taken for one.
+# The marks hold a random number known here alone, so neither a login banner nor a log line can be taken for one.
 # An idle shell waits in `read` and costs nothing; when the connection ends it reads the end of its
 # input, and ends as well.
 

@@ -44,7 +44,7 @@ class ThreadQueue(Generic[_Item]):
             self._items += items
             self.put_count += len(items)
             self.size += sum(map(_size_of, items))
-            # It stays full until the other side has woken those that wait, whatever another one puts meanwhile.
+            # It stays full until the other side has woken those that wait, whatever another one puts in the meantime.
             waiting, self._full = self._waiting, self._full or self.size > self._limit
             if self._full:
                 self._room.clear()
@@ -66,7 +66,7 @@ class ThreadQueue(Generic[_Item]):
         self._wake_taker()
 
     def drain(self) -> list[_Item]:
-        """Take all at once, where nobody takes them any more."""
+        """Take all at once, after the other side has stopped taking."""
         with self._lock:
             items = list(self._items)
             self._items.clear()
@@ -115,7 +115,7 @@ def _waker(event: asyncio.Event) -> Callable[[], None]:
     loop = asyncio.get_running_loop()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop has closed meanwhile
+        with suppress(RuntimeError):  # the loop has closed in between
             loop.call_soon_threadsafe(event.set)
 
     return wake

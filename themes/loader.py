@@ -223,7 +223,7 @@ class _Shelf:
         files = self._files.get(name, [])
         older = files[: files.index(file)] if file in files else files
         if file.parent == BUILTIN or "base" not in table.data:
-            older = older[:1]  # what a user calls midnight changes nothing that does not ask for it
+            older = older[:1]  # what a user calls midnight changes nothing that does not name it
         if not older:
             known = ", ".join(sorted(self._files.keys() - {file.stem}))
             raise table.wrong("base", f"expected the name of another theme: {known}")

@@ -117,7 +117,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def on_resize(self, event: Resize) -> None:
         """Another size, perhaps another layout."""
         if event.size == self.size and self._layout is not None:
-            self.refresh(layout=True)  # it had other sizes meanwhile: what was on it may be gone
+            self.refresh(layout=True)  # it had other sizes in between: what was on it may be gone
         self.arrange(event.size)  # `self.size` is still the old one
 
     def stop_work(self) -> None:
@@ -270,7 +270,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         for pane, count in rows.items():
             pane.display = count > 0
             pane.styles.height = max(1, count)
-        for listing in hidden_before:  # they got no pictures meanwhile
+        for listing in hidden_before:  # they got no pictures in between
             if listing.display:
                 listing.show(self.picture)
         lower = self.query_one("#lower")

@@ -186,7 +186,7 @@ class Room:
         return max(alerts, shown), max(sources, lines_wanted(newest))
 
     def _lanes_of(self, newest: MonitorState, strip: bool) -> int | None:
-        from .render.timeline import is_part, lanes_wanted  # likewise
+        from .render.timeline import is_part, lanes_wanted  # as above
 
         if newest.snapshot is None or newest.progress is not None:
             return self.lanes

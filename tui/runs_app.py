@@ -29,9 +29,11 @@ _WORDS = {
 _TICK_S = 1.0
 _AGAIN_S = 10.0
 """Runs whose logs grew are looked at again, and new ones looked for, this often."""
-_STATE, _AGE, _LOGS = 11, 9, 5
+_STATE, _STEPS, _LEFT, _AGE, _LOGS = 11, 12, 9, 11, 5
+_WITH_STEPS, _WITH_LEFT = 76, 100
+"""Cells of the screen from which on there is room for the steps, and for the time left and the number of logs."""
 _TOGETHER = "all of these as one run"
-_STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale"}
+_STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale", "idle": "muted"}
 
 
 class RunsPane(Listing):
@@ -47,8 +49,8 @@ class RunsPane(Listing):
         if height < 3:
             return ()
         verdict, place = _columns(width)
-        names = [fit("   state", _STATE + 3), fit("verdict", verdict), fit("last line", _AGE, right=True)]
-        names += [fit("logs", _LOGS, right=True), "  " + fit("run", place)]
+        names = [fit("   state", _STATE + 3), fit("verdict", verdict), *_progress("step", "left", width)]
+        names += [fit("last line", _AGE, right=True), *_columns_of_logs("logs", width), "  " + fit("run", place)]
         return [styled((("".join(names), "muted"),), self.skin, "background")]
 
     def count(self) -> int:
@@ -69,8 +71,9 @@ class RunsPane(Listing):
             (f" {self.skin.glyph('loading' if row.word == 'reading' else row.level)} ", style),
             (fit(row.word, _STATE - 1) + " ", style),
             (fit(row.verdict, verdict - 1) + " ", quiet),
+            *((text, "text") for text in _progress(row.steps, row.left, width)),
             (fit(row.age_text(time.time()), _AGE, right=True), "text"),
-            (fit(f"{len(row.group.paths):,}", _LOGS, right=True), "muted"),
+            *((text, "muted") for text in _columns_of_logs(f"{len(row.group.paths):,}", width)),
             ("  " + ends(row.group.name, place, self.skin), "text"),
         )
 
@@ -82,9 +85,21 @@ class RunsPane(Listing):
 
 def _columns(width: int) -> tuple[int, int]:
     """Cells of the verdict and of the place."""
-    room = max(12, width - _STATE - 3 - _AGE - _LOGS - 3)
-    place = max(8, room * 45 // 100)
+    taken = sum(map(len, (*_progress("", "", width), *_columns_of_logs("", width))))
+    room = max(12, width - _STATE - 3 - _AGE - taken - 3)
+    place = max(8, room * 45 // 100 if width < _WITH_LEFT else room * 30 // 100)
     return room - place, place
+
+
+def _columns_of_logs(count: str, width: int) -> list[str]:
+    """The column of the number of logs, where there is room for it."""
+    return [fit(count, _LOGS, right=True)] if width >= _WITH_LEFT else []
+
+
+def _progress(steps: str, left: str, width: int) -> list[str]:
+    """The columns of the progress for which there is room."""
+    columns = [(steps, _STEPS, _WITH_STEPS), (left, _LEFT, _WITH_LEFT)]
+    return [fit(text, room, right=True) for text, room, least in columns if width >= least]
 
 
 class RunsApp(PlainApp):
@@ -154,8 +169,12 @@ class RunsApp(PlainApp):
     def help_lines(self) -> Sequence[Words]:
         """The columns in words."""
         about = (
-            ("state", "of the run, by the ends of its logs; silent: no log output, and no sign of an end"),
+            (
+                "state",
+                "of the run, by the ends of its logs; silent: no log output, no sign of an end; idle: no requests",
+            ),
             ("verdict", "of the last ten minutes of its logs, or what its running monitor shows"),
+            ("step, left", "steps done, and of how many; the time that the rest takes at the present pace"),
             ("last line", "time since the last line of its newest log"),
         )
         head: Words = (("Columns", "title"),)

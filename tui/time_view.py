@@ -50,7 +50,7 @@ class TimeNavigation:
         return min(self.end, self.frozen_at)  # the last column is one that time had not filled yet
 
     def live(self) -> None:
-        """Follow the present again, over as much time as before, unless that was changed meanwhile."""
+        """Follow the present again, over as much time as before, unless that was changed in between."""
         if self.end is not None and self.span_s == self._frozen_s:
             self.span_s = self._live_s
         self.end = self.cursor = None

@@ -47,7 +47,7 @@ class OccurrenceCounter:
         self._lose(finding, window)
         self.activity.extend(window[0] + (moment.end_s if moment.id else moment.start_s) for moment in fresh)
         self.count = max(self.count + len(fresh), finding.count)
-        # What is told of later than the window, while the run is silent, is all that comes back of it.
+        # What is reported later than the window, while the run is silent, is all that comes back of it.
         begins = window[0] + min((moment.start_s for moment in finding.moments), default=0.0)
         self._forget(max(window[0], begins) if begins > window[1] else window[0])
         return window[0] + min(moment.start_s for moment in fresh) if fresh else None

@@ -136,7 +136,7 @@ class Notifications:
         return [due for _, due in ready]
 
 
-# --- Alerts outward: the terminal's bell and title, a program, a webhook. Off unless the configuration asks for it ---
+# --- Notifications: the terminal's bell and title, a program, a webhook. Off unless configured ---
 #
 # Nothing here holds the monitor up: programs and webhooks run in a thread of their own, behind a bounded queue.
 
@@ -335,7 +335,7 @@ def _posted(url: str, body: bytes) -> str:
     except HTTPError as error:
         error.close()
         return f"the server answered {error.code}"
-    except Exception as error:  # in a thread of its own nobody else would see it
+    except Exception as error:  # in a thread of its own it would be lost
         return _reason(error)
     return ""
 

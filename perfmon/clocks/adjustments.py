@@ -140,7 +140,7 @@ def remove_clock_step(store: Store, clock: SourceClock, step: Step) -> None:
     """Move all observations of the log after the step, and those to come."""
     state, by = store.sources[step.source], -step.seconds
     after = _after(store, step)
-    store.move(step.source, by, after)
+    store.move(step.source, lambda time, line: by if after(time, line) else 0.0)
     for span in [*store.all_spans(), *store.opened()]:
         if span.source == step.source:
             _move_span(span, by, after)

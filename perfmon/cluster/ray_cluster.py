@@ -147,7 +147,7 @@ def _connected(address: str) -> Iterator[tuple[Any, str]]:
             socket.create_connection((host, port), _REACH_S).close()
         except OSError as error:
             raise ConnectError(f"{address}: no Ray cluster at this address: {error.strerror or error}") from None
-        if not _speaks_grpc(host, port):
+        if not _serves_grpc(host, port):
             raise ConnectError(f"{address}: no Ray cluster at this address: another service answers there")
     with warnings.catch_warnings(action="ignore"):
         import ray
@@ -167,7 +167,7 @@ def _connected(address: str) -> Iterator[tuple[Any, str]]:
             ray.shutdown()
 
 
-def _speaks_grpc(host: str, port: int) -> bool:
+def _serves_grpc(host: str, port: int) -> bool:
     """Return false if what listens there is no gRPC server; with TLS that is not known."""
     if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true") or find_spec("grpc") is None:
         return True

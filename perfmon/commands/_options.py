@@ -206,12 +206,15 @@ def _warn_of_names(config: Config) -> None:
     if not config.band_files and not config.signature_dirs:
         return
     from perfmon.pipeline import vocabulary
-    from perfmon.rules import load_bands, load_signature, odd_limits, odd_names
+    from perfmon.rules import load_bands, load_signature, unread_metrics, unread_names
 
     with suppress(PerfmonError):
         words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
         files = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
-        for line in (*odd_limits(bands, words), *odd_names([load_signature(file) for file in files], bands, words)):
+        for line in (
+            *unread_metrics(bands, words),
+            *unread_names([load_signature(file) for file in files], bands, words),
+        ):
             warn(line if line.endswith("?") else f"{line} (use --formats for a folder of formats)")
 
 

@@ -48,7 +48,7 @@ def add_hang_source_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def hang_sources(args: argparse.Namespace) -> HangSources:
-    """What the user agreed to. Raises UsageError for a wrong address."""
+    """Return the sources about hangs that the user agreed to. Raises UsageError for a wrong address."""
     from perfmon.monitor import HangSources
 
     if args.ras:

@@ -190,7 +190,7 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     found, history = sort_specs(args.spec), not args.no_history
     pollers = requested_pollers(found, args.no_polls)
     if found.local:
-        discover(found.local)  # what does not exist, or holds nothing, is told at once
+        discover(found.local)  # what does not exist, or holds nothing, is reported at once
     fleet = None
     if found.remote:
         there = () if args.no_polls else DEFAULT

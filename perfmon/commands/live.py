@@ -81,7 +81,7 @@ nccl=user@host:/DIR).
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = read_config(args)
-        wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
+        wanted = sort_specs(args.spec)  # a wrong one is reported before the screen opens
         pollers = requested_pollers(wanted, args.no_polls)
         hang = hang_sources(args)
         title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
@@ -95,7 +95,7 @@ nccl=user@host:/DIR).
                 inspector=wanted.collectives,
             )  # fmt: skip
 
-        note = cache(partial(several_runs, tuple(args.spec)))  # found out beside the first frame, once
+        note = cache(partial(several_runs, tuple(args.spec)))  # found out while the first frame is drawn, once
         return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang, note=note)
 
 

@@ -210,7 +210,7 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], ob
     from perfmon.tui import AppOptions, shoot
 
     _, picture = cleaned(observed.snapshot, observed.picture, args.redact)
-    assert picture is not None  # noqa: S101 - asked for with `columns`
+    assert picture is not None  # noqa: S101 - requested with `columns`
     book = LogBuffer() if args.redact or observed.logbook is None else observed.logbook
     opening = AppOptions("snapshot" if args.redact else _title(args.spec), *opened)
     image = asyncio.run(shoot(picture, book, opening, args.size, without=("log",) if args.redact else ()))

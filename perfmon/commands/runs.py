@@ -40,7 +40,7 @@ logs below the folder together."""
 EXAMPLE = "perfmon runs outputs/"
 NOTHING = "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
 _SHOWN = 200
-_WIDTHS = (12, 44, 10)
+_WIDTHS = (9, 60, 13, 9, 9)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,11 +125,11 @@ def _print(rows: Sequence[RunRow], config: Config) -> int:
     from perfmon.status import look
     from perfmon.textgraphics import fit
 
-    names = ("state", "verdict", "last line")
+    names = ("state", "verdict", "step", "left", "last line")
     print("  ".join([*(fit(name, room) for name, room in zip(names, _WIDTHS, strict=True)), "run"]))
     for row in rows:
         seen = look(row, config)
-        cells = (seen.word, seen.verdict, seen.age_text(time.time()))
+        cells = (seen.word, seen.verdict, seen.steps, seen.left, seen.age_text(time.time()))
         shown = [fit(cell, room) for cell, room in zip(cells, _WIDTHS, strict=True)]
         print("  ".join([*shown, plain(seen.group.name, 400)]))
     return ExitCode.DONE

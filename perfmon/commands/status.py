@@ -106,12 +106,16 @@ _COLOURS: Mapping[str, str] = {
     "info": "cyan",
     "good": "green",
     "unknown": "colour244",
+    "idle": "colour244",
 }
+_CAUSE = 60
+"""Characters of the cause of a failure."""
 
 
 def plain_line(state: State, glyphs: Glyphs = UNICODE) -> str:
-    """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█`."""
-    return " ".join(part for part in (_state_text(state, glyphs), _trend(state, glyphs)) if part)
+    """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█ step 20/500 4m20s left`."""
+    parts = (_state_text(state, glyphs), _trend(state, glyphs), _progress(state), _cause(state))
+    return " ".join(part for part in parts if part)
 
 
 def tmux_line(state: State, glyphs: Glyphs = UNICODE) -> str:
@@ -129,12 +133,16 @@ _ENDS: Mapping[str, str] = {"finished": "", "failed": "run-failed", "stalled": "
 
 
 def _level(state: State) -> str:
-    if state.stale_s is not None or not state.observed:
+    if not state.observed:
         return "unknown"
     if state.severity in _COLOURS:
         return state.severity
+    if state.stale_s is not None and state.progress not in _ENDS:
+        return "unknown"
     if state.progress in ("failed", "stalled"):
         return "critical"
+    if state.overdue_s is not None or state.idle_s is not None:
+        return "warning" if state.overdue_s is not None else "idle"
     careful = {"watch": "warning", "learning": "unknown", "unreadable": "unknown"}
     return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
@@ -145,8 +153,8 @@ def _state_text(state: State, glyphs: Glyphs) -> str:
         return f"{mark} reading logs"
     if not state.observed:
         return f"{mark} no data"
-    stale = [] if state.stale_s is None else [f"SILENT {_close(compact_seconds(state.stale_s))}"]
     ended = [state.progress.upper()] if state.progress in _ENDS else []
+    stale = [] if state.stale_s is None or ended else [f"SILENT {_close(compact_seconds(state.stale_s))}"]
     if state.severity:
         return " ".join([mark, *stale, *ended, *_verdict(state)])
     return " ".join([mark, *(stale or ended or [_quiet_word(state)])])
@@ -154,6 +162,10 @@ def _state_text(state: State, glyphs: Glyphs) -> str:
 
 def _quiet_word(state: State) -> str:
     """State of a run without a verdict: OK only with proof."""
+    if state.overdue_s is not None:
+        return f"WATCH no progress for {_close(compact_seconds(state.overdue_s))}"
+    if state.idle_s is not None:
+        return f"IDLE {_close(compact_seconds(state.idle_s))}"
     return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())
 
 
@@ -163,10 +175,26 @@ def _verdict(state: State) -> list[str]:
     if state.value is not None:
         parts.append(_close(compact_value(state.value, state.unit)))
     if state.lost_share > 0:
-        parts.append(f"{100 * state.lost_share:.0f}% lost")
+        share = f"{100 * state.lost_share:.0f}%"
+        parts.append(f"{plain(state.lost_by, _NAME)} lost {share}" if state.lost_by else f"{share} lost")
     if state.firing > 1:
         parts.append(f"+{state.firing - 1}")
     return parts
+
+
+def _progress(state: State) -> str:
+    """The steps that are done, and the time left of a run that continues."""
+    if state.done is None or not state.observed:
+        return ""
+    unit = plain(state.counted, 20).removesuffix("s")
+    of = "" if state.total is None else f"/{state.total:.0f}"
+    left = "" if state.left_s is None or state.left_s <= 0 else f" {_close(compact_seconds(state.left_s))} left"
+    return f"{unit} {state.done:.0f}{of}{left}"
+
+
+def _cause(state: State) -> str:
+    """The cause of a failure in its own words."""
+    return f"({plain(state.cause, _CAUSE)})" if state.progress == "failed" and state.cause else ""
 
 
 def _close(text: str) -> str:
@@ -174,7 +202,7 @@ def _close(text: str) -> str:
 
 
 def _trend(state: State, glyphs: Glyphs) -> str:
-    """The headline metric, the largest value of each stretch."""
+    """The headline metric, the largest value of each interval."""
     values = [value for value in state.values if value is not None]
     if not values or not state.severity:
         return ""

@@ -222,7 +222,7 @@ def _limits_first(change: MetricChange) -> tuple[bool, str]:
 
 
 def _stated(change: FindingChange) -> str:
-    """What a new finding is about: the queue, the source, the figures."""
+    """The subject of a new finding in brackets: the queue, the source, the figures."""
     side = change.after
     if side is None or change.before is not None or not side.sentence:
         return ""

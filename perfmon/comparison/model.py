@@ -296,7 +296,7 @@ class Stages:
 
     whole: str
     words: str
-    """What the whole is."""
+    """A name for the whole."""
     parts: Mapping[str, str]
     """The same of each part."""
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         CHECKPOINT,
         DOWNTIME,
         EVALUATION,
+        IDLE,
         PRODUCTIVE,
         REST,
         RESTORE,
@@ -110,11 +111,12 @@ if TYPE_CHECKING:
         Record,
         Ref,
         Severity,
+        Shift,
         Span,
         Stamp,
         TimeBase,
         Update,
-        says_only_that,
+        adds_nothing,
     )
     from .stats import (
         CELLS,

@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 PRODUCTIVE = "productive"
 UNACCOUNTED = "unaccounted"
 STARTUP, RESTORE, WASTED, DOWNTIME = "startup", "restore", "wasted-progress", "downtime"
-CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
-REST = (PRODUCTIVE, STARTUP, CHECKPOINT, EVALUATION, RESTORE, WASTED, DOWNTIME, UNACCOUNTED)
+CHECKPOINT, EVALUATION, IDLE = "checkpoint", "evaluation", "idle"
+REST = (PRODUCTIVE, STARTUP, CHECKPOINT, EVALUATION, RESTORE, WASTED, DOWNTIME, IDLE, UNACCOUNTED)
 """Entries of the time breakdown that are no finding's."""
 
 Window = tuple[float, float]

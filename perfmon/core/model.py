@@ -6,7 +6,7 @@ item is a code (`SAMPLE`, `LEG`, ...); the type aliases below define each positi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -65,7 +65,7 @@ class Ref(NamedTuple):
     offset: int
 
 
-# --- stamps: what a line's own clock says, before date, year or offset are known ------------------------------
+# --- stamps: what a line's own clock shows, before date, year or offset are known -------------------------------------
 EPOCH = 0
 """Seconds since 1970."""
 YEARLESS = 1
@@ -136,7 +136,7 @@ since an epoch began, of which shares are samples: the least of its parts, and a
 Observation = tuple[Any, ...]
 
 
-def says_only_that(observations: Sequence[Observation]) -> bool:
+def adds_nothing(observations: Sequence[Observation]) -> bool:
     """Return True for a line that only shows that it was printed, or that work continued: then it adds nothing to
     another one of the same second.
     """
@@ -232,6 +232,10 @@ class Update(Span):
     def complete(self) -> bool:
         """All five legs were seen."""
         return self.legs == ALL_LEGS
+
+
+Shift = Callable[[float, int], float]
+"""Seconds by which what stands at a time and line of a log is moved."""
 
 
 class Gap(NamedTuple):

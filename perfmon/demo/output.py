@@ -58,7 +58,7 @@ def write_demo(
     return written
 
 
-# --- What pollers would say of the machines of a simulated run: two hosts of two GPUs each, and the engine's queue ---
+# --- What pollers would report of the hosts of a simulated run: two hosts of two GPUs each, and the engine's queue ---
 
 _EVERY_S, _FIRST_S = 2.0, 0.6
 _HOST_EVERY, _DISK_EVERY, _WELL_EVERY = 2, 5, 15

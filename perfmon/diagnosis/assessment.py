@@ -14,6 +14,7 @@ from perfmon.core import (
     CHECKPOINT,
     DOWNTIME,
     EVALUATION,
+    IDLE,
     PRODUCTIVE,
     REST,
     RESTORE,
@@ -294,6 +295,7 @@ def _proven(view: View) -> list[tuple[str, list[Window]]]:
     over = view.death
     after = [(over.time, view.window[1])] if over is not None and view.timed else []
     restore = [(item.start, item.end) for item in view.spans("checkpoint-load")]
+    idle = view.fact(idle_since)
     return [
         (DOWNTIME, [*view.downtime, *after]),
         (RESTORE, restore),
@@ -302,6 +304,7 @@ def _proven(view: View) -> list[tuple[str, list[Window]]]:
         (EVALUATION, view.held_up("evaluation")),
         (PRODUCTIVE, view.productive),
         (STARTUP, view.startup),
+        (IDLE, [] if idle is None else [(idle, view.window[1])]),
     ]
 
 
@@ -385,7 +388,7 @@ def _starts_again(source: int, view: View) -> int:
 
 
 def _repeated(view: View, begun: Mapping[int, int]) -> Goal | None:
-    """The progress of a run that counts anew for each fold, model or setting: that of the last pass, and its number."""
+    """The progress of a run that counts again for each fold, model or setting: that of the last one, and its number."""
     log = view.store.progress
     found = []
     for one in log.counters.values():

@@ -17,6 +17,7 @@ from perfmon.core import (
     CHECKPOINT,
     DOWNTIME,
     EVALUATION,
+    IDLE,
     PRODUCTIVE,
     RESTORE,
     STARTUP,
@@ -107,6 +108,13 @@ class RunInfo:
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
     """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    quiet_s: float | None = None
+    """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds without requests, up to the end of what is observed."""
+        return None if self.idle is None else max(0.0, self.end - self.idle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +200,7 @@ class Finding:
     commands: tuple[str, ...] = ()
     """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
-    """The newest of the stretches that `lost_s` is the length of: from and to, in seconds since `run.start`."""
+    """The newest of the intervals that `lost_s` is the length of: from and to, in seconds since `run.start`."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that its conditions are met by, the one that shows it best first."""
 
@@ -234,6 +242,8 @@ class Verdict:
     confidence: float
     chain: tuple[str, ...] = ()
     """Signature ids from the symptom to the root cause, when more than one explains the same time."""
+    lost_by: str = ""
+    """Whose time it is, where the rest of the run continues meanwhile; "" where the run loses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +265,7 @@ class MetricStats:
     series: tuple[tuple[float, float], ...] = ()
     """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
     not_finite: int = 0
-    """So many more samples were nan or infinite; nothing else here heeds them."""
+    """So many more samples were nan or infinite; no other figure here counts them."""
     ends_not_finite: bool = False
     """So was the last of all; `last` is the last one that was not."""
     of_several: bool = False
@@ -369,7 +379,7 @@ class Goodput:
     gpus: int
     """GPUs that pollers report on the hosts of the run; 0 without pollers."""
     lost_gpu_s: float
-    """GPU-seconds of all badput but what is unaccounted for."""
+    """GPU-seconds of all badput but what is unaccounted for, or without requests."""
     lost_money: float | None
     """The same at the configured price of a GPU-hour."""
     roles: Mapping[str, RoleUse]
@@ -382,7 +392,7 @@ def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
     productive = seconds.pop(PRODUCTIVE, 0.0)
     wall, whole = snapshot.run.wall_s, snapshot.run.end - snapshot.run.start
     gpus = len({(one.host, one.reading.name) for one in snapshot.seen if one.reading.area is Area.GPU})
-    lost = sum(lost_s for cause, lost_s in seconds.items() if cause != UNACCOUNTED)
+    lost = sum(lost_s for cause, lost_s in seconds.items() if cause not in (IDLE, UNACCOUNTED))
     failed = any(
         finding.signature in ("run-failed", "out-of-memory", "collective-timeout") for finding in snapshot.findings
     )

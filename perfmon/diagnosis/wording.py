@@ -15,8 +15,8 @@ from perfmon.core import (
     format_seconds,
     format_share,
 )
-from perfmon.hangs import named_ranks
-from perfmon.rules import FIRING, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
+from perfmon.hangs import rank_words
+from perfmon.rules import FIRING, UPDATE, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
 from perfmon.sources.formats import in_words
 
@@ -217,7 +217,7 @@ def _others(group: str, view: View) -> str:
     if not sizes or not ranks:
         return ""
     others = set(range(int(max(sizes.values)))) - ranks
-    return named_ranks(others) if 0 < len(others) <= len(ranks) else ""
+    return rank_words(others) if 0 < len(others) <= len(ranks) else ""
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:
@@ -246,7 +246,7 @@ def _conditions(finding: Found, view: View) -> tuple[tuple[ConditionState, ...],
 
 
 def _seen_in(condition: Condition) -> Sequence[str]:
-    """What shows that a condition is met: not that something is missing."""
+    """Names of the metrics and events that show that a condition is met; none where it requires that one is missing."""
     absent = getattr(condition, "none", False)
     return () if absent or condition.role == "gate" else (*condition.metric_names(), *condition.other_names())
 
@@ -291,7 +291,11 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
 
     def verdict(at: int, with_cost: bool = True) -> Verdict:
         alike = [seconds for i, seconds in shares.lost.items() if found[i].signature.id == found[at].signature.id]
-        return verdict_of(findings[at], sum(alike, 0.0) if with_cost else 0.0, max(wall, 1e-9), _chain(at, found))
+        lost, chain = sum(alike, 0.0) if with_cost else 0.0, _chain(at, found)
+        own = found[at].signature.lost
+        # Who has a symptom waits for it: the run loses that time.
+        who = own.who if own is not None and not chain and view.spans(UPDATE) else ""
+        return verdict_of(findings[at], lost, max(wall, 1e-9), chain, who)
 
     failed = [at for at, finding in enumerate(found) if finding.signature.kind == "failure"]
     if failed and all(findings[at].severity is not Severity.CRITICAL for at in failed):
@@ -369,9 +373,13 @@ def _often(finding: Found) -> bool:
     return share_critical(finding.occurrences, finding.total) >= QUALITY_SHARE
 
 
-def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tuple[str, ...] = ()) -> Verdict:
-    """The verdict of a finding, which cost `lost` of `wall` seconds and explains a `chain` of others."""
-    cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
+def verdict_of(
+    finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tuple[str, ...] = (), who: str = ""
+) -> Verdict:
+    """The verdict of a finding, which cost `lost` of `wall` seconds (of `who`) and explains a `chain` of others."""
+    share, observed = format_share(lost / wall), format_seconds(wall)
+    cost = f"; {who} lost {share} of the observed {observed}" if who else f"; {share} of the observed {observed} lost"
+    cost = cost if lost > 0 else ""
     advice = finding.advice[0]
     advice += "" if advice.endswith((".", "?", "!")) else "."
     return Verdict(
@@ -383,6 +391,7 @@ def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tu
         lost_share=lost / wall,
         confidence=finding.confidence,
         chain=chain,
+        lost_by=who,
     )
 
 

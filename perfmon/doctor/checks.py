@@ -362,7 +362,7 @@ async def _discover(patience_s: float) -> Discovery | None:
         await runner.close()
 
 
-# --- GPUs: the libraries and programs by which they can be asked ---
+# --- GPUs: the libraries and programs by which they are queried ---
 
 _LOST = frozenset({15, 16})
 """GPU is lost, reset required."""
@@ -383,7 +383,7 @@ def nvml(_: float) -> Finding:
         return missing(evidence_text(str(error)).lower(), _NO_GPUS, fix)
     try:
         count = pynvml.nvmlDeviceGetCount()
-        with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
+        with suppress(pynvml.NVMLError):  # GPUs are queried without it, too
             driver = f", driver {evidence_text(str(pynvml.nvmlSystemGetDriverVersion()))}"
         lost = [str(index) for index in range(count) if _is_lost(pynvml, index)]
     except pynvml.NVMLError as error:

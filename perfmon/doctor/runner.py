@@ -85,7 +85,7 @@ def keys(_: float) -> Finding:
     return missing(f"none in {folder}", impact, "ssh-keygen -t ed25519")
 
 
-# --- Pages of metrics of this machine, at the ports where engines and trainers serve them unless told otherwise ---
+# --- Pages of metrics of this machine, at the ports where engines and trainers serve them by default ---
 
 PORTS = (*range(8000, 8004), *range(30000, 30004))
 """vLLM, TRL and prime-rl begin at 8000, SGLang at 30000; further engines of a machine follow."""
@@ -127,7 +127,7 @@ async def _spec(port: int, patience_s: float) -> str:
 # --- Ray and Slurm ---
 
 _RAY_METRICS = Path("/tmp/ray/prom_metrics_service_discovery.json")  # noqa: S108 - where Ray itself puts it
-_RAY_SESSION = Path("/tmp/ray/session_latest")  # noqa: S108 - likewise
+_RAY_SESSION = Path("/tmp/ray/session_latest")  # noqa: S108 - as above
 _NO_RAY = "no Ray queues and task waits"
 _NO_SLURM = "no Slurm jobs and nodes"
 
@@ -207,7 +207,7 @@ PROBES = (
 """All but the configuration, of which only the command knows which files were named."""
 
 
-# --- Looks at everything at the same time, and waits for nobody longer than it was told to ---
+# --- Checks everything at the same time, each within its time limit ---
 
 _SPARE = 0.8
 """Share of the time that a look may use itself, to report more than that it took too long."""
@@ -224,7 +224,7 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
             findings[probe.id] = probe.look(max(_LEAST_S, begun + _SPARE * patience_s - time.monotonic()))
         except TimeoutError:
             findings[probe.id] = _silent(probe, patience_s)
-        except Exception as error:  # a look that fails says so itself: all others count
+        except Exception as error:  # a check that fails reports it: all others count
             reason = evidence_text(f"{type(error).__name__}: {error}")
             findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {reason}", probe.purpose)
 

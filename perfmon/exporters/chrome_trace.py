@@ -136,7 +136,7 @@ class _Places:
             yield event if phase == "s" else event | {"bp": "e"}
 
     def names(self) -> Iterator[Event]:
-        """What processes and threads are called."""
+        """Events that name processes and threads."""
         for source in sorted({source for source, _, _ in self.threads} | set(self.logs)):
             name = self.logs.get(source, _FINDINGS)
             yield _meta("process_name", self.pid(source), 0, {"name": name})
@@ -214,7 +214,7 @@ def _updates(view: View, places: _Places) -> Iterator[Event]:
 # --- Queues: what was put in and taken out between two lines that count it, and the same items of both sides ---
 @dataclass(frozen=True)
 class _Count:
-    """What one side counted up to a moment."""
+    """The count of one side up to a moment."""
 
     at: float
     first: int

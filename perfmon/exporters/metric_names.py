@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from perfmon.core import evidence_text, plain
 
-# --- Names, units and labels as Prometheus wants them: base units, said at the end of the name ---
+# --- Names, units and labels as Prometheus wants them: base units, at the end of the name ---
 
 PREFIX = "perfmon_"
 LONGEST_VALUE = 200

@@ -95,7 +95,7 @@ def add_goodput(families: Families, snapshot: Diagnosis) -> None:
     families.gauge("lost_money", "Cost of lost GPU time at the configured price per GPU-hour", found.lost_money)
 
 
-def add_ledger(families: Families, snapshot: Diagnosis) -> None:
+def add_time_breakdown(families: Families, snapshot: Diagnosis) -> None:
     """Time breakdown of the window."""
     for entry in snapshot.ledger:
         families.gauge("ledger_seconds", "Seconds of the window, by cause", entry.lost_s, cause=entry.cause)
@@ -259,7 +259,7 @@ def metrics_of(known: Known, places: Places) -> Iterator[Metric]:
     add_findings(families, known.picture, known.signatures)
     if known.picture.snapshot is not None:
         add_verdict(families, known.picture.snapshot)
-        add_ledger(families, known.picture.snapshot)
+        add_time_breakdown(families, known.picture.snapshot)
         add_run_state(families, known.picture.snapshot)
         add_goodput(families, known.picture.snapshot)
     add_polled(families, known.picture.seen, known.picture.present)

@@ -45,7 +45,7 @@ _LIMITS = {"keyword": {"ignore_above": 1024}}
 KINDS = ("job", "size", "wait", "link", "rank", "operation")
 """Kinds of documents, the fewest first: an upload that is cut off has the results."""
 _METADATA = {"JobName": "name", "User": "user", "Cluster": "cluster", "Account": "account", "Partition": "partition"}
-"""What Slurm knows of a job and does not change."""
+"""Facts that Slurm knows of a job and does not change."""
 _LONGEST_ID = 512
 """Bytes; Elasticsearch takes no longer ones."""
 _LONGEST_TEXT = 300

@@ -141,7 +141,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-# --- Panels of a Grafana dashboard, one beside the other ---
+# --- Panels of a Grafana dashboard, next to each other ---
 
 _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}

@@ -47,7 +47,7 @@ class Server:
     """Has its port from the moment that it was made; `start` begins to answer."""
 
     def __init__(self, host: str, port: int, names: Iterable[str] = ()) -> None:
-        """Listen; `names` are allowed in requests beside addresses, localhost and the name of this machine.
+        """Listen; `names` are allowed in requests in addition to addresses, localhost and the name of this machine.
 
         Raises UsageError for an address that means nothing, InputError for a port that cannot be had.
         """

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .dossier import LogLine, last_lines, main_frames, process_stacks
     from .dump_files import find_dumps, is_dump_head, is_dump_name, read_dumps
     from .lines import evidence_of_lines, merge
-    from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
+    from .model import Evidence, GroupKey, Operation, RankState, Status, build
     from .ras import RISKY, RasReport, ask, judge_ras, parse, parse_ras, parse_target, query
     from .render import HangReport
     from .search import REMOTE_PREFIXES, Found, HangSearch, Limits, Places, usual_places
     from .verdict import Answer, Cause, Kind, Verdict, judge
-    from .words import brief, next_steps, summary
+    from .words import brief, next_steps, rank_words, summary
 
 __getattr__ = lazy_face(__name__)

@@ -62,7 +62,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many lines fit."""
+    """The number of lines that fit."""
 
     total: int
     at: int

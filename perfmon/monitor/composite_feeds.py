@@ -401,7 +401,7 @@ class InspectorFeed(WrappedFeed):
         """Evaluate what has come, repeatedly."""
         while True:
             read = self._logs_read()
-            lines = self._job.advance(caught_up=read)
+            lines = self._job.advance(caught_up=read, clock=self.clock())
             if read and not self._past_read:
                 self._written = self._last_write()
             self._state = self._job.state(self.clock(), self._written)

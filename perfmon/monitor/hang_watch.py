@@ -49,7 +49,7 @@ def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
 
     An address that begins with a host (ssh://) is queried through the connection of the feed to it.
     """
-    from perfmon.hangs import Answer, Found, ask, judge_ras, named_ranks, parse_ras, query  # for the few runs that hang
+    from perfmon.hangs import Answer, Found, ask, judge_ras, parse_ras, query, rank_words  # for the few runs that hang
 
     try:
         if (address := parse_ras(target)) is None:
@@ -64,7 +64,7 @@ def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
         return None, f"NCCL RAS: {error}"
     source = f"NCCL RAS{f' {report.version}' if report.version else ''}"
     if verdict.answer is not Answer.NAMED:
-        named = f"; candidates: {named_ranks(verdict.candidates)}" if verdict.candidates else ""
+        named = f"; candidates: {rank_words(verdict.candidates)}" if verdict.candidates else ""
         return None, f"{source} does not decide: {verdict.reasons[-1]}{named}"
     first = next(cause for cause in verdict.causes if set(cause.ranks) & set(verdict.ranks))
     place = places.get(first.ranks[0], "")
@@ -75,7 +75,7 @@ def ras_answer(target: str, feed: Feed) -> tuple[Found | None, str]:
 
 def stack_words(ranks: Sequence[int]) -> tuple[str, str]:
     """The innermost frames of ranks on this host for a sentence, and the reason why some have none."""
-    from perfmon.hangs import main_frames, named_ranks, process_stacks
+    from perfmon.hangs import main_frames, process_stacks, rank_words
 
     words: list[str] = []
     reasons: dict[str, list[int]] = {}
@@ -85,7 +85,7 @@ def stack_words(ranks: Sequence[int]) -> tuple[str, str]:
             words.append(f"rank {rank} is in {frames}")
         else:
             reasons.setdefault(reason or "py-spy: no main thread", []).append(rank)
-    notes = [f"no stack of {counted(len(some), 'rank')} {named_ranks(some)}: {why}" for why, some in reasons.items()]
+    notes = [f"no stack of {rank_words(some)}: {why}" for why, some in reasons.items()]
     return "; ".join(words), "; ".join(notes)
 
 

@@ -62,6 +62,47 @@ def date_by_arrival(session: Session, state: SourceState, at: float, block: Bloc
     session.store.version += 1
 
 
+# --- Lines without timestamps behind the last one with: steps, bars, requests of a log whose head alone is dated ---
+#
+# While they are followed their arrival dates them. Those that were there at the start lie between the last timestamp
+# and the last write to the file, in equal steps: that is believed of a file that is being written, not of a copy.
+
+_UNDATED_S = 10.0
+"""Nearer to the last timestamp no line is moved."""
+_WRITTEN_S = 120.0
+"""A file that was written to so recently may be of a running process."""
+_TAIL_LINES = 5
+"""Fewer lines than that are the last words of a record."""
+_ZONE_S = 1800.0
+"""Of a file elsewhere the zone is not known: zones differ by at least as much."""
+
+
+def pass_tail(session: Session, state: SourceState, late: float) -> None:
+    """Spread the undated lines at the end of a log over the time between its last timestamp and `late` seconds after.
+
+    Frames of bars are dated by what they state.
+    """
+    tail, (first, _), lines = state.tail or 0.0, state.last_line, state.lines
+
+    def by(time: float, line: int) -> float:
+        return late * (line - first) / max(1, lines - first) if line > first and time <= tail + 1.0 else 0.0
+
+    session.store.move(state.index, by)
+    for span in [*session.store.all_spans(), *session.store.opened()]:
+        line = max((ref.line for ref, _ in span.refs if ref.source == state.index), default=0)
+        if span.source == state.index and (seconds := by(span.end or span.start or 0.0, line)):
+            span.start = None if span.start is None else span.start + seconds
+            span.end = None if span.end is None else span.end + seconds
+    worked = [track.times[-1] for track in session.store.progress.of(state.index) if len(track.times)]
+    state.active_at = max([*worked, state.active_at or tail], default=None)
+    if state.idle_since is not None and state.idle_since.upto > first:
+        state.idle_since = state.idle_since._replace(end=tail + late)
+    state.recorded = state.last = max(state.last or tail, tail + late)
+    state.passed = tail + late
+    session.clock(state).pass_to(tail + late)
+    session.store.version += 1
+
+
 # --- The logs of a monitor ---
 
 _PATIENCE_S = 20.0
@@ -75,6 +116,8 @@ class WatchedLog:
 
     state: SourceState
     shown: str
+    path: Path
+    """Absolute for a file of this machine."""
     health: SourceHealth = field(default_factory=SourceHealth)
     unparsed: UnparsedSamples = field(default_factory=UnparsedSamples)
     clock: ClockWatch = field(default_factory=ClockWatch)
@@ -100,7 +143,7 @@ class Ingest:
         key = (log.path, log.member)
         held = self.logs.get(key)
         if held is None:
-            held = self.logs[key] = WatchedLog(self._session.add_source(log.name), log.name)
+            held = self.logs[key] = WatchedLog(self._session.add_source(log.name), log.name, log.path)
         return held
 
     @property
@@ -135,14 +178,22 @@ class Ingest:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def ingest(self, held: WatchedLog, block: Block, present: RunClock) -> None:
-        """Take in the next lines of a log; new lines without timestamps are dated by their arrival."""
+    def ingest(self, held: WatchedLog, block: Block, present: RunClock, shift: float = 0.0) -> None:
+        """Take in the next lines of a log; new lines without timestamps are dated by their arrival.
+
+        `shift`: seconds to add to the axis of the log to get the run's.
+        """
         session, state, clock = self._session, held.state, self._feed.clock()
         now = present.awaited(clock) or present.now(clock)
+        tail = state.tail
+        if self._feed.caught_up and now is not None:
+            session.clock(state).pass_to(now - shift)
         at = arrival_time(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
         scanned = session.feed(state, block)
+        if self._feed.caught_up and now is not None and tail is not None and tail == state.tail:
+            state.passed = now - shift
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
@@ -202,6 +253,21 @@ class Ingest:
                     date_by_arrival(self._session, held.state, at)
         return times
 
+    def date_tail(self, held: WatchedLog, changed: float) -> float | None:
+        """Date the undated lines at the end of a log by the last write to its file; return the time of that, on the
+        log's own axis; None where there are none, or the file may be a copy.
+        """
+        state, clock = held.state, self._feed.clock()
+        undated = state.lines - state.last_line[0] >= _TAIL_LINES or state.bar_line > state.last_line[0]
+        if state.kind is None or state.tail is None or not undated or clock - changed > _WRITTEN_S:
+            return None
+        late = _late(state.kind, state.tail, changed)
+        is_here = self._feed.player is None and held.path.is_absolute()
+        if not _UNDATED_S <= late <= (_COPIED_S if is_here else _ZONE_S):
+            return None
+        pass_tail(self._session, state, late)
+        return state.tail + late
+
     def find_days(self) -> set[int]:
         """Find the days of logs without dates by their files: of each log once, as soon as it was read."""
         dated: set[int] = set()
@@ -223,6 +289,7 @@ class Ingest:
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 
 
+_DAY_S = 86400.0
 _LEAP_YEARS = 9
 """Every so many years have a 29th of February."""
 _COPIED_S = 26 * 3600.0
@@ -237,6 +304,16 @@ def _written(held: WatchedLog, changed: float, alignment: Alignment) -> float:
     if kind == YEARLESS:
         last = _in_latest_year(last, changed + _COPIED_S)
     return last if last is not None and changed - last > _COPIED_S else changed
+
+
+def _late(kind: int, tail: float, changed: float) -> float:
+    """Seconds from the time of a line, on its log's axis, to the last write to its file; 0 where that was not later."""
+    zones = (0.0,) if kind == EPOCH else (float(time.localtime(changed).tm_gmtoff or 0), 0.0)
+    if kind == DAYTIME:
+        times = ((changed + zone - tail) % _DAY_S for zone in zones)
+        return min((late for late in times if late <= _DAY_S / 2), default=0.0)
+    dated = tail if kind != YEARLESS else _in_latest_year(tail, changed + _COPIED_S)
+    return min((late for zone in zones if dated is not None and (late := changed + zone - dated) >= 0.0), default=0.0)
 
 
 def _in_latest_year(time: float, until: float) -> float | None:

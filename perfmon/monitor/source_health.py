@@ -108,6 +108,8 @@ def stands_at(state: SourceState, *, grows: bool) -> float | None:
     dated line are later than that, unless it `grows`: then lines are dated by their arrival.
     """
     last = state.last
+    if state.passed is not None and state.tail is not None and state.passed > state.tail:
+        return state.passed
     if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
         return last
     if last == state.bar_at and state.bar_line > state.last_line[0] and not grows:

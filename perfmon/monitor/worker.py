@@ -116,7 +116,7 @@ class Watch:
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         behind, lines, size = 0 if live or self.steered else self._feed.behind, held.state.lines, held.state.bytes
-        self._ingest.ingest(held, item, self._present)
+        self._ingest.ingest(held, item, self._present, self._alignment.shifts.get(held.state.index, 0.0))
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
             read = held.state.lines - lines, held.state.bytes - size
@@ -180,7 +180,8 @@ class Watch:
         times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
         timed = {id(held) for held in self._timed_sources()}
         for held, changed in times:
-            last = self._last(held)
+            end = self._ingest.date_tail(held, changed)
+            last = self._last(held) if end is None else end + self._alignment.shifts.get(held.state.index, 0.0)
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
                 self._present.written(last, changed, clock, waited=waited)

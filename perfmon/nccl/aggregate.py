@@ -70,7 +70,7 @@ _FLAGS = {
     "proxies": "is_proxy",
     "orphans": "has_figures AND raw_id IS NULL",
 }
-"""What lines of a file are counted by. As bits of one key they cost less than a count of each."""
+"""Properties by which lines of a file are counted. As bits of one key they cost less than a count of each."""
 _BITS = " + ".join(f"CASE WHEN {condition} THEN {1 << bit} ELSE 0 END" for bit, condition in enumerate(_FLAGS.values()))
 
 _IDENTIFIED = f"""

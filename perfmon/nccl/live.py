@@ -30,6 +30,8 @@ MOST_OPEN = 50_000
 _SLICE_US = int(SLICE_S * 1e6)
 _GRACE_US = 1_500_000
 """Time by which files are read at different moments."""
+_QUIET_S = 2 * SLICE_S
+"""Without records for so long a job is over, or between two dumps."""
 _AGE_US = 30_000_000
 _FAR_US = 120_000_000
 """A clock that is further away than a slow file system explains is wrong."""
@@ -52,11 +54,12 @@ class _Op:
 
 
 class _File:
-    __slots__ = ("newest", "offset", "parser")
+    __slots__ = ("newest", "offset", "parser", "read_to")
 
     def __init__(self, counts: ReadCounts) -> None:
         self.parser = LineParser(counts)
-        self.newest = 0
+        self.newest = self.read_to = 0
+        """Time of its newest record, by the clock of this machine and by its own."""
         self.offset: int | None = None
 
 
@@ -71,11 +74,15 @@ class LiveJob:
         self._files: dict[Hashable, _File] = {}
         self._comms: dict[tuple[str, int, int], LiveComm] = {}
         self._members: dict[Context, LiveComm] = {}
+        self._writers: dict[tuple[LiveComm, int], _File] = {}
+        """File of each rank: the first one, as long as it grows."""
+        self._copied: set[tuple[LiveComm, int]] = set()
+        """Ranks that are in several files."""
         self._open: dict[_Key, _Op] = {}
         self._slices: dict[int, Slice] = {}
         self._finished = -1
         """The last slice whose lines were given."""
-        self._unfinished = self._evicted = 0
+        self._unfinished = self._evicted = self._repeated = 0
         self._newest = 0
         self._result = WindowResult((), ())
         self._trends: dict[tuple[str, str, int], deque[float]] = {}
@@ -107,18 +114,21 @@ class LiveJob:
         offset = held.offset or 0
         for item in items:
             if isinstance(item, Record):
-                self._add(item, item.at_us + offset)
+                self._add(item, item.at_us + offset, held)
             else:
-                self._drop(item)
-        held.newest = max(held.newest, items[-1].at_us + offset)
+                self._drop(item, held)
+        held.read_to = items[-1].at_us
+        held.newest = max(held.newest, held.read_to + offset)
         self._newest = max(self._newest, held.newest)
         if len(self._open) > MOST_OPEN:
             self._evict()
 
-    def _add(self, record: Record, at: int) -> None:
+    def _add(self, record: Record, at: int, file: _File) -> None:
         context, _, collective, sn, size, exec_us, busbw, peer = record
         slot = at // _SLICE_US
-        comm = self._members.get(context) or self._join(context, slot)
+        comm = self._members.get(context) or self._join(context, slot, file)
+        if self._copied and self._is_copy(comm, record, file):
+            return
         comm.records += 1
         if slot > comm.seen_at:  # noqa: PLR1730 - a call for each record costs more
             comm.seen_at = slot
@@ -153,7 +163,18 @@ class LiveJob:
             del self._open[key]
             self._close(key, op)
 
-    def _join(self, context: Context, slot: int) -> LiveComm:
+    def _is_copy(self, comm: LiveComm, record: Record, file: _File) -> bool:
+        """Return true for a record that another file of that rank has, too, or will have."""
+        key = (comm, record.context.rank)
+        if key not in self._copied or (writer := self._writers[key]) is file:
+            return False
+        if record.at_us <= writer.read_to + _AGE_US:
+            self._repeated += 1
+            return True
+        self._writers[key] = file
+        return False
+
+    def _join(self, context: Context, slot: int, file: _File) -> LiveComm:
         key = (context.comm, context.n_ranks, context.nnodes)
         comm = self._comms.get(key)
         if comm is None:
@@ -162,12 +183,15 @@ class LiveJob:
             comm.since = comm.seen_at = slot
         comm.name = comm.name or context.name
         comm.seats.setdefault(context.rank, (context.host, context.pid))
+        first = self._writers.setdefault((comm, context.rank), file)
+        if first is not file and comm.seats[context.rank] == (context.host, context.pid):
+            self._copied.add((comm, context.rank))
         self._seats_stale = True
         self._members[context] = comm
         return comm
 
-    def _drop(self, drops: Drops) -> None:
-        comm = self._members.get(drops.context) or self._join(drops.context, self._newest // _SLICE_US)
+    def _drop(self, drops: Drops, file: _File) -> None:
+        comm = self._members.get(drops.context) or self._join(drops.context, self._newest // _SLICE_US, file)
         comm.dropped[drops.context.rank] = max(drops.dropped, comm.dropped.get(drops.context.rank, 0))
 
     def _slice(self, at: int) -> Slice:
@@ -205,10 +229,12 @@ class LiveJob:
         sums.transfers.add(op.shortest)
         if collective in ROOTED:
             return
-        late = piece.late.setdefault((comm, op.last), [0, 0.0, 0.0])
+        lateness = caused / (comm.n_ranks - 1)
+        late = piece.late.setdefault((comm, op.last), [0, 0.0, 0.0, 0.0])
         late[0] += 1
         late[1] += caused
-        late[2] += caused / (comm.n_ranks - 1)
+        late[2] += lateness
+        late[3] += lateness * lateness
 
     def _evict(self) -> None:
         """Close the oldest sixteenth of the open operations."""
@@ -226,10 +252,11 @@ class LiveJob:
             self._close(key, self._open.pop(key))
 
     # --- time ---------------------------------------------------------------------------------------------------------
-    def advance(self, *, caught_up: bool) -> list[str]:
+    def advance(self, *, caught_up: bool, clock: float | None = None) -> list[str]:
         """Finish the slices that are over; return their lines for the rule engine, in order of time.
 
-        While the past is read (`caught_up` False) files are at different times, and no slice is finished.
+        While the past is read (`caught_up` False) files are at different times, and no slice is finished. When no
+        record has come for some seconds by the `clock` (seconds since 1970), the last slices are over, too.
         """
         if not self._newest:
             return []
@@ -238,6 +265,8 @@ class LiveJob:
             return []
         self._close_old(self._newest - _AGE_US)
         last = (self._newest - _GRACE_US) // _SLICE_US - 1
+        if clock is not None and self._read_at is not None and clock - self._read_at > _QUIET_S:
+            last = self._newest // _SLICE_US
         lines = []
         for at in range(max(self._finished + 1, last - _PAST), last + 1):
             if any(first <= at for first in self._slices):
@@ -272,6 +301,8 @@ class LiveJob:
         if gone and last % PARTS == 0:
             self._comms = {key: comm for key, comm in self._comms.items() if comm not in gone}
             self._members = {context: comm for context, comm in self._members.items() if comm not in gone}
+            self._writers = {key: file for key, file in self._writers.items() if key[0] not in gone}
+            self._copied = {key for key in self._copied if key[0] not in gone}
             self._trends = {key: trend for key, trend in self._trends.items() if any(map(isfinite, trend))}
             self._seats_stale = True
 
@@ -289,6 +320,8 @@ class LiveJob:
             rate = (self.counts.lines - lines) / (clock - began) if began else 0.0
             self._rate = (clock, self.counts.lines, rate)
         comms = {comm for piece in pieces for comm, _, _ in piece.classes}
+        recent = (comm for comm in self._comms.values() if comm.seen_at > self._finished - PARTS)
+        processes = {place for comm in recent for place in comm.seats.values()}
         waits, links = self._result.waits, self._result.links
         last = written if self._read_at is None else self._read_at
         return CollectivesState(
@@ -300,8 +333,8 @@ class LiveJob:
             ),
             links=tuple(LinkNow(link.label, link.ratio, link.lost_share, link.hosts) for link in links[:_ROWS]),
             missing=self._missing(pieces, comms),
-            files=len(self._files),
-            hosts=len({host for comm in comms for host, _ in comm.seats.values() if host}),
+            processes=len(processes),
+            hosts=len({host for host, _ in processes if host}),
             comms=len(comms),
             lines=self.counts.lines,
             lines_per_s=rate,
@@ -312,6 +345,7 @@ class LiveJob:
             evicted=self._evicted,
             dropped=sum(sum(comm.dropped.values()) for comm in self._comms.values()),
             skipped=self.counts.skipped,
+            repeated=self._repeated,
             at=self.newest,
             age_s=None if last is None else max(0.0, clock - last),
         )

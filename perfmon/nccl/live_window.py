@@ -9,16 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
-from statistics import median
+from statistics import median, median_low
 
 from .links import FEWEST_OPS, groups_of, ratios_of
 from .model import LinkRatio, RankWait, Seat
 from .operations import PARTS
 from .schema import P2P
-from .waits import common_waits, usual_total, waits_of
+from .waits import PAUSED, common_waits, waits_of
 
-_RECENT = 6
-"""Slices that tell how much waiting is usual: a fault that begins is judged after half of them."""
+_RECENT = 3
+"""Slices with waiting that show how much is usual: a fault that begins is judged in the second one."""
 _SAMPLES = 512
 """Values of one slice that are kept for a median; of more they are thinned evenly."""
 
@@ -99,11 +99,17 @@ class Slice:
     classes: dict[tuple[LiveComm, str, int], ClassSums] = field(default_factory=dict)
     kinds: dict[tuple[str, str, int], KindSums] = field(default_factory=dict)
     late: dict[tuple[LiveComm, int], list[float]] = field(default_factory=dict)
-    """Operations in which a rank came last, the wait that this caused, and its lateness."""
+    """Operations in which a rank came last, the wait that this caused, its lateness, and the squares of it."""
     ops: int = 0
     complete_ops: int = 0
     exec_us: float = 0.0
     """Kernel time of all ranks in complete operations."""
+
+    @property
+    def wait_us(self) -> float:
+        """Mean wait that an operation caused; the first slice of a job has fewer of them."""
+        ops = sum(sums[0] for sums in self.late.values())
+        return sum(sums[1] for sums in self.late.values()) / ops if ops else 0.0
 
     def of_class(self, key: tuple[LiveComm, str, int]) -> ClassSums:
         """The sums of a class."""
@@ -125,11 +131,22 @@ class WindowResult:
 def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Seat]) -> WindowResult:
     """Waits and links of PARTS slices, oldest first; each is one part, as a tenth of complete logs is."""
     assert len(slices) == PARTS  # noqa: S101
-    waited = [0.0 if piece is None else sum(sums[1] for sums in piece.late.values()) for piece in slices]
-    usual = usual_total(waited[-_RECENT:]) or max(waited)
-    weights = [min(1.0, usual / total) if total else 1.0 for total in waited]  # of no slice counts more than is usual
+    waited = [0.0 if piece is None else piece.wait_us for piece in slices]
+    recent = [wait for wait in waited if wait][-_RECENT:]
+    usual = median_low(recent) if recent else 0.0  # of two slices, one may have a pause
+    kept = [float(not wait or wait < PAUSED * usual) for wait in waited]
     caused = [
-        (seat.rank, seat.host, seat.pid, seat.slot, comm.id, part, *sums, sums[2] * weights[part])
+        (
+            seat.rank,
+            seat.host,
+            seat.pid,
+            seat.slot,
+            comm.id,
+            part,
+            *sums[:3],
+            sums[2] * kept[part],
+            sums[3] * kept[part],
+        )
         for part, piece in enumerate(slices)
         if piece is not None
         for (comm, rank), sums in piece.late.items()
@@ -138,10 +155,10 @@ def analyze(slices: Sequence[Slice | None], seats: dict[tuple[LiveComm, int], Se
     kernel_us = [0.0 if piece is None else piece.exec_us for piece in slices]
     comms = {comm for piece in slices if piece is not None for comm, _, _ in piece.classes}
     known, uncertain = _suffered(slices, seats)
-    suffered = [(*row, parts, list(map(mul, weights, parts))) for *row, parts in known]
+    suffered = [(*row, parts, list(map(mul, kept, parts))) for *row, parts in known]
     exchanged = _exchanged(slices, seats)
     common = _common(slices, seats, comms, exchanged, uncertain) if exchanged or uncertain else None
-    usual_us = list(map(mul, weights, kernel_us))
+    usual_us = list(map(mul, kept, kernel_us))
     waits = waits_of(caused, suffered, (exchanged, uncertain), (kernel_us, usual_us), common)
     links = ratios_of(
         _transfers(slices),

@@ -75,13 +75,15 @@ class RankWait:
     share: float
     """Share of all caused wait by its origin: wait for a rank that was late because it waited is that of the other."""
     lasting_share: float
-    """The same of what lasts: without the pieces of a job with a pause; live no part counts for more than the usual."""
+    """The same of what lasts: without the pieces of a job, or the slices live, with a pause."""
     lateness_us: float
     """Mean wait of the other ranks, summed over the operations in which it came last."""
     own_lateness: float
     """Share of its lateness that was not itself waiting for other ranks, 0 to 1, of what lasts."""
     uncertain: float
     """Share of its lateness that may be waiting for ranks that are not known: stages of a pipeline, or missing logs."""
+    late_ops: float
+    """Operations that most of its lateness is in, of what lasts: few where it pauses, many where it is slow."""
     comm_share: float
     """Caused wait as a share of the kernel time of all ranks."""
     shares: tuple[float, ...]
@@ -205,4 +207,4 @@ class JobAnalysis:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Facts that the scheduler reports about the job."""
     proxies: tuple[ProxyTime, ...] = ()
-    """What the threads that serve the network waited for; only where the plugin traces them."""
+    """Waits of the threads that serve the network; only where the plugin traces them."""

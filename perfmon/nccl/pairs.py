@@ -28,7 +28,7 @@ _FEWEST_PEERS = 4
 _NOTABLE = 1.2
 """Pairs from this ratio on must have a place in common; the signature requires more of it."""
 _MOST_SLOW = 1 / 3
-"""Where more pairs are slow it is the build of the network, such as a boundary between pods, and not one link."""
+"""Share of slow pairs: if more are, the network is built so, as with a boundary between pods, and no link is slow."""
 
 _TRANSFERS = f"""
     WITH sides AS (

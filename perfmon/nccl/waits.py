@@ -16,8 +16,8 @@ for whom.
 
 A slow rank is late repeatedly by similar times, one that pauses is so a few times and for long, which may cause more
 waiting than all other operations together. What lasts is judged without the pieces of a job, hundredths if there are
-operations enough, in which much more was waited than usual; of the few slices that are known live by sums in which none
-counts for more than the usual.
+operations enough, in which much more was waited than usual; live these are slices of some seconds, of which all may
+have a pause: so it also counts in how many operations most of the lateness was.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _PIECES = f"""
 _CAUSED = f"""
     SELECT s.job_rank, s.host, s.pid, s.slot, o.id, o.part, count(*), sum(o.caused_us),
         round(fsum(o.caused_us / (o.n_ranks - 1)), 3),
-        coalesce(round(fsum(o.caused_us / (o.n_ranks - 1)) FILTER (list_contains(?, o.piece)), 3), 0)
+        coalesce(round(fsum(o.caused_us / (o.n_ranks - 1)) FILTER (list_contains($1, o.piece)), 3), 0),
+        coalesce(round(fsum((o.caused_us / (o.n_ranks - 1)) ** 2) FILTER (list_contains($1, o.piece)), 3), 0)
     FROM ops AS o JOIN seats AS s ON s.id = o.id AND s."rank" = o.last_rank
     WHERE o.is_complete AND o.coll NOT IN {ROOTED} GROUP BY ALL ORDER BY ALL
 """
@@ -111,7 +112,7 @@ _MEMBERS = """
         JOIN ops AS o ON o.id = s.id WHERE o.is_complete
 """
 
-_PAUSED = 2.0
+PAUSED = 2.0
 """Times the waiting of the usual piece from which on a piece of a job has a pause in it."""
 _LEAST_OF_PIECE = 10
 """Operations of the most frequent kind in a piece."""
@@ -131,6 +132,8 @@ class _Waits:
     ops: int = 0
     late: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By communicator."""
+    squares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Of how late it was in each operation, by communicator."""
     late_parts: list[float] = field(default_factory=lambda: [0.0] * PARTS)
     excused: float = 0.0
     """Part of `unexplained` that may explain its lateness."""
@@ -139,6 +142,12 @@ class _Waits:
     def lateness(self) -> float:
         """Sum of how late it was."""
         return sum(self.late.values())
+
+    @property
+    def late_ops(self) -> float:
+        """Operations that most of its lateness is in: as many equal ones would have the same squares."""
+        ops = sum(late**3 / self.squares[comm] for comm, late in self.late.items() if self.squares[comm])
+        return ops / self.lateness if self.lateness else 0.0
 
     @property
     def own(self) -> float:
@@ -205,7 +214,7 @@ def _usual_pieces(connection: DuckDBPyConnection) -> list[int]:
     for piece, caused_us in connection.execute(_PIECES).fetchall():
         totals[piece // width] += caused_us
     usual = usual_total(totals.values())
-    kept = {group for group, total in totals.items() if not total or total < _PAUSED * usual}
+    kept = {group for group, total in totals.items() if not total or total < PAUSED * usual}
     return [piece for piece in range(PARTS * PIECES) if piece // width in kept]
 
 
@@ -221,7 +230,8 @@ def _in_parts(
     who did is unknown."""
     of_comm: dict[str, list[float]] = defaultdict(lambda: [0.0] * 2 * PARTS)
     late: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * 2 * PARTS)
-    for *place, part, _, _, late_us, usual_us in (*caused, *((comm, part, 0, 0, *us) for comm, part, *us in unplaced)):
+    unplaced = [(comm, part, 0, 0, *us, 0) for comm, part, *us in unplaced]
+    for *place, part, _, _, late_us, usual_us, _ in (*caused, *unplaced):
         for total in (of_comm[place[-1]], late[tuple(place)]):
             total[part] += late_us
             total[PARTS + part] += usual_us
@@ -271,16 +281,17 @@ def waits_of(
 ) -> tuple[RankWait, ...]:
     """The waits from sums, wherever these were made.
 
-    `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness, usual part of it),
-    `suffered` (rank, host, pid, slot, communicator, own waiting in each part, usual part of it), `unexplained` the
-    waiting for ranks that are not known, for several reasons, and `kernel_us` the kernel time of all ranks in each part
-    and the usual part of it, `common` by communicator the unexplained waiting that is no reason for lateness within it;
-    all in microseconds. The usual part is what remains without pauses.
+    `caused` has (rank, host, pid, slot, communicator, part, operations, caused wait, lateness, usual part of it,
+    squares of that in each operation), `suffered` (rank, host, pid, slot, communicator, own waiting in each part,
+    usual part of it), `unexplained` the waiting for ranks that are not known, for several reasons, `kernel_us` the
+    kernel time of all ranks in each part and the usual part of it, and `common` by communicator the unexplained
+    waiting that is no reason for lateness within it; all in microseconds. The usual part is what remains without
+    pauses.
     """
     caused, suffered, unexplained = list(caused), list(suffered), list(unexplained)
-    ranks = _sums([row[:-1] for row in caused], [row[:-1] for row in suffered], unexplained, common)
+    ranks = _sums([(*row, 0.0) for *row, _, _ in caused], [row[:-1] for row in suffered], unexplained, common)
     lasting = _sums(
-        [(*row, caused_us * _share(usual, late), usual) for *row, caused_us, late, usual in caused],
+        [(*row, caused_us * _share(usual, late), usual, squares) for *row, caused_us, late, usual, squares in caused],
         [(*row, usual) for *row, _, usual in suffered],
         unexplained,
         common,
@@ -299,6 +310,7 @@ def waits_of(
             lateness_us=waits.lateness,
             own_lateness=lasting[seat].own,
             uncertain=min(1.0, lasting[seat].uncertain),
+            late_ops=lasting[seat].late_ops,
             comm_share=_share(sum(waits.parts), sum(kernel_us[0])),
             shares=tuple(map(_share, lasting[seat].parts, totals)),
             own_shares=tuple(
@@ -321,12 +333,13 @@ def _sums(
     common: Mapping[str, float] | None,
 ) -> dict[Seat, _Waits]:
     ranks: dict[Seat, _Waits] = defaultdict(_Waits)
-    for *seat, comm, part, count, caused_us, late in caused:
+    for *seat, comm, part, count, caused_us, late, squares in caused:
         waits = ranks[Seat(*seat)]
         waits.parts[part] += caused_us
         waits.caused[comm] += caused_us
         waits.ops += count
         waits.late[comm] += late
+        waits.squares[comm] += squares
         waits.late_parts[part] += late
     for *seat, comm, parts in suffered:
         ranks[Seat(*seat)].suffered[comm] = parts

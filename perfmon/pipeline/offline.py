@@ -24,7 +24,7 @@ from perfmon.sources import (
     BulkScanner,
     Cut,
     LogFile,
-    OddLineError,
+    UnsplittableError,
     damaged,
     discover,
     distinct,
@@ -78,7 +78,7 @@ def read(options: Options, progress: Progress | None = None) -> Session:
     session = Session(options.config)
     try:
         _Reader(session, logs, options.jobs or _cores(), progress).read()
-    except OddLineError:
+    except UnsplittableError:
         # A line longer than a range cannot be split into ranges: once more, as one stream.
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()

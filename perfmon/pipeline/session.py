@@ -24,6 +24,7 @@ from perfmon.core import (
     Detail,
     Notice,
     Observation,
+    Progress,
     TimeBase,
     UsageError,
     moment,
@@ -141,7 +142,7 @@ class Session:
         """Take in the next lines of a log; return the scan, or None for readings, which are objects."""
         if state.polled or isinstance(block, PolledBlock):
             for polled in polled_blocks(block):
-                self._hear(state, polled)
+                self._ingest(state, polled)
             return None
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1), self._headings[state.index])
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
@@ -150,12 +151,12 @@ class Session:
         state.next_line = block.line + scanned.lines
         return scanned
 
-    def _hear(self, state: SourceState, block: PolledBlock) -> None:
+    def _ingest(self, state: SourceState, block: PolledBlock) -> None:
         """Take in readings: for the store, and those of pollers as latest readings."""
         self.take(state, self._readings.scan(block))
         state.next_line = block.line + len(block.readings)
         if state.polled:
-            self.machines.hear(block, state.index)
+            self.machines.ingest(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """Latest readings of all pollers, and of queues that logs report; times are on the run's axis."""
@@ -252,24 +253,27 @@ class Session:
         seen = self.seen(alignment)
         pid = _polled_pid(seen)
         quiet = {one.id for one in self.knowledge.signatures if any(part.kind == "quiet" for part in one.subjects)}
-        heard = {
+        latest = {
             one.spec: max(one.last or 0.0, one.murmured or 0.0)
             + alignment.shifts.get(one.index, 0.0)
             - snapshot.run.start
             for one in self.store.sources
         }
         findings = tuple(
-            _with_pid(one, pid, _going_on(one, heard) if one.signature in quiet else ()) for one in snapshot.findings
+            _with_pid(one, pid, _going_on(one, latest) if one.signature in quiet else ()) for one in snapshot.findings
         )
         run = self._going(snapshot.run)
         return replace(snapshot, run=run, seen=seen, gpu_price=self.config.gpu_price, findings=findings)
 
     def _going(self, run: RunInfo) -> RunInfo:
-        """The run; without the time left if its files were last written to so long ago that it stands still."""
-        if self.written is None or run.goal is None or run.pace is None:
+        """The run; one whose files were last written to so long ago that it stands still has no time left."""
+        if self.written is None or run.pace is None or run.state not in (Progress.STARTING, Progress.RUNNING):
             return run
-        silent = time.time() - self.written > run.pace.limit_s
-        return replace(run, goal=replace(run.goal, remaining_s=None)) if silent and run.goal.remaining_s else run
+        quiet_s = time.time() - self.written
+        if quiet_s <= run.pace.limit_s:
+            return run
+        goal = replace(run.goal, remaining_s=None) if run.goal is not None else None
+        return replace(run, goal=goal, quiet_s=quiet_s)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """Statistics of every metric by log and group, within `window` (absolute seconds on the run's axis)."""
@@ -309,7 +313,7 @@ _PID_OF_LINE = re.compile(r"(?i)\bpid[ =:]{1,2}(\d{2,7})\b")
 
 def _polled_pid(seen: Sequence[Seen]) -> str:
     """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any, or
-    where those are of several kinds: nothing tells then which of them is meant."""
+    where those are of several kinds: which of them is meant is unknown then."""
     polled = [one for one in seen if one.reading.area is Area.PROCESS]
     if len({one.host for one in polled}) != 1:
         return ""
@@ -320,11 +324,13 @@ def _polled_pid(seen: Sequence[Seen]) -> str:
     return next(iter(trains), users[0].name if alike else "")
 
 
-def _going_on(finding: Finding, heard: Mapping[str, float]) -> list[str]:
-    """The logs that were `heard` (seconds since the run's start) after the last stop began: their processes answer, and
-    are not those that hang."""
+def _going_on(finding: Finding, latest: Mapping[str, float]) -> list[str]:
+    """The logs with lines after the last stop began: their processes answer, and are not those that hang.
+
+    `latest` has the time of the last line of each, in seconds since the run's start.
+    """
     begin = finding.moments[-1].start_s if finding.moments else finding.first_s
-    return [spec for spec, last_s in heard.items() if last_s > begin + _STILL_S]
+    return [spec for spec, last_s in latest.items() if last_s > begin + _STILL_S]
 
 
 def _with_pid(finding: Finding, polled: str, going_on: Sequence[str]) -> Finding:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .shares import CELLS, Cover, Shares, equal_parts, periods, shares_of
+from .shares import CELLS, Cover, Shares, equal_parts, periods, sampled, shares_of, step_lengths, step_starts
 from .trace import (
     COMMUNICATION,
     COMPUTE,
@@ -49,7 +49,7 @@ class Gap:
     start: int
     end: int
     host: tuple[tuple[str, int], ...]
-    """What the host thread that launches did in it, and for how long, the longest first: operations that no other one
+    """Work of the host thread that launches in it, with its length, the longest first: operations that no other one
     within them explains, with the one that they are in."""
 
 
@@ -63,6 +63,8 @@ class NamedRange:
     between: int
     """The time between two of them in sum."""
     longest_between: int
+    pairs: int
+    """The number of neighbours in one process: there is time between two of them."""
     samples: tuple[tuple[float, float], ...] = ()
     """Mean length, and mean time to the one before, of successive groups of them."""
 
@@ -129,8 +131,10 @@ class GpuUse:
     """All of the time as one part."""
     parts: list[Shares] = field(default_factory=list)
     """The steps, or other parts of the time, in order."""
+    steps_ns: list[float] = field(default_factory=list)
+    """Lengths of the whole steps or batches, in order."""
     cells: list[Shares] = field(default_factory=list)
-    """Equal short parts, as samples."""
+    """Equal short parts of the whole steps, as samples."""
     longest_load: int = 0
     """The longest wait for a batch, as far as it is part of `loader`."""
     launched: bool = True
@@ -160,7 +164,8 @@ def named_ranges(trace: Trace) -> list[NamedRange]:
     for name, held in trace.ranges.items():
         apart = gaps(union(held))
         longest = max((end - low for low, end in apart), default=0)
-        found.append(NamedRange(name, len(held), total(held), total(apart), longest, _samples(sorted(held))))
+        pairs, samples = len(held) - 1, _samples(sorted(held))
+        found.append(NamedRange(name, len(held), total(held), total(apart), longest, pairs, samples))
     return sorted(found, key=lambda one: one.total, reverse=True)
 
 
@@ -243,9 +248,11 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "fed": fed,
         "sync": stalls,
     }
-    (use.whole,) = shares_of([(start, start + max(1, span))], 0, held, copies)
-    use.parts = shares_of(*periods(trace, start, start + span), held, copies)
-    use.cells = shares_of(equal_parts(start, start + span, CELLS), 0, held, copies)
+    (use.whole,) = shares_of([(start, start + max(1, span))], held, copies)
+    starts = step_starts(trace, start, start + span)
+    use.steps_ns = step_lengths(starts)
+    use.parts = shares_of(periods(starts, start, start + span), held, copies)
+    use.cells = shares_of(equal_parts(*sampled(starts, start, start + span), CELLS), held, copies)
     return use
 
 
@@ -398,7 +405,7 @@ class _Nested:
             opened.append(at)
 
     def during(self, low: int, high: int) -> Counter[str]:
-        """What the time went to: of each outermost operation the innermost one that is most of it."""
+        """The operations that took the time: of each outermost one the innermost that is most of it."""
         first = bisect_right(self._starts, low)
         inside: dict[int, list[int]] = {}
         at = first - 1

@@ -51,7 +51,7 @@ class Profile:
     late: list[tuple[int, float]] = field(default_factory=list)
     """The rank that others wait for in each part of the collectives, and its speed in percent; empty without one."""
     notes: list[str] = field(default_factory=list)
-    """What was not evaluated, in sentences."""
+    """Traces and parts that were not evaluated, in sentences."""
     events: int = 0
     size: int = 0
     """Bytes of all files."""
@@ -122,6 +122,7 @@ def read_profile(
             NamedRange(
                 name, sum(one.count for one in held), sum(one.total for one in held),
                 sum(one.between for one in held), max(one.longest_between for one in held),
+                sum(one.pairs for one in held),
                 tuple(sample for one in held for sample in one.samples),
             )
             for name, held in ranges.items()

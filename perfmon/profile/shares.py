@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from .trace import Interval, Trace, union
+from .trace import BATCHES, Interval, Trace, union
 
 PARTS = 20
 """Parts of a trace without steps and without a DataLoader."""
@@ -45,27 +45,49 @@ class Shares:
     """The host waits for a GPU that has nothing to do."""
     pageable: float | None
     """Share of the bytes from the host that come from pageable memory; None without such copies."""
-    steps: int = 0
-    """The whole steps or batches that it is; 0 for other parts."""
 
     @property
     def rest(self) -> float:
-        """What is none of computing, exposed communication, copies from the host, waits for data and late launches."""
+        """The part that no other share explains: other copies, and idle time with another reason."""
         known = self.compute + self.exposed + self.fed + (self.data or 0.0) + self.launch + self.stall
         return max(0.0, 1.0 - known)
 
 
-def periods(trace: Trace, start: int, end: int) -> tuple[list[Interval], int]:
-    """The parts of a time, and the steps of each: steps of the profiler, batches of the DataLoader, or equal parts."""
+def step_starts(trace: Trace, start: int, end: int) -> list[int]:
+    """Starts of the steps: those of the profiler, or batches of the DataLoader; [] with fewer than three in a time."""
     steps = sorted(one[0] for one in trace.steps.values())
     loads = [one[0] for one in union(trace.loads)]
-    bounds = next((held for held in (steps, loads) if len(_within(held, start, end)) > _LEAST), None)
-    if bounds is None:
-        return equal_parts(start, end, PARTS), 0
-    inside = _within(bounds, start, end)
-    each = -(-len(inside) // MOST_PARTS)
+    if trace.is_streamed or not loads:  # batches that follow each other at once have no waits between them
+        loads = sorted({one[0] for one in trace.ranges.get(BATCHES, ())})
+    return next((held for held in (steps, loads) if len(_within(held, start, end)) > _LEAST), [])
+
+
+def periods(starts: Sequence[int], start: int, end: int) -> list[Interval]:
+    """The parts of a time: its steps, or equal parts."""
+    if not starts:
+        return equal_parts(start, end, PARTS)
+    inside = _within(starts, start, end)
     # What comes before the first whole step belongs to it, and to the last what comes behind.
-    return list(pairwise([start, *inside[::each][1:-1], end])), each
+    return list(pairwise([start, *inside[:: _each(inside)][1:-1], end]))
+
+
+def step_lengths(starts: Sequence[int]) -> list[float]:
+    """Lengths of the whole steps in nanoseconds, of many the means of some: from start to start."""
+    each = _each(starts)
+    return [(after - before) / each for before, after in pairwise(starts[::each])]
+
+
+def sampled(starts: Sequence[int], start: int, end: int) -> Interval:
+    """The time that samples are of: whole steps, unless the host runs far ahead of the GPU."""
+    if not starts:
+        return start, end
+    inside = _within(starts, start, end)
+    low, high = max(start, inside[1]), inside[-1]
+    return (low, high) if 2 * (high - low) >= end - start else (start, end)
+
+
+def _each(starts: Sequence[int]) -> int:
+    return max(1, -(-len(starts) // MOST_PARTS))
 
 
 def equal_parts(start: int, end: int, count: int) -> list[Interval]:
@@ -82,7 +104,6 @@ def _within(bounds: Sequence[int], start: int, end: int) -> list[int]:
 
 def shares_of(
     parts: Sequence[Interval],
-    steps: int,
     held: Mapping[str, Sequence[Interval] | None],
     copies: Sequence[tuple[int, int, int, int, bool]],
 ) -> list[Shares]:
@@ -92,20 +113,19 @@ def shares_of(
     order = sorted(range(len(copies)), key=starts.__getitem__)
     ordered = [starts[at] for at in order]
     found = []
-    for number, (low, high) in enumerate(parts):
+    for low, high in parts:
         shares = {
             name: None if cover is None else cover.length(low, high) / (high - low) for name, cover in covers.items()
         }
         here = [copies[at] for at in order[bisect_left(ordered, low) : bisect_left(ordered, high)]]
         size = sum(copy[2] for copy in here)
         pageable = sum(copy[2] for copy in here if copy[4]) / size if size else None
-        whole = steps if 0 < number < len(parts) - 1 else 0  # the first and the last one are cut off
-        found.append(Shares(low, high, **shares, pageable=pageable, steps=whole))  # type: ignore[arg-type]
+        found.append(Shares(low, high, **shares, pageable=pageable))  # type: ignore[arg-type]
     return found
 
 
 class Cover:
-    """How much of a time disjoint intervals cover."""
+    """The part of a time that disjoint intervals cover."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self._starts = [one[0] for one in intervals]

@@ -38,7 +38,7 @@ STAGES = {
     "step_launch_ms": "late launches", "step_stall_ms": "stalls of the host",
     "step_rest_ms": "other idle time and work",
 }  # fmt: skip
-"""What the time of a step goes to, by metric; together they are all of it."""
+"""Stages of a step by metric; together they are all of its time."""
 BY_NAME = ("range_ms", "range_gap_ms")
 """Metrics of which the mean over all names means nothing."""
 _SHARES = (
@@ -61,7 +61,7 @@ _PARTS = {
     "data-starved": "data", "pageable-transfer": "fed", "transfer-bound": "fed", "host-stall": "stall",
     "launch-bound": "launch", "comm-bound": "exposed",
 }  # fmt: skip
-"""What a finding costs, by the shares of a trace."""
+"""The shares of a trace that findings cost."""
 _STEP_S = 10
 """Traces last seconds: their time is stretched for rules that want minutes of a run."""
 _EPOCH_S = 946_684_800
@@ -95,8 +95,8 @@ def as_runs(
 
 def _step_ns(found: Profile) -> float:
     """The mean length of a step; 0 without steps."""
-    whole = [part for use in found.gpus for part in use.parts if part.steps]
-    return sum(part.end - part.start for part in whole) / (sum(part.steps for part in whole) or 1)
+    lengths = [length for use in found.gpus for length in use.steps_ns]
+    return sum(lengths) / len(lengths) if lengths else 0.0
 
 
 def compared_by(names: Collection[str]) -> set[str]:
@@ -166,7 +166,7 @@ def _lost_share(found: Profile, finding: Finding, findings: Sequence[Finding]) -
 
 
 def _ledger(found: Profile, findings: Sequence[Finding], span: float) -> tuple[LedgerEntry, ...]:
-    """What the time of all GPUs goes to."""
+    """The time of all GPUs by cause."""
     whole = sum(use.span for use in found.gpus)
     shares: dict[str, float] = {}
     for one in findings:
@@ -241,10 +241,9 @@ def _samples(found: Profile, step: float) -> _Readings:
             if step:
                 reading = replace(reading, values={**reading.values, **_of_step(part, step / 1e6)})
             made.append((_LENGTH_S * (part.end - use.start) / use.span, reading))
-        for part in use.parts:
-            if part.steps:
-                step_ms = {"step_ms": (part.end - part.start) / part.steps / 1e6}
-                made.append((_LENGTH_S * (part.end - use.start) / use.span, Reading(Area.TRACE, label(use), step_ms)))
+        for at, length in enumerate(use.steps_ns, 1):
+            reading = Reading(Area.TRACE, label(use), {"step_ms": length / 1e6})
+            made.append((_LENGTH_S * at / len(use.steps_ns), reading))
     for named in found.ranges[:_RANGES]:
         for at, (length, between) in enumerate(named.samples, 1):
             values = {"range_ms": length / 1e6, "between_ms": between / 1e6}
@@ -282,7 +281,7 @@ def _of_part(use: GpuUse, part: Shares) -> Reading:
 
 
 def _of_whole(use: GpuUse) -> Reading:
-    """What decides whether something is found."""
+    """Values of a whole trace, which decide whether something is found."""
     names = {"launch": "launch", "stall": "stall", "comm": "communication", "exposed": "exposed", "h2d": "fed"}
     if use.loader is not None:
         names["loader"] = "data"

@@ -158,7 +158,7 @@ class Trace:
     damaged_bytes: int = 0
     """Places that cannot be read, and how much they are."""
     notes: list[str] = field(default_factory=list)
-    """What was lost, in sentences."""
+    """Losses of the trace, in sentences."""
     is_partial: bool = False
     """Its end, or a part of it, is missing."""
     is_ns: bool = False

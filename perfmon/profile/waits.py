@@ -243,7 +243,7 @@ def _late_ranks(uses: Iterable[GpuUse], waits: Sequence[_Wait], whole: int) -> l
 
 
 def _caused(waits: Iterable[_Wait]) -> Counter[int]:
-    """How long others wait for each rank, in the mean of those that do; nanoseconds."""
+    """The time that others wait for each rank, in the mean of those that do; nanoseconds."""
     of_pair: dict[int, Counter[int]] = defaultdict(Counter)
     for wait in waits:
         for rank, length in wait.of_rank.items():

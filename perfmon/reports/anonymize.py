@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 # alike ---
 #
 # A name is found by where it stands (a URL, a login, a home folder, `host=`) or what it looks like (an address, a path,
-# a full domain name), and then masked wherever it stands alone. What cannot be told from an ordinary word stays.
+# a full domain name), and then masked wherever it stands alone. What looks like an ordinary word stays.
 
 _LONGEST = 4000
 """Characters of a text that are kept: more than any report shows of one."""

@@ -115,7 +115,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         out.writelines(f"{line}\n" for line in lines)
 
 
-# --- Writes a report where it was asked for: whole or not at all, so that nobody reads half of one ---
+# --- Writes a report where it was asked for: whole or not at all, so that no one reads half of one ---
 
 
 def keep_what_was_read(target: Path | None, read: Iterable[str]) -> None:

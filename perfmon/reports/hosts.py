@@ -211,7 +211,7 @@ def _poller(around: HostOverview, thing: Thing) -> Cells:
     }
 
 
-# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
+# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names with their unit ---
 
 _BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Area.PROCESS: "processes"}
 _QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)

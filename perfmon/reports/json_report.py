@@ -38,7 +38,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
             "perfmon": snapshot.version,
             "run": fields_of(run, "state", "since", "components", "runs")
             | {"goal": run.goal and fields_of(run.goal, "done", "total", "unit", "remaining_s", "passes")}
-            | fields_of(run, "limit_left_s", "start", "end", "wall_s", "time_base", "past_clock")
+            | fields_of(run, "limit_left_s", "start", "end", "wall_s", "time_base", "past_clock", "idle_s", "quiet_s")
             | {"sources": [fields_of(source, *_SOURCE) for source in run.sources]},
             "assessment": snapshot.assessment,
             "verdict": snapshot.verdict and fields_of(snapshot.verdict, *_VERDICT),
@@ -68,7 +68,7 @@ def _machines(snapshot: Diagnosis) -> dict[str, Any]:
 
 
 _SOURCE = ("spec", "format", "bytes", "lines", "events", "skipped", "errors", "first_s", "last_s", "notes")
-_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "confidence", "chain")
+_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "lost_by", "confidence", "chain")
 
 
 def fields_of(item: object, *names: str) -> dict[str, Any]:

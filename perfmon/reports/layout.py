@@ -112,7 +112,7 @@ CONDITION_SIGNS = {True: "●", False: "○", None: "?"}
 
 
 def weighed(one: HypothesisState) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What supports a hypothesis, what contradicts it, and what is not observed, each with its sign; no empty ones."""
+    """Texts that support a hypothesis, contradict it, or were not observed, each with its sign; no empty ones."""
     parts = ((True, one.supporting), (False, one.contradicting), (None, one.unseen))
     return ((CONDITION_SIGNS[held], texts) for held, texts in parts if texts)
 
@@ -172,7 +172,8 @@ def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     if verdict.lost_s <= 0:
         return held
     lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
-    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}) · {held}"
+    whose = f", {verdict.lost_by}" if verdict.lost_by else ""
+    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}{whose}) · {held}"
 
 
 def finding_line(finding: Finding) -> str:
@@ -194,6 +195,8 @@ _GOING_ON = (Progress.STARTING, Progress.RUNNING)
 def state_text(run: RunInfo, *, live: bool = False) -> str:
     """The state of a run; of complete logs only that of the last line is known where it is one that continues."""
     over = run.state in _GOING_ON and not live
+    if over and run.quiet_s is not None:
+        return f"no end logged, no output for {format_seconds(run.quiet_s)}"
     return f"{run.state.value} at the last line, no end logged" if over else run.state.value
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from perfmon.core import counted, format_seconds, format_share, plain
 from perfmon.nccl import (
+    P2P,
     Ceiling,
     CollectiveStats,
     JobAnalysis,
@@ -31,6 +32,7 @@ _SIZE_HEAD = ("type", "collective", "size", "ops", "busbw p5", "p50", "p95 GB/s"
 _RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own lateness")
 _LINK_HEAD = ("communicator", "type", "ranks", "ratio", "peers")
 _PROXY_HEAD = ("rank", "host", "peer", "direction", "steps", "GPU", "peer's credit", "wire", "flush")
+_OF_PAIRS = "Bandwidths of Send and Recv are those of pairs of ranks, each the mean of its operations."
 _PAIR_HEAD = ("sends and receives between", "link", "records", "ratio", "peers")
 
 # --- JSON ---
@@ -116,6 +118,7 @@ def _wait(wait: RankWait) -> dict[str, Any]:
         "own_lateness": wait.own_lateness,
         "kernel_time_share": wait.comm_share,
         "ops": wait.ops,
+        "late_ops": wait.late_ops,
     }
 
 
@@ -221,6 +224,10 @@ def _size_rows(by: Sequence[CollectiveStats], ceiling: Ceiling | None) -> list[l
     return rows
 
 
+def _has_pairs(by: Sequence[CollectiveStats]) -> bool:
+    return any(stats.collective in P2P for stats in by)
+
+
 def _rank_rows(ranks: Sequence[RankWait]) -> list[list[str]]:
     return [
         [
@@ -272,7 +279,7 @@ def _proxy_rows(proxies: Sequence[ProxyTime]) -> list[list[str]]:
 
 
 def _proxy_sentence(proxies: Sequence[ProxyTime]) -> str:
-    """What the sends waited for, all together: the receives of their peers are the same transfers."""
+    """Waits of the sends, all together: the receives of their peers are the same transfers."""
     sends = [one for one in proxies if one.direction == "send"]
     whole = sum(one.total_us for one in sends)
     if not whole:
@@ -315,6 +322,7 @@ def nccl_text(found: JobAnalysis, ceiling: Ceiling | None = None) -> str:
     lines += ["", *table([head, *_size_rows(found.by[:_SHOWN_SIZES], ceiling)], frozenset({0, 1}))]
     if len(found.by) > _SHOWN_SIZES:
         lines.append(f"… and {len(found.by) - _SHOWN_SIZES} more sizes")
+    lines += wrap(_OF_PAIRS) if _has_pairs(found.by[:_SHOWN_SIZES]) else []
     if found.ranks:
         lines += ["", *table([_RANK_HEAD, *_rank_rows(found.ranks[:_SHOWN_RANKS])], frozenset({1}))]
     if found.links:
@@ -344,6 +352,7 @@ def nccl_markdown(found: JobAnalysis, pictures: Sequence[str] = (), ceiling: Cei
     head = (*_SIZE_HEAD, *(["of ceiling"] if ceiling else []))
     lines += ["", "## Bus bandwidth", ""]
     lines += markdown_table(head, _size_rows(found.by, ceiling), frozenset(range(2, len(head))))
+    lines += ["", _OF_PAIRS] if _has_pairs(found.by) else []
     if found.ranks:
         lines += ["", "## Caused wait by rank", ""]
         lines += markdown_table(_RANK_HEAD, _rank_rows(found.ranks[: 4 * _SHOWN_RANKS]), frozenset({0, 2, 3, 4, 5, 6}))

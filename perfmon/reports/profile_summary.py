@@ -146,7 +146,7 @@ def _head(found: Profile) -> str:
 
 
 def _idle_by(found: Profile, idle: float) -> str:
-    """What the idle time is, where launches show it."""
+    """The idle time by reason, where launches show it."""
     span = sum(use.span for use in found.gpus)
     if not all(use.launched for use in found.gpus):
         return ""
@@ -191,7 +191,7 @@ def _tables(found: Profile) -> list[tuple[Sequence[str], list[list[str]], frozen
         rows = [
             [
                 plain(one.name, 40), f"{one.count:,}", _time(one.total / one.count),
-                _time(one.between / (one.count - 1)) if one.count > 1 else "", _time(one.longest_between),
+                _time(one.between / one.pairs) if one.pairs else "", _time(one.longest_between),
             ]
             for one in found.ranges[:_SHOWN_RANGES]
         ]  # fmt: skip

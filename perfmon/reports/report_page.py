@@ -248,7 +248,7 @@ def _lanes(snapshot: Diagnosis) -> list[dict[str, Any]]:
 
 
 def _occurrences(finding: Finding) -> list[tuple[float, float, str]]:
-    """Where it happened: the lost time, the occurrences, or all from the first to the last."""
+    """The times at which it happened: the lost time, the occurrences, or all from the first to the last."""
     spans = list(finding.lost) or [(moment.start_s, moment.end_s) for moment in finding.moments]
     return [(start, end, finding.title) for start, end in spans or [(finding.first_s, finding.last_s)]]
 

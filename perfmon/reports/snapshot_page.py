@@ -159,9 +159,10 @@ def headline(snapshot: Diagnosis | None) -> str:
     if snapshot is None:
         return "… nothing read yet"
     if snapshot.verdict is None:
-        return (
-            "✓ no bottleneck found" if any(source.events for source in snapshot.run.sources) else "? nothing observed"
-        )
+        if not any(source.events for source in snapshot.run.sources):
+            return "? nothing observed"
+        quiet = snapshot.run.quiet_s is not None
+        return "? no bottleneck found up to the last line" if quiet else "✓ no bottleneck found"
     return f"{snapshot.verdict.severity.label} {snapshot.verdict.title}"
 
 
@@ -190,7 +191,7 @@ def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
     alerts = [alert for alert in alerts if alert.state in _ALIVE]
     if picture is None or not alerts:
         return []
-    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over meanwhile
+    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over in between
     end = max(alert.held_until(picture.now) for alert in alerts)
     return [f"for {format_seconds(max(0.0, end - began))}", counted(sum(alert.count for alert in alerts), "occurrence")]
 

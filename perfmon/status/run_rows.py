@@ -51,11 +51,13 @@ class RunRow:
         if self.state is None:
             return "reading"
         word = self.state.progress or "unknown"
-        return "silent" if self.state.stale_s is not None and word not in _ENDS else word
+        if word in _ENDS:
+            return word
+        return "silent" if self.state.stale_s is not None else "idle" if self.state.idle_s is not None else word
 
     @property
     def level(self) -> str:
-        """good, warning, critical or unknown."""
+        """good, warning, critical, idle or unknown."""
         state = self.state
         if state is None or not state.observed:
             return "unknown"
@@ -63,7 +65,9 @@ class RunRow:
             return state.severity
         if state.progress in _ENDS:
             return "good" if state.progress == "finished" else "critical"
-        return "unknown" if self.word == "silent" else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
+        if self.word in ("silent", "idle"):
+            return "unknown" if self.word == "silent" else "idle"
+        return "warning" if state.overdue_s is not None else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
 
     @property
     def verdict(self) -> str:
@@ -75,10 +79,30 @@ class RunRow:
             return _ASSESSMENTS["unreadable"][1]
         if not state.severity and self.word == "silent":
             return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
+        if not state.severity and state.idle_s is not None:
+            return f"no requests for {format_seconds(state.idle_s)}"
+        if not state.severity and state.overdue_s is not None:
+            return f"no progress for {format_seconds(state.overdue_s)}"
         if not state.severity:
             return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
-        lost = f", {format_share(state.lost_share)} lost" if state.lost_share > 0 else ""
-        return f"{state.title}{lost}"
+        share = format_share(state.lost_share)
+        lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
+        lost = lost if state.lost_share > 0 else ""
+        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+
+    @property
+    def steps(self) -> str:
+        """Steps that are done, and of how many; "" where no line reports them."""
+        state = self.state
+        if state is None or state.done is None:
+            return ""
+        return f"{state.done:,.0f}" if state.total is None else f"{state.done:,.0f}/{state.total:,.0f}"
+
+    @property
+    def left(self) -> str:
+        """The time that the rest takes at the present pace; "" where that is unknown, or it does not continue."""
+        left = None if self.state is None else self.state.left_s
+        return "" if left is None or left <= 0 else format_seconds(left)
 
     def age_text(self, now: float) -> str:
         """Time since its newest line; `-` where that is unknown.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfmon.core import PerfmonError, evidence_text, replacing
+from perfmon.core import PerfmonError, Progress, evidence_text, replacing
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, MetricStats
@@ -60,6 +60,21 @@ class State(NamedTuple):
     """The state of the run itself, as its logs prove it; "" where nothing was read."""
     assessment: str = ""
     """Assessment of the run as a whole."""
+    cause: str = ""
+    """The finding that is the verdict in a sentence, without its title, cost and advice."""
+    lost_by: str = ""
+    """Whose time is lost, where the rest of the run continues meanwhile; "" where the run loses it."""
+    idle_s: float | None = None
+    """Seconds for which its servers have had no request, where that is all there is to state."""
+    overdue_s: float | None = None
+    """Seconds without progress, where its rhythm allows no such pause."""
+    done: float | None = None
+    """Steps, or what else is counted, that are done; None where no line reports them."""
+    total: float | None = None
+    counted: str = ""
+    """The unit of both."""
+    left_s: float | None = None
+    """Seconds that the rest takes at the present pace."""
 
 
 def firing_of(picture: MonitorState) -> int:
@@ -71,10 +86,17 @@ def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
     """State of a live run."""
     stale_s = None if picture.is_over else picture.past_s
     if not picture.is_over and stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
-        # What a silent log would have said is not known: that is not green.
+        # What a silent log would have contained is not known: that is not green.
         ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]
         stale_s = max(ages, default=None)
-    return state_of(specs, picture.snapshot, picture.state.value, firing_of(picture), stale_s)
+    state = state_of(specs, picture.snapshot, picture.state.value, firing_of(picture), stale_s)
+    finding, idle = picture.verdict_finding, picture.idle_since if stale_s is None else None
+    return state._replace(
+        cause="" if finding is None else evidence_text(finding.sentence),
+        idle_s=None if idle is None else _finite(max(0.0, picture.present - idle)),
+        overdue_s=_finite(picture.overdue_s) if finding is None and stale_s is None else None,
+        left_s=None if stale_s is not None or picture.overdue_s is not None else state.left_s,
+    )
 
 
 def state_of(
@@ -87,6 +109,7 @@ def state_of(
     """State of a run of which so many alerts fire."""
     verdict = snapshot.verdict if snapshot else None
     metric = _headline(snapshot) if snapshot else None
+    goal = snapshot.run.goal if snapshot else None
     return State(
         specs=specs,
         age_s=0.0,
@@ -97,15 +120,20 @@ def state_of(
         sentence=evidence_text(verdict.sentence) if verdict else evidence_text(snapshot.summary) if snapshot else "",
         lost_s=_finite(verdict.lost_s) or 0.0 if verdict else 0.0,
         lost_share=_finite(verdict.lost_share) or 0.0 if verdict else 0.0,
+        lost_by=evidence_text(verdict.lost_by) if verdict else "",
         firing=firing,
         observed=any(source.events for source in snapshot.run.sources) if snapshot else False,
         stale_s=_finite(stale_s),
         metric=evidence_text(metric.name) if metric else "",
         unit=evidence_text(metric.unit) if metric else "",
-        value=_finite(metric.last) if metric else None,
+        value=_finite(metric.last) if metric and not metric.ends_not_finite else None,
         values=_values(metric, snapshot.run.wall_s) if metric and snapshot else (),
         progress=snapshot.run.state.value if snapshot else "",
         assessment=snapshot.assessment.value if snapshot else "",
+        done=_finite(goal.done) if goal else None,
+        total=_finite(goal.total) if goal else None,
+        counted=evidence_text(goal.unit) if goal else "",
+        left_s=_finite(goal.remaining_s) if goal and snapshot and snapshot.run.state is Progress.RUNNING else None,
     )
 
 
@@ -134,7 +162,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and abs(value) < 1e300 else None
 
 
-# --- What a running monitor leaves for status lines: a small file that says how the run stands, refreshed all the time
+# --- What a running monitor leaves for status lines: a small file with the state of the run, refreshed all the time
 # ---
 #
 # It lies in `$XDG_RUNTIME_DIR/perfmon`, else `$XDG_STATE_HOME/perfmon` (`~/.local/state/perfmon`), for its owner alone.
@@ -347,7 +375,7 @@ def _document(path: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
+# --- its contents -----------------------------------------------------------------------------------------------------
 def _gist(picture: MonitorState) -> tuple[object, ...]:
     """The part of a picture whose changes are written at once."""
     verdict = picture.snapshot.verdict if picture.snapshot else None

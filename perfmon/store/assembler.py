@@ -36,7 +36,7 @@ from perfmon.core import (
     Record,
     Ref,
     Span,
-    says_only_that,
+    adds_nothing,
 )
 from perfmon.sources import SourceClock
 
@@ -51,6 +51,7 @@ from .tables import ExpandTable, TableResult, Tables
 from .weight_updates import Updates
 
 _OPEN_LIMIT = 10_000
+_DAY_S = 86400.0
 _ONE_BY_ONE = ("epoch",)
 """Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
@@ -132,7 +133,7 @@ class Assembler:
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._end_table(self._tables.end(source))  # before time advances
             if stamp is not None and stamp[0] == UPTIME:
-                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock that tells no time of day
+                mono, stamp = stamp[1], None  # noqa: PLW2901 - a clock without a time of day
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._paces.move(source, clock.rebased)
@@ -180,7 +181,7 @@ class Assembler:
         if observations and observations[-1][0] == SAME:
             _, more, ahead = observations[-1]
             observations = observations[:-1]
-        if not says_only_that(observations):
+        if not adds_nothing(observations):
             state.run_of_lines = None
         elif state.repeats(mono, observations):
             state.same(time, 1 + more, ref.line + ahead, text, bool(observations))
@@ -191,6 +192,9 @@ class Assembler:
             for observation in filter(_has_elapsed, observations):  # they define the time of the line
                 self._progress(state, time, ref, observation, text)
             observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
+        elif state.clockless:
+            time += self._steps_took(state.index, observations)
+            state.pseudo = max(state.pseudo, time)
         if self.store.failures.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
             self.store.failures.end_quotes(state.index)
         self._observe(state, time, ref, observations, text)
@@ -222,6 +226,15 @@ class Assembler:
         if state.clockless:
             self._pass(state, kind, start + duration)
         self.store.progress.advance(state.index, kind, start + duration, ref.line, state.live_lines)
+
+    def _steps_took(self, source: int, observations: Sequence[Observation]) -> float:
+        """Seconds that passed until a line with a step and the time that one takes; 0 where spans state it."""
+        numbers = [one[2] for one in observations if one[0] == STEP and one[2] is not None]
+        times = [one[2] for one in observations if one[0] == SAMPLE and one[1] == "step_s" and not one[3]]
+        if not numbers or len(times) != 1 or any(one[0] == SPAN for one in observations):
+            return 0.0
+        each = float(times[0])
+        return each * self._covered(source, "step_s", float(numbers[0])) if 0.0 < each < _DAY_S else 0.0
 
     def _covered(self, source: int, kind: str, number: float) -> float:
         """Number of items since the last such line, 1 if unknown."""

@@ -23,7 +23,7 @@ _EPOCH = re.compile(r"\bepochs? (?P<named>\d+)$|^(?P<first>\d+)(?=/\d+$)", re.IG
 """Name of a counter within an epoch: `Epoch 3`, `3/40`."""
 
 _BEFORE = {"items": ("items",), "step": ("items", "step")}
-"""What the first frames of a bar of a kind, which have no name, seem to count."""
+"""Kinds that the first frames of a bar of a kind, which have no name, seem to count."""
 
 Slot = tuple[int, str, str]
 """Log, kind and key of a counter."""
@@ -421,7 +421,7 @@ class Totals:
         self._last: dict[Hashable, tuple[float, float]] = {}
 
     def rate(self, counter: Hashable, time: float, total: float) -> float | None:
-        """What it grew by in a second since the total before; None for the first one, and for one that starts again."""
+        """The growth in a second since the total before; None for the first one, and for one that starts again."""
         since, before = self._last.get(counter, (time, total))
         if counter in self._last and total >= before and time - since < _LEAST_APART_S:
             return None  # one that comes late is older news, too

@@ -1,18 +1,17 @@
 """Failures that logs report, with their tracebacks and what other lines add; lines that only quote one.
 
-Nothing here says which of them ended a run; see `perfmon.rules.first_cause`.
+The one that ended the run is chosen by `perfmon.rules.first_cause`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from perfmon.core import LOCAL, Fields
+from perfmon.core import LOCAL, Fields, Shift
 
 _HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
 _MOST_FAILURES = 500
@@ -209,11 +208,11 @@ class FailureLog:
                 failure.fields = {**fields, **known}
                 return
 
-    def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
-        """Move what one log has at the times and lines that `after` is true of."""
+    def move(self, source: int, by: Shift) -> None:
+        """Move what one log has."""
         for failure in self.kept:
-            if failure.source == source and after(failure.time, failure.line):
-                failure.time += seconds
+            if failure.source == source:
+                failure.time += by(failure.time, failure.line)
 
 
 def _keep(held: dict[tuple[int, str], Any], slot: tuple[int, str], value: Any) -> None:

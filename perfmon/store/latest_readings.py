@@ -113,7 +113,7 @@ class LatestReadings:
         """Grows with every reading."""
         self._entities: dict[tuple[str, Area, str], _Entity] = {}
 
-    def hear(self, block: PolledBlock, source: int) -> None:
+    def ingest(self, block: PolledBlock, source: int) -> None:
         """Take in the readings of a poller, whose log has this number."""
         for reading in block.readings if block.at is not None else ():
             if reading is not None:

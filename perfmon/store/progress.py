@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
-from perfmon.core import Fields, median
+from perfmon.core import Fields, Shift, median
 
 from .counters import LEAP_S, Fall, Leap, ProgressTrack, WorkCounter, counted_before, has_jumped, unnamed_before
 
@@ -255,23 +255,21 @@ class ProgressLog:
         if len(self.marks) < _MOST_MARKS:
             self.marks.append(mark)
 
-    def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
-        """Move what one log has at the times and lines that `after` is true of."""
+    def move(self, source: int, by: Shift) -> None:
+        """Move what one log has."""
         for track in self.of(source):
-            track.times = array(
-                "d", (t + seconds if after(t, line) else t for t, line in zip(track.times, track.lines, strict=True))
-            )
+            track.times = array("d", (t + by(t, line) for t, line in zip(track.times, track.lines, strict=True)))
         for counter in self.counters.values():
-            if counter.source == source and after(counter.time, counter.line):
+            if counter.source == source and (seconds := by(counter.time, counter.line)):
                 counter.time += seconds
                 counter.first = min(counter.time, counter.first + seconds)
                 if counter.before is not None:
                     counter.before = counter.before[0] + seconds, counter.before[1] + seconds
         for leap in self.leaps:
-            if leap.source == source and after(leap.end, leap.line):
+            if leap.source == source and (seconds := by(leap.end, leap.line)):
                 leap.start, leap.end = leap.start + seconds, leap.end + seconds
         self.marks = [
-            replace(mark, time=mark.time + seconds) if mark.source == source and after(mark.time, mark.line) else mark
+            replace(mark, time=mark.time + by(mark.time, mark.line)) if mark.source == source else mark
             for mark in self.marks
         ]
 

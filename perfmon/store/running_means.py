@@ -65,7 +65,7 @@ def _latest(rows: Sequence[_Row], steps: float) -> _Row | None:
 
 
 def _share(since: _Row, row: _Row, off: float) -> float | None:
-    """What the part took of the whole between two rows; None where rounding may change it by more than `off`."""
+    """The share of the part in the whole between two rows; None where rounding may change it by more than `off`."""
     whole = row.whole - since.whole
     if whole <= 0 or _rounding(since, row) > off * whole:
         return None

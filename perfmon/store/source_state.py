@@ -87,6 +87,8 @@ class SourceState:
     """Lines without timestamps came after its last dated line."""
     murmured: float | None = None
     """Time of their arrival, on the log's own axis."""
+    passed: float | None = None
+    """Time of the newest lines without timestamps, on the log's own axis, where their arrival dates them."""
     murmurs_live: bool = False
     """And the newest of them are whole lines without progress."""
     clocked: bool = False
@@ -122,7 +124,18 @@ class SourceState:
 
     def shift(self, seconds: float) -> None:
         """Move all its times."""
-        for name in ("first", "last", "tail", "bar_at", "ended_at", "latest", "recorded", "active_at", "murmured"):
+        for name in (
+            "first",
+            "last",
+            "tail",
+            "bar_at",
+            "ended_at",
+            "latest",
+            "recorded",
+            "active_at",
+            "murmured",
+            "passed",
+        ):
             time = getattr(self, name)
             if time is not None:
                 setattr(self, name, time + seconds)

@@ -10,7 +10,7 @@ from itertools import chain, compress, islice
 from operator import gt
 from typing import TypeVar
 
-from perfmon.core import Ref, Span, Update
+from perfmon.core import Ref, Shift, Span, Update
 
 from .failures import FailureLog
 from .progress import ProgressLog
@@ -20,7 +20,7 @@ from .source_state import SourceState
 
 _OTHER = bytes.maketrans(b"\0\1", b"\1\0")
 _TEXT_BYTES = 250
-"""Beside its characters: the string, its place, and the entry of the table."""
+"""In addition to its characters: the string, its place, and the entry of the table."""
 
 
 class Series:
@@ -287,21 +287,21 @@ class Store:
     def shift(self, source: int, seconds: float) -> None:
         """Move all observations of one log by `seconds` (its first date came after `t=` lines)."""
         self.moves[source] = self.moves.get(source, 0.0) + seconds
-        self.move(source, seconds, lambda _time, _line: True)
+        self.move(source, lambda _time, _line: seconds)
         for span in chain(self.all_spans(), self.opened(), self.abandoned):
             if span.source == source:
                 span.start = None if span.start is None else span.start + seconds
                 span.end = None if span.end is None else span.end + seconds
 
-    def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
-        """Move the samples and the progress of one log at the times and lines that `after` is true of."""
+    def move(self, source: int, by: Shift) -> None:
+        """Move the samples and the progress of one log."""
         self.shifted += 1
-        self.progress.move(source, seconds, after)
-        self.failures.move(source, seconds, after)
+        self.progress.move(source, by)
+        self.failures.move(source, by)
         for series in self.all_series():
             for at, index in enumerate(series.sources):
-                if index == source and after(series.times[at], series.lines[at]):
-                    series.times[at] += seconds
+                if index == source:
+                    series.times[at] += by(series.times[at], series.lines[at])
 
     def all_series(self) -> Iterator[Series]:
         """Samples, marks and steps."""

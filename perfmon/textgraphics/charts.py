@@ -15,7 +15,7 @@ from .cells import UNICODE, Glyphs
 _BELOW = 4
 """Levels of a sparkline that lie below a critical limit which is exceeded; the others are for beyond it."""
 _LEAST = 1e-290
-"""Smaller limits are nothing that a value can be told from by how many times as large it is."""
+"""With smaller limits the ratio of a value to its limit means nothing."""
 _FLAT = 0.02
 """Share of a value by which a series may vary and still be called flat."""
 
@@ -24,9 +24,9 @@ def bucket(
     samples: Iterable[tuple[float, float]], start: float, end: float, columns: int,
     worst: Callable[[float, float], float] = max,
 ) -> list[float]:  # fmt: skip
-    """The worst value of each of `columns` equal stretches of time from `start` to `end` (excluded).
+    """The worst value of each of `columns` equal intervals from `start` to `end` (excluded).
 
-    `samples` are (time, value), in any order. A stretch without samples is NaN.
+    `samples` are (time, value), in any order. An interval without samples is NaN.
     """
     values = [nan] * max(0, columns)
     per_column = (end - start) / columns if columns > 0 else 0.0

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         worst_of,
     )
     from .state import (
+        BEYOND,
         LEAP_YEAR_S,
         Alert,
         AlertKey,

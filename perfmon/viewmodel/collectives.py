@@ -73,7 +73,7 @@ class CollectivesState:
     links: tuple[LinkNow, ...] = ()
     """The slowest first."""
     missing: tuple[MissingRanks, ...] = ()
-    files: int = 0
+    processes: int = 0
     hosts: int = 0
     comms: int = 0
     lines: int = 0
@@ -93,6 +93,8 @@ class CollectivesState:
     """Records that the plugin reports as dropped."""
     skipped: int = 0
     """Lines that are no records."""
+    repeated: int = 0
+    """Records that are in several files."""
     at: float | None = None
     """Time of the newest record, in seconds since 1970 by the clock of its host; None without a record."""
     age_s: float | None = None

@@ -13,7 +13,7 @@ from math import ceil, log
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
-from perfmon.diagnosis import Diagnosis, Finding
+from perfmon.diagnosis import Assessment, Diagnosis, Finding
 from perfmon.textgraphics import Leg
 
 from .collectives import CollectivesState
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
     from perfmon.store import Seen
 
+
+BEYOND = 1.5
+"""Times the limit of the rhythm: by then a stall would be known."""
+_PAUSE_S, _PAUSE = 10.0, 2.0
+"""Seconds, and times the usual interval, from which on a pause is shown."""
+_UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 
 LEAP_YEAR_S = 63_072_000.0
 """Seconds from 1970 to the beginning of a leap year, 1972."""
@@ -378,6 +384,37 @@ class MonitorState:
             return self.stale_s
         alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
+
+    @property
+    def pause_since(self) -> float | None:
+        """The time since which a run makes no progress, if that is longer than usual; None if it makes
+        some, or is idle.
+        """
+        run = None if self.snapshot is None else self.snapshot.run
+        if run is None or run.pace is None or run.idle is not None or run.state is not Progress.RUNNING:
+            return None
+        if self.state in (RunState.ENDED, RunState.LOADING):
+            return None
+        late = self.present - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
+        return run.pace.last if late else None
+
+    @property
+    def overdue_s(self) -> float | None:
+        """Seconds without progress where the rhythm of the run allows no such pause; None elsewhere.
+
+        The rules may not call it a stall: lines that they do not know may be work.
+        """
+        since, pace = self.pause_since, None if self.snapshot is None else self.snapshot.run.pace
+        late = since is not None and pace is not None and self.present - since > BEYOND * pace.limit_s
+        return self.present - since if late and since is not None else None
+
+    @property
+    def idle_since(self) -> float | None:
+        """The time since which servers have no request, where there is nothing else to state; None elsewhere."""
+        found = self.snapshot
+        if found is None or found.assessment not in _UNOBTRUSIVE or self.state in (RunState.ENDED, RunState.LOADING):
+            return None
+        return found.run.idle
 
     @property
     def present(self) -> float:

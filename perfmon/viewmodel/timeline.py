@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import floor, isfinite, nan
+from math import floor, isfinite, isnan, nan
 from typing import TypeVar
 
 from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, bands_of, route, update_values
-from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
+from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
@@ -360,7 +360,15 @@ class TimelineBuilder:
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
         values = buckets.values(first, now.viewport.columns)
-        return _metric_lane(metric, values, _last(held, band), now, band, group)
+        last = nan if self._ends_not_finite(metric, held) else _last(held, band)
+        return _metric_lane(metric, values, last, now, band, group)
+
+    def _ends_not_finite(self, metric: str, held: Sequence[Series]) -> bool:
+        """True where samples that are nan or infinite came after the last one that is a number."""
+        name = metric + NOT_FINITE
+        marks = [one for (mark, _), one in self._store.marks.items() if mark == name and len(one)]
+        ends = [max((one.times[-1], one.lines[-1]) for one in kept if len(one)) for kept in (marks, held) if any(kept)]
+        return bool(marks) and ends[0] == max(ends)
 
     def _grid(self, name: str, band: Band | None, width: float, first: int) -> Buckets:
         """The buckets of a lane; new ones if the grid changed or samples were moved."""
@@ -426,8 +434,8 @@ def _metric_lane(
     summary = stats.summary if stats is not None else None
     levels = bytes(len(values)) if band is None else band.levels(values)
     level = Level.NONE if last is None or band is None else Level(band.level(last) + 1)
-    if stats is not None and stats.ends_not_finite:  # the last value that is a number is not the last one
-        last, level = nan, Level.CRITICAL
+    if last is not None and isnan(last):
+        level = Level.CRITICAL
     share = stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None
     if group and band is not None:  # of the columns in which something was measured
         share = levels.count(Level.CRITICAL) / (sum(map(isfinite, values)) or 1)

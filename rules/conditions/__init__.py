@@ -8,26 +8,40 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import Jump, NotFinite, OfEachStep, Periodic
-from .base import Condition, IfMissing, Level, Role, Single
+from .anomalies import SUFFIX, Jump, NotFinite, OfEachStep, Periodic
+from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
-from .durations import THAN
+from .durations import THAN, LongerThanUndisturbed
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
-from .ratios import compare
-from .spans import overlap
+from .spans import AtLeast, Ratio, SumAtMost, TimeShare, overlap
 from .steady import steady
 from .trends import Fall, Grows
+from .values import AMONG_VALUES, Aggregate, Threshold
 
 ROLES = ("required", "supporting", "gate")
 IF_MISSING = ("fail", "pass")
 _COMMON = ("type", "role", "if_missing")
 
+
+def _compare(table: Table) -> type[Single]:
+    """By what is compared: with a `stat`, another metric, several, or the time of spans."""
+    if "metrics" in table.data:
+        return SumAtMost
+    if "at_least" in table.data:
+        return AtLeast
+    if "span" in table.data:
+        return TimeShare
+    if "over" in table.data:
+        return Ratio
+    return Aggregate if "stat" in table.data else Threshold
+
+
 COMBINED: Mapping[str, type[Combined]] = {"any": AnyOf, "all": AllOf}
 """Those that hold others, in `of`."""
 BY_KEYS: Mapping[str, Callable[[Table], type[Single]]] = {
-    "compare": compare,
+    "compare": _compare,
     "overlap": overlap,
     "steady": steady,
     "has": lambda _: Has,
@@ -149,4 +163,7 @@ def refuse_replaced(table: Table) -> None:
             raise table.wrong(flag, f"no longer a key, expected {now} in place of {flag} = {str(value).lower()}")
 
 
-__all__ = ["Condition", "Level", "every_condition", "read_condition"]
+__all__ = [
+    "AMONG_VALUES", "SUFFIX", "Aggregate", "AnyOf", "Condition", "Level", "Limits", "LongerThanUndisturbed", "Ratio",
+    "Threshold", "every_condition", "read_condition", "read_fields",
+]  # fmt: skip

@@ -8,17 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite, log10
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import format_value, median, metric_unit
 
 from ..finished import over_at
-from .base import Level, Metric, Names, Single
+from .base import Item, Level, Metric, Names, Single, View
 from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
 
 _BASE = 64
 """Blocks before the jump that define what was usual."""

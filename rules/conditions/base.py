@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.core import Table, format_seconds
 
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from ..run_facts import Column, Item, RunView, Track, View
 
 
 class Level(IntEnum):
@@ -56,7 +54,7 @@ class Condition(ABC):
     """With `pass` an item counts, with less confidence, where the data for a condition that must hold are missing."""
 
     costly: ClassVar[bool] = False
-    """It looks at many samples: asked only where what looks at one holds."""
+    """It looks at many samples: evaluated only where what looks at one holds."""
     slots: ClassVar[tuple[str, ...]] = ()
     """Slots of a sentence that `figures` may fill."""
 
@@ -100,7 +98,7 @@ class Condition(ABC):
         return False
 
     def short(self, item: Item, view: View) -> float | None:  # most have no opinion
-        """The share (0..1) of the time that the item speaks of which it says is lost; None where it has no opinion."""
+        """The share (0..1) of the item's time that is lost by this condition; None where it does not define it."""
         return None
 
     def since(self, item: Item, view: View) -> float | None:  # most are about the item's own time
@@ -129,7 +127,7 @@ class Single(Condition):
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """The keys of its table beside type, role and if_missing."""
+        """The keys of its table other than type, role and if_missing."""
         names = [one.name for one in fields(cls) if not one.kw_only]
         return (*[name for name in names if name != "limits"], *(Limits.KEYS if "limits" in names else ()))
 
@@ -237,7 +235,7 @@ class Limits:
         return max(values) if self.above is not None else min(values)
 
     def floor(self, metric: str, view: View) -> float:
-        """The largest value known to be within the limits; -inf where only `level` can say."""
+        """The largest value known to be within the limits; -inf where only `level` decides."""
         if self.above is not None and not self.band:
             return self.above if self.clear is None else self.clear
         band = view.bands.get(metric)
@@ -360,3 +358,6 @@ def _short(value: float, unit: str) -> str:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
+
+
+__all__ = ["Column", "Condition", "Item", "Level", "Limits", "RunView", "Single", "Track", "View", "read_fields"]

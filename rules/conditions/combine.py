@@ -5,13 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from .base import Condition, Level
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from .base import Condition, Item, Level, View
 
 
 @dataclass(frozen=True)
@@ -40,16 +36,16 @@ class Combined(Condition):
 
     def bound(self, item: Item, view: View) -> str:
         """The limit, where only one counts."""
-        telling = self._telling(item, view)
-        return telling[0].bound(item, view) if len(telling) == 1 else ""
+        shown = self._without_trivial(item, view)
+        return shown[0].bound(item, view) if len(shown) == 1 else ""
 
     def describe(self, item: Item, view: View) -> str:
-        return ", ".join(part.describe(item, view) for part in self._telling(item, view))
+        return ", ".join(part.describe(item, view) for part in self._without_trivial(item, view))
 
     def words(self, item: Item, view: View) -> str:
-        return ", ".join(part.words(item, view) for part in self._telling(item, view))
+        return ", ".join(part.words(item, view) for part in self._without_trivial(item, view))
 
-    def _telling(self, item: Item, view: View) -> Sequence[Condition]:
+    def _without_trivial(self, item: Item, view: View) -> Sequence[Condition]:
         """Those whose values are shown: that something is above zero is a part of what another one compares."""
         parts = self._shown(item, view)
         return [part for part in parts if not part.trivial] or parts

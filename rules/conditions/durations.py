@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import format_seconds, median
 
-from .base import Amount, ByKind, Explained, Level, Name, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from .base import Amount, ByKind, Explained, Item, Level, Name, Single, View
 
 _EDGE_S = 1e-3
 """The lines before and after a silence are no part of it; times of day have no more digits than this."""

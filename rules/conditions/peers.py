@@ -5,15 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import Table, format_share, median, percentile
 
-from .base import Level, Metric, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Column, Item
+from .base import Column, Item, Level, Metric, Single, View
 
 _LEAST = 5
 """Samples that define what is usual."""
@@ -166,7 +162,7 @@ class Trickle(Single):
         return (ordered[low + (low >= own)] + ordered[high + (high >= own)]) / 2
 
     def _medians(self, view: View) -> dict[tuple[int, str], float]:
-        """What is made for each, at the median, by log and group with enough samples."""
+        """Median of what is made for each, by log and group with enough samples."""
         medians = {}
         for source, group in view.track(self.metric).streams:
             each = [made / per for made, per in self._rates(source, group, view)[1]]

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
-from ..activity import activity_of
+from ..activity import LEAST_STALL_S, activity_of
 from ..finished import over_at
-from .base import Amount, Explained, Level, Metric, Names, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Column, Item, Track
+from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
@@ -106,8 +102,8 @@ class BusyLog(Explained):
 
 @dataclass(frozen=True)
 class StepsGoOn(Single):
-    """Some component made its first step `since_s` ago or earlier, `least` in all, and the last no longer ago than
-    `factor` usual intervals.
+    """Some component made its first step `since_s` ago or earlier, `least` in all, the last no longer ago than `factor`
+    usual intervals, without a pause in between, as for an evaluation.
 
     Of a run without steps: all samples of the metric `busy` (requests that run in an engine) of the last `since_s`
     seconds are above zero, and there were some before.
@@ -137,9 +133,15 @@ class StepsGoOn(Single):
                 continue
             stop = bisect_right(track.times, item.end)
             last, usual = view.once((type(self), self.least, component, stop), partial(self._intervals, track, stop))
-            if item.end - last <= self.factor * usual:
+            if item.end - last <= self.factor * usual and not self._paused(track, item.end, usual):
                 return usual
         return None
+
+    def _paused(self, track: Track, end: float, usual: float) -> bool:
+        """True where no step came for long within the last `since_s` seconds."""
+        first, stop = track.between(end - self.since_s, end)
+        times, least = track.times[max(0, first - 1) : stop], max(LEAST_STALL_S, self.factor * usual)
+        return any(after - before > least for before, after in pairwise(times))
 
     def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
         """(when the last step came, the usual interval): of several ranks that report a step the first counts."""
@@ -160,7 +162,7 @@ class StepsGoOn(Single):
     def explain(self) -> str:
         busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
         since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
-        return f"steps continue: {since}{busy}"
+        return f"steps continue: {since}, without a pause{busy}"
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ class DiedOf(Single):
             return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))
         if echoes:
-            return f"{echoes} later failure lines echo it"
+            return f"{counted(int(echoes), 'later failure line')} {'echoes' if echoes == '1' else 'echo'} it"
         return "no other failure in this run" if view.boundaries else "no other failure in these logs"
 
     def explain(self) -> str:

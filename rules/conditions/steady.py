@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit
 
-from .base import Amount, Level, Limits, Metric, Metrics, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from .base import Amount, Item, Level, Limits, Metric, Metrics, Single, View
 
 _SO_FAR = 0.25
 """Of the time that it must last: a shorter row does not count yet."""
 
 
-class Stretch(NamedTuple):
+class Streak(NamedTuple):
     """Samples in a row that are beyond the limit."""
 
     samples: int = 0
@@ -48,34 +44,34 @@ class Lasts(Single):
     """0: however much."""
     so_far: bool = False
 
-    def _stretch(self, item: Item, view: View) -> Stretch | None:
+    def _streak(self, item: Item, view: View) -> Streak | None:
         column = view.track(self.metric).stream(item.source, item.group)
         at = column.place(item.end, item.values.get(self.metric, float("nan")))
         if at < 0 or column.times[at] < item.start:
             return None
         return self._all(item.source, item.group, view)[at]
 
-    def _all(self, source: int, group: str, view: View) -> list[Stretch]:
+    def _all(self, source: int, group: str, view: View) -> list[Streak]:
         column = view.track(self.metric).stream(source, group)
-        return view.once((self, source, group), lambda: self._stretches(column.times, column.values, view))
+        return view.once((self, source, group), lambda: self._streaks(column.times, column.values, view))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
-        """No stretch is long enough."""
-        return not any(self._enough(stretch) for stretch in self._all(source, group, view))
+        """No interval is long enough."""
+        return not any(self._enough(streak) for streak in self._all(source, group, view))
 
-    def _enough(self, stretch: Stretch) -> bool:
-        return stretch.goes_on or self._long(stretch)
+    def _enough(self, streak: Streak) -> bool:
+        return streak.goes_on or self._long(streak)
 
-    def _long(self, stretch: Stretch) -> bool:
-        return stretch.samples >= self.least and stretch.seconds >= self.least_s
+    def _long(self, streak: Streak) -> bool:
+        return streak.samples >= self.least and streak.seconds >= self.least_s
 
     def unfinished(self, item: Item, view: View) -> bool:
         """The row is not as long as it must be."""
-        stretch = self._stretch(item, view)
-        return stretch is not None and stretch.goes_on and not self._long(stretch)
+        streak = self._streak(item, view)
+        return streak is not None and streak.goes_on and not self._long(streak)
 
-    def _stretches(self, times: Sequence[float], values: Sequence[float], view: View) -> list[Stretch]:
-        stretches: list[Stretch] = []
+    def _streaks(self, times: Sequence[float], values: Sequence[float], view: View) -> list[Streak]:
+        streaks: list[Streak] = []
         begin = 0
         beyond = [self.limits.level(self.metric, value, view).holds for value in values]
         for at in range(1, len(values) + 1):
@@ -84,22 +80,22 @@ class Lasts(Single):
                 continue
             goes_on = self.so_far and at == len(values) and view.present is not None
             goes_on = goes_on and times[at - 1] - times[begin] >= _SO_FAR * self.least_s
-            stretch = Stretch(at - begin, times[at - 1] - times[begin], goes_on) if beyond[begin] else Stretch()
-            stretches += [stretch] * (at - begin)
+            streak = Streak(at - begin, times[at - 1] - times[begin], goes_on) if beyond[begin] else Streak()
+            streaks += [streak] * (at - begin)
             begin = at
-        return stretches
+        return streaks
 
     def judge(self, item: Item, view: View) -> Level:
         """Unknown where the metric has no sample at the item's time."""
-        stretch = self._stretch(item, view)
-        if stretch is None:
+        streak = self._streak(item, view)
+        if streak is None:
             return Level.UNKNOWN
-        return Level.CRITICAL if self._enough(stretch) else Level.NO
+        return Level.CRITICAL if self._enough(streak) else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        stretch = self._stretch(item, view)
+        streak = self._streak(item, view)
         limit = self.limits.words(self.metric, metric_unit(self.metric))
-        return f"{self.metric} not observed" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
+        return f"{self.metric} not observed" if streak is None else f"{limit} for {format_seconds(streak.seconds)}"
 
     def explain(self) -> str:
         limit = self.limits.words(self.metric, metric_unit(self.metric))

@@ -8,19 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
 
 from ..run_boundaries import restarts_of
 from ..runs import boundaries
-from .base import Amount, Level, Metric, Metrics, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..run_view import RunView
-    from ..tracks import Column, Item
-
+from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
 
 _LEAST = 10
 """Samples on each side of a change."""

@@ -9,15 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import ceil, inf
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
 
-from .base import Level, Limits, Metric, Single
-
-if TYPE_CHECKING:
-    from ..run_facts import View
-    from ..tracks import Item
+from .base import Item, Level, Limits, Metric, Single, View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 
@@ -38,7 +34,7 @@ _OF_GROUPS = ("all", "largest", "smallest", "excess", "onward")
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
 _PER_MINUTE = ("rate", "slope")
-_PERCENTAGES = ("of_max", "of_usual", "share_above", "share_below", "time_share")
+_PERCENTAGES = ("of_max", "at_max", "of_usual", "share_above", "share_below", "time_share")
 _IN_WORDS = {
     "sum": "{metric} {value} in all within {over} ({bound})",
     "count": "{value} {metric} within {over} ({bound})",
@@ -46,6 +42,7 @@ _IN_WORDS = {
     "slope": "{metric} changes by {value} a minute within {over} ({bound})",
     "growth": "{metric} {value} times as large as {over} before ({bound})",
     "of_max": "{metric} at {value} of the maximum within {over} ({bound})",
+    "at_max": "{metric} at its maximum in {value} of the samples of {over} ({bound})",
     "of_usual": "{metric} at {value} of the usual value within {over} ({bound})",
     "share_above": "{metric} above {limit:g} in {value} of the samples of {over} ({bound})",
     "share_below": "{metric} below {limit:g} in {value} of the samples of {over} ({bound})",
@@ -115,7 +112,7 @@ class Limited(Single):
         return "" if value is None else self.limits.of_value(self.metric, value, self._unit(), view)
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds."""
+        """In the words of its file where it holds."""
         value = self.value(item, view)
         if not self.say or value is None or not self.judge(item, view).holds:
             return super().words(item, view)
@@ -176,10 +173,11 @@ class Aggregate(Limited):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
     `rate`, `slope` are per minute; `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
-    value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
-    of what three quarters of those above 0 are below. `time_share` is the sum of durations (`_s`, `_ms`) in % of
-    the time: of each log and group with two of them in the window, their mean. `times_above` is how often it rose above
-    `limit`, `age` the number of seconds since it was above `limit` for the first time, in any log and group.
+    value over the first, `of_max` the last one in % of the largest, `at_max` the % of the samples that are as large as
+    that, `of_usual` the median of the last three in % of what three quarters of those above 0 are below. `time_share`
+    is the sum of durations (`_s`, `_ms`) in % of the time: of each log and group with two of them in the window, their
+    mean. `times_above` is how often it rose above `limit`, `age` the number of seconds since it was above `limit` for
+    the first time, in any log and group.
     `of = "mark"` counts marks instead. The window does not reach behind samples that the signature skips.
 
     `groups`: `all` samples of the metric count, not only those of the item's group; or those of the one group for which
@@ -268,6 +266,9 @@ class Aggregate(Limited):
             most = column.largest(start, stop)
             return 100.0 * column.values[stop - 1] / most if most > 0 else 100.0
         times, values = column.times[start:stop], column.values[start:stop]
+        if self.stat == "at_max":
+            most = max(values)
+            return 100.0 * sum(value == most for value in values) / len(values)
         if self.during:
             values = self._then(times, values, item.group, view)
         if self.stat == "of_usual":
@@ -356,7 +357,7 @@ class Aggregate(Limited):
         return f"{self.metric} not observed" if value is None else f"{self._name()} {self._shown(value)}"
 
     def words(self, item: Item, view: View) -> str:
-        """As its file says it where it holds; else what the statistic means."""
+        """In the words of its file where it holds; else what the statistic means."""
         value = self.value(item, view)
         if value is None or (self.say and self.judge(item, view).holds):
             return super().words(item, view)
@@ -377,7 +378,11 @@ class Aggregate(Limited):
             return f"share of the time in {self.metric} over {over}"
         if self.stat == "age":
             return f"time since {self.metric} was first above {self.limit:g}"
-        names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
+        names = {
+            "of_max": "last in % of the most",
+            "at_max": "samples at the most, in %,",
+            "of_usual": "last in % of the usual",
+        }
         stat = names.get(self.stat, self.stat.replace("_", " "))
         if self.groups == "excess":
             return f"{stat} of {self.metric}{per} over {over}, beyond the smallest of all groups,"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .background import BackgroundFollower
     from .file_reader import PipeTail
-    from .follower import Follower
+    from .follower import BackgroundFollower, Follower
     from .wakeups import end, wait_for_event
 
 __getattr__ = lazy_face(__name__)

@@ -209,7 +209,7 @@ class Stream:
         position, size = self.print.position, CHUNK
         if before.st_size - position > CHUNK:  # up to the end of a line: what is whole need not be put together
             size += os.pread(self.fd, _LOOK, position + CHUNK).find(b"\n") + 1
-        # Room for what is there, and for some that comes meanwhile: large rooms are dear to make, and to give back.
+        # Room for what is there, and for some that comes in the meantime: large buffers are expensive to make and free.
         room = min(size, max(0, before.st_size - position) + _ROOM)
         data = os.pread(self.fd, room, position)
         self.at_end = len(data) < room

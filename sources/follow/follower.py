@@ -1,13 +1,15 @@
-"""Follows logs while they grow: everything that SOURCEs name, and what appears there later."""
+"""Follows logs while they grow: everything that SOURCEs name, and what appears there later; here or in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from perfmon.core import Block, Notice
 from ..batch import read_blocks
 from ..discovery import STDIN, LogFile, distinct, listed, log_file, logs_of
 from ..spec import ARCHIVES, Kind, Spec, parse_spec
+from ..thread_queue import ThreadQueue
 from .file_reader import PipeTail
 from .rotation import InodeRegistry, is_part_of
 from .tail import Tail
@@ -30,6 +33,10 @@ _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
 _FLOOD_BYTES = 1 << 19
 _TURN_BYTES = 1 << 19
 """Bytes that a round reads before it hands them on."""
+_AHEAD = 8 << 20
+"""Bytes that are read before anyone takes them: text may be gone by then."""
+_STOP_S = 1.0
+"""Longest wait for the thread: a file system may hang."""
 Item = tuple[LogFile, Block | Notice]
 
 
@@ -156,7 +163,7 @@ class Follower:
         turns = deque(map(self._turn, self._tails.values()))
         size, self._turning = 0, True
         while turns:
-            # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
+            # Where a file system may hang nothing else shall wait for it; elsewhere a thread's turn costs more than it.
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
             for item in items:
                 size += _size_of(item[1])
@@ -255,3 +262,83 @@ async def _read_once(log: LogFile) -> AsyncIterator[Item]:
     blocks = read_blocks(log, 1 << 20)
     while (item := await asyncio.to_thread(next, blocks, None)) is not None:
         yield log, item
+
+
+class BackgroundFollower:
+    """A `Follower` that does not wait for the thread that takes its items."""
+
+    def __init__(self, specs: Sequence[str], history: bool | int, *, polling: bool | None = None) -> None:
+        """Raises UsageError for a wrong SOURCE."""
+        self._follower = Follower(specs, history, polling=polling)
+        self._queue: ThreadQueue[Item] = ThreadQueue(_AHEAD)
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+        self._cancel: Callable[[], None] = lambda: None
+        self._unended: list[Item] = []
+        self._history_size: int | None = None
+        """Number of items of the history, once it was read."""
+        self.changed_at = self._follower.changed_at
+
+    def items(self) -> AsyncIterator[Item]:
+        """Start to read; yield everything as `Follower.items`, and raise what that raises."""
+        self._thread = threading.Thread(target=self._run, name="perfmon-follow", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        return self._queue.take()
+
+    @property
+    def caught_up(self) -> bool:
+        """All that was there at the start has been read and taken, and its last item is done with."""
+        if self._history_size is None and self._follower.caught_up:
+            self._history_size = self._queue.put_count
+        return self._history_size is not None and self._queue.done_count >= self._history_size
+
+    @property
+    def behind(self) -> int:
+        """Bytes that were there at the last look and are not taken yet."""
+        return self._follower.behind + self._queue.size
+
+    def finish(self) -> list[Item]:
+        """End reading; return what was not taken yet, and the last lines that have no end."""
+        self._stop()
+        items, self._unended = [*self._queue.drain(), *self._unended], []
+        return items
+
+    def close(self) -> None:
+        """Release everything."""
+        self._stop()
+        if self._thread is None or not self._thread.is_alive():
+            self._follower.close()  # a thread that failed at its start did not
+
+    def _stop(self) -> None:
+        self._cancel()
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._read())
+        except Exception as error:  # also where no descriptor is left for a loop
+            self._queue.end(error)
+        finally:
+            self._started.set()
+
+    async def _read(self) -> None:
+        loop, reading = asyncio.get_running_loop(), asyncio.current_task()
+        assert reading is not None  # noqa: S101
+
+        def cancel() -> None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(reading.cancel)
+
+        self._cancel = cancel
+        self._started.set()
+        try:
+            async for item in self._follower.items():
+                await self._queue.put([item])
+            self._queue.end()
+        except asyncio.CancelledError:
+            self._unended = list(self._follower.finish())
+        finally:
+            self._follower.close()

@@ -216,7 +216,7 @@ class InodeRegistry:
         return self._clock() - self._doubted.setdefault(identity, self._clock()) < CERTAIN_S
 
     def may_be_copy(self, path: Path) -> bool | None:
-        """True for a copy that a rotation made of a log that is or was followed; None while it is too short to say."""
+        """True for a copy that a rotation made of a log that is or was followed; None while too short to decide."""
         copied, sure = self._copied(path)
         return copied is not None if sure else None
 

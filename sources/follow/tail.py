@@ -188,9 +188,9 @@ class Tail:
             if None in states and self._clock() < self._doubted_until:
                 return None
         self._doubted_until = None
-        return self._start_anew(stream, rest)
+        return self._start_over(stream, rest)
 
-    def _start_anew(self, stream: Stream, rest: bytes | None) -> list[Item]:
+    def _start_over(self, stream: Stream, rest: bytes | None) -> list[Item]:
         """Read the new text from its start; before it, what a copy holds of the old one."""
         items = [self._item(block) for block in stream.cutter.feed(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)

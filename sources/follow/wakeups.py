@@ -30,7 +30,7 @@ async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
         timer.cancel()
 
 
-# --- Ends tasks that somebody started, so that whoever ends them can still be ended itself ---
+# --- Ends tasks that others started, so that the task that ends them can still be ended itself ---
 
 
 async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None:

@@ -1,7 +1,7 @@
 """Reads frames of tqdm's progress bars, whatever program draws them.
 
 `name:  34%|███▍      | 420/1234 [06:12<11:58,  1.13it/s, loss=0.4]`, or `420it [06:12,  1.13it/s]` without a total.
-Only its name tells what a bar counts. The rate that it prints is a moving mean, and the mean since its begin on the
+Only its name shows what a bar counts. The rate that it prints is a moving mean, and the mean since its begin on the
 last frame: nothing is read of it. How quickly it counts is worked out from frames, see `perfmon.store.counters`. What
 stands behind the rate is read where the bar is one of training: figures of an evaluation are others.
 """
@@ -66,7 +66,7 @@ class _Named(NamedTuple):
     label: str
     """Its words, and the number of the epoch: other numbers in it may change from frame to frame."""
     place: str
-    """Rank or process that draws it, where a launcher says so."""
+    """Rank or process that draws it, where a launcher names it."""
     epoch: str | None = None
     epochs: str | None = None
     """The number of the epoch that it belongs to, and how many there are."""
@@ -141,7 +141,7 @@ def _named(name: str) -> _Named:
     kind = next((kind for kind, words in _KINDS if words.search(text) is not None), "items")
     labels = _LABEL.findall(text[-2 * _LONGEST_BAR :])
     label = (
-        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _says(kind, one)), "")
+        max(labels, key=len, default="") if kind == "items" else next((one for one in labels if _names(kind, one)), "")
     )
     epoch = _BAR_EPOCH.search(text) if kind != "epochs" else None
     if epoch is not None:
@@ -151,5 +151,5 @@ def _named(name: str) -> _Named:
     return _Named(kind, label[-_LONGEST_BAR:], place, *(epoch.groups() if epoch is not None else ()))
 
 
-def _says(kind: str, label: str) -> bool:
+def _names(kind: str, label: str) -> bool:
     return any(one == kind and words.search(label) is not None for one, words in _KINDS)

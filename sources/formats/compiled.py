@@ -12,9 +12,8 @@ from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, parse_reading
 from .emitters import Maker, maker
-from .fields import READERS, USERS_S, AbsurdValueError, Values, condition
+from .fields import READERS, USERS_S, AbsurdValueError, Values, any_stamp, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
-from .timestamps import any_stamp
 
 MORE = "more"
 """Group of what a line holds behind the record that is read."""
@@ -118,7 +117,7 @@ class CompiledPattern:
         return values
 
     def _found(self, text: str) -> re.Match[str] | None:
-        """What the regex finds in a line; nothing more once it took too long."""
+        """Match of the regex in a line; None for all lines once it took too long."""
         begin, end = 0, len(text)
         if self._reader is None and end > _MOST_TEXT:
             if not self.pattern.anchored:

@@ -409,7 +409,7 @@ def _progress(emit: Emit) -> Maker:
 
 
 def _all_fields(values: Values) -> Fields:
-    """Every field that a line has, as text: what a sentence about a failure may tell."""
+    """Every field that a line has, as text: what a sentence about a failure may contain."""
     return {name: str(value)[:_KEEP_FAILURE] for name, value in values.items() if value not in (None, "")}
 
 

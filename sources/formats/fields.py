@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from perfmon.core import Observation, parse_duration, parse_number
+from perfmon.core import EPOCH, LOCAL, Observation, Stamp, parse_duration, parse_number
 
 from .schema import Style
 
@@ -144,7 +144,7 @@ def read_pydict(body: str) -> Values:
     text = _NAN.sub(r"'\g<0>'", _NUMPY.sub(r"\1", body.strip()))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the compiler warns of odd escapes in other people's strings
+            warnings.simplefilter("ignore")  # the compiler warns of malformed escapes in other people's strings
             value = literal_eval(text)
         return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -280,7 +280,7 @@ def to_number(value: Any, unit: str) -> float:
 
 
 LONGEST_S = 2 * 86_400.0
-"""No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
+"""No update, batch or checkpoint takes two days: one with such a time would cost more than all of its run."""
 _RATE = (0.0, 1e15)
 _LIMITS = {
     "ms": (0.0, 1e3 * LONGEST_S),
@@ -305,7 +305,7 @@ DIVERGES = re.compile(r"(?:.*_)?(?:loss|grad_norm|reward|lr|kl|entropy)(?:_\w+)?
 class AbsurdValueError(ValueError):
     """A value that no clock or counter shows: a negative duration, 1e300, nan where nothing diverges.
 
-    `rest` is the observation without that value, where it says something without it.
+    `rest` is the observation without that value, where it has a meaning without it.
     """
 
     def __init__(self, text: str, rest: Observation | None = None) -> None:
@@ -328,13 +328,51 @@ def checked(name: str, value: float, unit: str, metric: str = "") -> float:
     return max(value, 0.0) if unit == "%" else value
 
 
+_DATE_ONLY = len("2026-08-21")
+_FINEST = 1e11
+"""Seconds since 1970 are less than this, and milliseconds are more: so it is up to nanoseconds."""
+
+
+def iso_stamp(text: str) -> Stamp | None:
+    """The stamp of an ISO 8601 time (`2026-08-21T10:00:03.123+00:00`), None when it is none, or a date only."""
+    if len(text) <= _DATE_ONLY:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return (LOCAL, moment.replace(tzinfo=UTC).timestamp())
+    return (EPOCH, moment.timestamp())
+
+
+def epoch_stamp(number: float) -> Stamp | None:
+    """The stamp of a time since 1970 in seconds, or whole milli-, micro- or nanoseconds; None when it is too early."""
+    if not 1e8 < number < 1e8 * 1e12:
+        return None
+    while number >= _FINEST:
+        number /= 1e3
+    return (EPOCH, float(number)) if number > 1e8 else None
+
+
+def any_stamp(value: object) -> Stamp | None:
+    """The stamp in a field that holds a time, as text or as number; None when it holds none."""
+    if isinstance(value, str):
+        text = value.strip("\"' ")
+        try:
+            return epoch_stamp(float(text))
+        except ValueError:
+            return iso_stamp(text)
+    return epoch_stamp(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 # --- Prefixes that launchers put before a record; they may stack: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc | ` ---
 #
 # Names of pods end in their number, or in five of the letters that Kubernetes makes names of. Names of hosts have
 # letters and a digit (`node01: `): `deadline: ` before a time is no host.
 
 _UNSURE = r"(?!\[?(?:\d{9}|\d\d:\d\d:\d\d\]))"
-"""Behind spaces, or what looks like a host, a number or `[00:01:12]` is a figure of the message and tells no time."""
+"""Behind spaces, or what looks like a host, a number or `[00:01:12]` is a figure of the message and no time of day."""
 
 PREFIX = {
     "marks of another rank's traceback": r"[ \t]{0,200}[~^]{2,200}(?=\[rank\d+\]:)",

@@ -19,8 +19,9 @@ _NUMBER = r"[-+]?(?:[\d.][\d.,]*(?:[eE][-+]?\d+)?[KMB]?|nan|inf)"
 CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?"
 _REGEXES = {
     "clock": CLOCK, "quoted": "(?:\"[^\"]*\"|'[^']*')", "hex": r"(?:0x)?[\da-f]+", "path": r"\S+", "number": _NUMBER,
+    "word": r"[A-Za-z_]\w{0,80}",
 }  # fmt: skip
-_MARKED = re.compile(r"""["']?(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})["']?\s*[=:]\s*[\[("']*$""")
+_MARKED = re.compile(r"""["']?(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})["']?\s*[=:~]\s*[\[("']*$""")
 _WORD = re.compile(r"(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})\s*[\[(#]*\s*$")
 _OF = re.compile(r"\s*(?:/|\bof\b)\s*$")
 _UNIT = re.compile(
@@ -222,7 +223,7 @@ def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: st
         if not epoch:
             more += f', elapsed = "{elapsed}"' if elapsed else ""
             more += f', remaining = "{remaining}"' if remaining else ""
-            if kind and not kind.startswith("batch"):  # a batch of an epoch begins anew
+            if kind and not kind.startswith("batch"):  # a batch of an epoch begins again
                 emits.append(f'{{ step = "{slot.group}", component = "trainer" }}')
         emits.append(f'{{ progress = "{what}", field = "{slot.group}"{more} }}')
         metrics.append(what)

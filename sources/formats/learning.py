@@ -54,9 +54,12 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_LOOSE = re.compile(rf"(?P<word>\b[A-Za-z_]+\d\w{{0,60}}\b)|{_TOKEN.pattern}", re.VERBOSE)
+"""The same with identifiers that hold a figure (`req7f`, `batch_12a`): each line may have its own."""
+
 
 class NothingLearnedError(InputError):
-    """A log holds no lines that a format could be made from; the message says why."""
+    """A log holds no lines that a format could be made from; the message states why."""
 
 
 @dataclass(slots=True)
@@ -73,7 +76,7 @@ class Proposal:
 
 
 def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Callable[[str], bool]) -> Proposal:
-    """A pack with that id for lines (without line ends) that `packs` do not read; `known` tells which lines they do.
+    """A pack with that id for lines (without line ends) that `packs` do not read; `known` returns which lines they do.
 
     Raises NothingLearnedError, in one line, where there is nothing to learn.
     """
@@ -82,8 +85,11 @@ def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Calla
         raise NothingLearnedError("no lines of text")
     header = _clock_of(texts, HeaderReader(packs))
     readers = [*packs, *([_header_pack(header)] if header is not None else [])]
-    shapes = _shapes(texts, HeaderReader(readers))
-    repeated = sorted((shape for shape in shapes if shape.count >= LEAST_LINES), key=lambda shape: -shape.count)
+    repeated: list[Shape] = []
+    for token in (_TOKEN, _LOOSE):
+        shapes = _shapes(texts, HeaderReader(readers), token)
+        repeated = repeated or [shape for shape in shapes if shape.count >= LEAST_LINES]
+    repeated.sort(key=lambda shape: -shape.count)
     if not repeated:
         raise NothingLearnedError(f"none of its {len(texts)} lines repeats a shape")
     pieces: list[tuple[Shape, str]] = []
@@ -162,11 +168,11 @@ def _header_pack(header: Header) -> Pack:
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------
-def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[Shape]:
+def _shapes(texts: Sequence[str], reader: HeaderReader, token: re.Pattern[str]) -> list[Shape]:
     shapes: dict[tuple[str, ...], Shape] = {}
     for number, text in enumerate(texts):
         message, _ = reader.message(text)
-        slots, tail = _cut(message)
+        slots, tail = _cut(message, token)
         if not slots or _is_prose(message):
             continue
         key = (*(part for slot in slots for part in (" ".join(slot.before.split()), slot.kind)), tail.strip())
@@ -186,11 +192,11 @@ def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[Shape]:
     return list(shapes.values())
 
 
-def _cut(message: str) -> tuple[list[Slot], str]:
+def _cut(message: str, token: re.Pattern[str]) -> tuple[list[Slot], str]:
     """The slots of a message, and what stands behind the last of them."""
     slots: list[Slot] = []
     at = 0
-    for found in _TOKEN.finditer(message):
+    for found in token.finditer(message):
         if found.lastgroup == "key":
             continue
         before = message[at : found.start()]

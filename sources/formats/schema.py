@@ -1,6 +1,6 @@
 """The contents of a format pack once its TOML file was read and checked.
 
-A pack is one system's way of logging. Its patterns say which lines mean something, how their fields are read and
+A pack is one system's way of logging. Its patterns define which lines mean something, how their fields are read and
 which observations (see `perfmon.core.model`) they give.
 """
 
@@ -38,7 +38,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """One observation that a matching line gives; `kind` says which of the other members count."""
+    """One observation that a matching line gives; `kind` decides which of the other members count."""
 
     kind: Kind
     name: str
@@ -56,15 +56,15 @@ class Emit:
     """Fields taken off a metric's value or a span's duration, those that the line has; never below zero. Of a close:
     the seconds before the line at which it ended."""
     skip_zero: bool = False
-    """A zero says that it did not happen (no checkpoint in this step), not that it was quick."""
+    """A zero means that it did not happen (no checkpoint in this step), not that it was quick."""
     group: str = ""
-    """Field that tells series of one metric apart (an engine, a rank); `host:name` joins two fields by `:`."""
+    """Field that distinguishes series of one metric (an engine, a rank); `host:name` joins two fields by `:`."""
     duration: tuple[str, ...] = ()
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
     """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the field of the update's
-    id, none when each line is an update of its own; for a metric with `rate` what tells several counters apart."""
+    id, none when each line is an update of its own; for a metric with `rate` what distinguishes several counters."""
     metric: str = ""
     """Metric that the paired duration of an open/close is a sample of; of progress with an amount and `elapsed`: what
     the seconds for one more are a sample of."""
@@ -82,7 +82,7 @@ class Emit:
     number, from 0, of the step up to which the two fields are means since an epoch began; the metric is the least share
     in the later parts of the epoch, and `as` the latest share."""
     behind: bool = False
-    """Of a span: its line has no clock and follows a dated one; what it tells of began with that, behind what other
+    """Of a span: its line has no clock and follows a dated one; what it reports began with that, behind what other
     such lines covered since."""
     bar: bool = False
     """Of a step: where no field has its number, it is what the last bar without a name in the same log shows."""
@@ -121,7 +121,7 @@ class Header:
     %z (offset or Z, optional) %s (since 1970: seconds, or whole milli-, micro- or nanoseconds)."""
     samples: tuple[str, ...] = ()
     trusted: bool = member(default=True, compare=False)
-    """False for one of a user's pack: nobody knows how long it takes."""
+    """False for one of a user's pack: it may take any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Pattern:
     mono: str = ""
     """Field with monotonic seconds (`t=`)."""
     role: str = ""
-    """One of PATTERN_ROLES, where the pack says so; else what `emit` makes of it: see `meaning`."""
+    """One of PATTERN_ROLES, where the pack defines it; else what `emit` makes of it: see `meaning`."""
     frame: bool = False
     """The line is a frame of a progress bar: what stands behind it, without a newline between, is another record."""
     anchored: bool = False
@@ -188,7 +188,7 @@ class Pack:
     id: str
     title: str
     component: str
-    """orchestrator, inference, trainer, data, or "" when the pack does not tell."""
+    """orchestrator, inference, trainer, data, or "" when the pack does not state it."""
     rank: int
     """Packs are tried in this order; the generic one comes last."""
     idle_silence: bool

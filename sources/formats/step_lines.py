@@ -1,7 +1,7 @@
 """Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
 
 `Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`. A line
-counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
+counts only where it contains a number of a step and at least one figure that a step has: a loss, a pace, a reward, an
 accuracy. Prose, configurations, evaluations, source code and inner loops are none: a miss costs less than a figure
 that is none.
 """
@@ -111,12 +111,20 @@ _TIME_OF_DATA = re.compile(
     rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
     r"\s?(?P<unit>ms|s|sec)?(?![\w:]*[A-Za-z:])"
 )
-"""`data_time: 0.25, time: 0.53`: beside the wait for data, a bare `time` is the duration of the same step."""
+"""`data_time: 0.25, time: 0.53`: next to the wait for data, a bare `time` is the duration of the same step."""
 _RATE = re.compile(
     rf"(?i)(?<![\w.])(?=[-+.\dni])(?P<value>{_NUMBER})(?:\s?(?P<thousands>[km])\s?(?=[a-z]{{3,8}}/s)|\s?)"
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
     r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)|sec/batch))\b"
 )
+_MEMORY = re.compile(
+    r"(?i)(?<![\w/.-])[\"']?(?:(?:max|peak|gpu|cuda|vram)[ _]){0,2}(?:mem(?:ory)?|vram)"
+    r"(?:[ _](?:allocated|alloc|used|usage|peak))?(?:[ _(]{1,2}(?P<named>[gm])i?b\)?)?[\"']?"
+    r"(?:\s?[:=]\s{0,8}|\s{1,8})(?P<value>\d{1,9}(?:\.\d{1,9})?)\s?(?:(?P<unit>[gm])i?b?\b)?(?![\w/%.]*[A-Za-z%])"
+)
+"""`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
+_UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
+_GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
 _CODE = re.compile(
     r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|\bf["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
@@ -132,7 +140,7 @@ _RECORD = re.compile(
     rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
 )
 _MANY = 3
-"""So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
+"""So many named figures behind its number make a step of a line with a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")
 _MOST_WORDS_BEFORE = 4
 _BRACKETS = re.compile(r"\[[^\[\]]{0,120}\] ")
@@ -147,7 +155,8 @@ _ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
-    `eta`, `data_time`, `reward`; times with their unit; `in_epoch` and `epochs` where it tells of a step and its epoch.
+    `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it contains a
+    step and its epoch.
     {} for any other.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
@@ -168,7 +177,7 @@ _KINDS_COUNTED = ("step", "sample", "episode", "epoch")
 
 
 class _Place(NamedTuple):
-    """Where in lines of one shape a figure stands, and how it is read."""
+    """Position of a figure in lines of one shape, and how it is read."""
 
     name: str
     begin: int
@@ -242,6 +251,9 @@ def _places(body: str) -> tuple[_Place, ...]:
         if took is not None:
             unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
             figures["step_time"] = _Place("step_time", *took.span("value"), unit)
+    memory = _MEMORY.search(body)
+    if memory is not None and (size := memory["unit"] or memory["named"]) is not None:
+        figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
@@ -375,9 +387,9 @@ def _unit_before(found: re.Match[str], name: str) -> str:
 
 
 def _is_taken(body: str, end: int, figures: dict[str, _Place]) -> bool:
-    """True where the number that ends before `end`, behind spaces alone, is the figure of another name."""
-    last = len(body[:end].rstrip())
-    return any(one.end == last for one in figures.values())
+    """True where the number that ends before `end`, behind its unit and spaces alone, is the figure of another name."""
+    before = body[:end].rstrip()
+    return any(_UNIT.fullmatch(before, one.end) is not None for one in figures.values() if one.end <= len(before))
 
 
 def _is_pace(value: str) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
-from ..blocks import scanning, tells_time
-from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S
+from ..blocks import may_hold_time, scanning
+from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES, USERS_S, any_stamp, epoch_stamp, iso_stamp
 from .schema import Pack
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # --- Time stamps as logs print them: from a strptime-like format to a regex and a quick parser ---
 #
-# A stamp tells as much as the line does: with date and zone it is EPOCH, without a zone LOCAL, without a year YEARLESS,
+# A stamp holds as much as the line does: with date and zone it is EPOCH, without a zone LOCAL, without a year YEARLESS,
 # without a date DAYTIME. What is missing is inferred later, from the lines around it (`perfmon.sources.clock`).
 
 MONTHS = {
@@ -45,9 +45,6 @@ _DIRECTIVES = {
 }
 _NEIGHBOURS = 256
 """So many stamps are known again: the lines of a second share theirs, whatever stands before and behind it."""
-_DATE_ONLY = len("2026-08-21")
-_FINEST = 1e11
-"""Seconds since 1970 are less than this, and milliseconds are more: so it is up to nanoseconds."""
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366)
 
 
@@ -178,46 +175,18 @@ def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
     return lru_cache(_NEIGHBOURS)(stamp_reader(time).stamp)
 
 
-def iso_stamp(text: str) -> Stamp | None:
-    """The stamp of an ISO 8601 time (`2026-08-21T10:00:03.123+00:00`), None when it is none, or a date only."""
-    if len(text) <= _DATE_ONLY:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        return (LOCAL, moment.replace(tzinfo=UTC).timestamp())
-    return (EPOCH, moment.timestamp())
-
-
-def epoch_stamp(number: float) -> Stamp | None:
-    """The stamp of a time since 1970 in seconds, or whole milli-, micro- or nanoseconds; None when it is too early."""
-    if not 1e8 < number < 1e8 * 1e12:
-        return None
-    while number >= _FINEST:
-        number /= 1e3
-    return (EPOCH, float(number)) if number > 1e8 else None
-
-
-def any_stamp(value: object) -> Stamp | None:
-    """The stamp in a field that holds a time, as text or as number; None when it holds none."""
-    if isinstance(value, str):
-        text = value.strip("\"' ")
-        try:
-            return epoch_stamp(float(text))
-        except ValueError:
-            return iso_stamp(text)
-    return epoch_stamp(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 # --- Finds the stamp at the head of a record, whatever prefixes stand before it ---
 
 _GLUED_WITHIN = 400
 _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s|%u")
-"""Time formats of which `tells_time` sees that there is one."""
+"""Time formats of which `may_hold_time` sees that there is one."""
 _FORMS, _FORM_WITHIN = 24, 80
+_FULL = re.compile(r"(?<![\d.:-])(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z|[+-]\d\d:\d\d)?(?=\s)")
+"""The stamp of a container before the header of its program; in a group as the clock of its zone shows it."""
+_PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
+_ROUNDED_S, _BUFFERED_S = 1.5, 1800.0
+"""A program's own time is earlier than that of its container by a rounded second, or by the age of its buffer."""
 _TORN = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{1,60}?(?:Error|Exception|Interrupt))"
     r"(?P<more>(?:(?P=type)){1,63})(?:: ){2,64}"
@@ -233,7 +202,7 @@ _ALIASES = (
     ("engine", "actor"),
     ("unit_host", "host"),
 )
-"""Other names of what prefixes tell."""
+"""Other names of what prefixes contain."""
 
 
 class _Stoppable:
@@ -262,7 +231,7 @@ class HeaderReader:
         packs = tuple(packs)
         self._packs = packs
         self.slow: list[str] = []
-        """Headers of users that took too long and are no longer used; whoever reports them empties it."""
+        """Headers of users that took too long and are no longer used; the code that reports them empties it."""
         self._join(packs, users=True)
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
         """Fields that patterns take for the clock of their lines, the first one first."""
@@ -317,21 +286,22 @@ class HeaderReader:
 
     def read(self, text: str) -> Stamp | None:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
-        if text.startswith(self._last_prefix) and not tells_time(text, self._last_stop):
+        if text.startswith(self._last_prefix) and not may_hold_time(text, self._last_stop):
             return self._last
-        if self._seen and not tells_time(text, 0):
+        if self._seen and not may_hold_time(text, 0):
             return None
         match = self._at_start.match(text)
         if match is None:
             return self._read_glued(text) if 0 <= text.find("]") < len(text) - 1 else None
-        stamp = self._parse(match)
-        end = match.end()
+        own, end = self._parse(match), match.end()
+        stamp = _dated_by_outer(match, own)
         if text[end : end + 1] == " ":  # AM, PM or a zone may stand there in a line that begins so, too
             end += 1
         goes_on = text[end : end + 1] in "AP+-.,:0123456789"  # the time does, or the text ends
         if stamp is not None and not goes_on and text[end - 1 : end + 1].isascii():
             self._last_prefix, self._last_stop, self._last = text[: end + 1], end, stamp
-            self._learn(text, match, end)
+            if stamp is own:
+                self._learn(text, match, end)
         return stamp
 
     def _learn(self, text: str, match: re.Match[str], stop: int) -> None:
@@ -371,7 +341,7 @@ class HeaderReader:
     def at_start(self, text: str) -> Stamp | None:
         """The stamp that `text` begins with, whatever may follow."""
         match = self._at_start.match(text)
-        return None if match is None else self._parse(match)
+        return None if match is None else _dated_by_outer(match, self._parse(match))
 
     def field(self, text: str) -> Stamp | None:
         """The stamp in a field of a line without a header: the first one that holds a time."""
@@ -386,7 +356,7 @@ class HeaderReader:
     def message(self, text: str) -> tuple[str, dict[str, str]]:
         """The message behind launcher prefixes, header, level and place in the source, and the names in the prefixes.
 
-        Indentation is kept where nothing stands before it: it tells a frame of a traceback from a message.
+        Indentation is kept where nothing stands before it: it distinguishes a frame of a traceback from a message.
         """
         if text is not self._message[0]:  # several patterns are tried on a line
             self._message = (text, *self._split(text))
@@ -438,6 +408,27 @@ class HeaderReader:
             return None
         index = int(which[1:])
         return stamp_parser(self._formats[index])(match[f"t{index}"])
+
+
+def _dated_by_outer(match: re.Match[str], stamp: Stamp | None) -> Stamp | None:
+    """The stamp of a record; where it has no full date, that of the container or pod, which stands before its line.
+
+    So all lines of a log have stamps of one kind, also where the program dates only some of them. The container's is
+    late where the program writes many lines at once: then the time of day is the program's. A longer distance is that
+    of another zone.
+    """
+    if stamp is None or stamp[0] not in _PERIODS:
+        return stamp
+    found = _FULL.search(match.string, 0, match.start((match.lastgroup or "").replace("h", "t")))
+    outer, written = (None, None) if found is None else (iso_stamp(found[0]), iso_stamp(found[1]))
+    if outer is None or written is None:
+        return stamp
+    moment = written[1]
+    if stamp[0] == YEARLESS:
+        day = datetime.fromtimestamp(moment, UTC)
+        moment = (_DAYS_BEFORE[day.month - 1] + day.day - 1) * 86400.0 + moment % 86400.0
+    late_s = (moment - stamp[1]) % _PERIODS[stamp[0]]
+    return (outer[0], outer[1] - late_s) if _ROUNDED_S <= late_s < _BUFFERED_S else outer
 
 
 def _untorn(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Interfaces of polling: a poller, and the machine that it queries; this machine."""
+"""Interfaces of polling: a poller, the readings that it hands over, and the machine that it queries; this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfmon.core import Notice, PerfmonError, plain
 from ..blocks import LineSplitter
 from ..http_client import Opener, open_here
 from ..shell import LocalRunner, Output, RunnerError, Shell
-from .reading import Reading
+from .reading import Area, Reading
 
 # --- The interfaces of polling ---
 
@@ -164,7 +164,7 @@ class ScriptPoller:
         await self._shell.close()
 
 
-# --- This machine, as pollers ask it ---
+# --- This machine, as pollers query it ---
 
 _CHUNK = 1 << 16
 _END_S = 1.0
@@ -223,3 +223,7 @@ async def _ended(process: Process) -> None:
                 return
     finally:
         process._transport.close()  # type: ignore[attr-defined]  # its pipe stays open until it was read to its end
+
+
+__all__ = ["Area", "DiskPaths", "LocalMachine", "Machine", "NotAvailableError", "PollError", "Poller", "Reading"]
+__all__ += ["Script", "ScriptPoller", "lines_of", "no_disk_paths"]

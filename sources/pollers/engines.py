@@ -11,7 +11,7 @@ from pathlib import Path
 from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
-from .base import Machine, PollError
+from .base import Area, Machine, PollError, Reading
 from .metrics_page import (
     QUANTILES,
     TIMEOUT_S,
@@ -26,9 +26,8 @@ from .metrics_page import (
     quantile,
     read_samples,
 )
-from .reading import Area, Reading
 
-# --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
+# --- How servers show their engines on a page of metrics: which metric is which value, by version and system ---
 #
 # One TOML file each, next to this module.
 
@@ -146,7 +145,7 @@ def _labels(table: Table, key: str) -> dict[str, str]:
     return {name: labels.text(name) for name in labels.data}
 
 
-# --- Asks a prime-rl trainer (`trainer.metrics_server`, off by default, port 8000) how it gets on ---
+# --- Queries a prime-rl trainer (`trainer.metrics_server`, off by default, port 8000) how it gets on ---
 
 _STEP, _AT = "trainer_step", "trainer_last_step_timestamp_seconds"
 
@@ -310,7 +309,7 @@ def _share_of(key: Key, share: RatioMapping, samples: ByName, grown: Increase) -
     return None if part is None or whole is None or whole < share.least else 100.0 * part / whole
 
 
-# --- Asks servers of engines for their page of metrics: vLLM, SGLang, and what TRL generates with ---
+# --- Queries the metrics pages of servers of engines: vLLM, SGLang, and what TRL generates with ---
 
 MOST_ENGINES = 64
 """Engines of one page that are reported."""
@@ -354,7 +353,7 @@ class EnginePoller(PagePoller):
         return made
 
 
-# --- What TRL generates with: a vLLM server with its metrics, or `trl vllm-serve`, which only says that it is there ---
+# --- What TRL generates with: a vLLM server with its metrics, or `trl vllm-serve`, which only shows that it exists ---
 
 HEALTH = "/health/"
 """`trl vllm-serve` has this and no metrics (read in trl/scripts/vllm_serve.py)."""

@@ -16,10 +16,9 @@ from typing import TypeVar
 from perfmon.core import UsageError, plain, without_secrets
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
-from .base import Machine, PollError
-from .reading import Area, Reading
+from .base import Area, Machine, PollError, Reading
 
-# --- Fetches a page of metrics, and says in one line why there is none ---
+# --- Fetches a page of metrics, and states in one line why there is none ---
 
 TIMEOUT_S = 15.0
 _INLINE = 1 << 14
@@ -123,7 +122,7 @@ class PagePoller:
         return await off_loop(page, read), at
 
 
-# --- Asks any page of metrics: those that are named, else the first gauges, counters and histograms of the page ---
+# --- Queries any page of metrics: those that are named, else the first gauges, counters and histograms of the page ---
 
 MOST_NAMED, MOST_FOUND = 200, 40
 """Values that are reported of a page: of requested names, and of a page without such."""

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .base import Machine, NotAvailableError, ScriptPoller
-from .reading import Area, Reading
+from .base import Area, Machine, NotAvailableError, Reading, ScriptPoller
 
-# --- What `ss -tinmH` says of TCP connections: two lines each, the second one begins with a blank ---
+# --- TCP connections as `ss -tinmH` prints them: two lines each, the second one begins with a blank ---
 
 _SKMEM = re.compile(r"skmem:\(r(\d+),rb(\d+),t(\d+),tb(\d+)")
 _BUSY = re.compile(r"\bbusy:(\d+)ms")
@@ -84,7 +83,7 @@ def _number(pattern: re.Pattern[str], text: str) -> float:
 #
 # Measured in two network namespaces: an application that reads too slowly leaves its receive memory full and its sender
 # limited by the window; a link that is too slow leaves the sender busy all the time with nothing left to read; a sender
-# that has too little to say is hardly ever busy. From the receiver alone the last two look the same.
+# that has too little to send is hardly ever busy. From the receiver alone the last two look the same.
 
 _FULL, _LIMITED = 0.5, 0.5
 _BUSY_SHARE, _CALM = 0.8, 0.2
@@ -143,7 +142,7 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
 
 
 def _ends(periods: Sequence[Sequence[Flow]]) -> tuple[list[Flow], list[Flow]]:
-    """What writes and what reads, of the connections that carry something."""
+    """The writing and the reading ends of the connections that carry something."""
     flows = [flow for period in periods for flow in period]
     moving = [flow for flow in flows if flow.sent + flow.received >= _SOME or flow.send_q or flow.recv_q]
     return [flow for flow in moving if not flow.reads or flow.send_q], [

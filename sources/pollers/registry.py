@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from perfmon.core import PerfmonError
 
-from .base import DiskPaths, Machine, NotAvailableError, Poller, no_disk_paths
+from .base import DiskPaths, Machine, NotAvailableError, Poller, Reading, no_disk_paths
 from .metrics_page import Endpoint, PrometheusPoller, parse_prometheus
-from .reading import Reading
 from .request import PollRequest
 
 

@@ -19,7 +19,7 @@ from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
 from .request import PollRequest
 
-# --- The virtual logs in which pollers tell what they found out, known by their names ---
+# --- The virtual logs of the readings of pollers, known by their names ---
 
 
 def poll_log(host: str, name: str) -> LogFile:
@@ -117,23 +117,23 @@ class PollTask:
         """The result of one poll; while it waits, the age of the last one is reported."""
         every = self._poller.every_s
         deadline = began + max(DEADLINE_S, 10 * every)
-        asking = asyncio.ensure_future(self._poller.poll())
+        poll = asyncio.ensure_future(self._poller.poll())
         try:
-            tell_at = max(began, self._answered_at) + STALE_AFTER_PERIODS * every
+            report_at = max(began, self._answered_at) + STALE_AFTER_PERIODS * every
             while True:
                 now = time.monotonic()
-                done, _ = await asyncio.wait({asking}, timeout=max(0.0, min(tell_at, deadline) - now))
+                done, _ = await asyncio.wait({poll}, timeout=max(0.0, min(report_at, deadline) - now))
                 if done:
-                    return asking.result()
+                    return poll.result()
                 now = time.monotonic()
                 if now >= deadline:
                     raise TimeoutError(f"no answer for {now - began:.0f} s")
                 await self._report_failure("stale", f"no answer for {now - began:.0f} s")
-                tell_at = now + max(every, _REPORT_S)
+                report_at = now + max(every, _REPORT_S)
         finally:
-            if not asking.done():
+            if not poll.done():
                 with suppress(Exception):
-                    await end(asking, _END_S)
+                    await end(poll, _END_S)
 
     async def _report_ok(self, readings: Sequence[Reading], began: float) -> None:
         now = time.monotonic()
@@ -168,7 +168,7 @@ def _message(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-# --- One answer of each poller, for whoever looks once ---
+# --- One answer of each poller, for those who look once ---
 
 PATIENCE_S = 5.0
 _LOOK_S = 0.05
@@ -190,7 +190,7 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while {log for log, _ in blocks} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - nobody tells
+            while {log for log, _ in blocks} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         pass

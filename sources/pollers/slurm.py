@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from perfmon.core import plain
 
 from ..shell import quoted
-from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
-from .reading import Area, Reading
+from .base import Area, Machine, NotAvailableError, PollError, Reading, Script, ScriptPoller
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, which every version prints ---
 
@@ -104,9 +103,9 @@ def _reason(text: str) -> str:
     return "" if text.lower() in ("none", "(null)", "n/a") else text
 
 
-# --- Asks Slurm for the user's own jobs, why they wait or how they ended, and how the nodes are that they run on ---
+# --- Queries Slurm for the user's own jobs, why they wait or how they ended, and how the nodes are that they run on ---
 #
-# It asks seldom, and for no more than it tells, for all users of a cluster share one controller.
+# It queries rarely, and no more than it reports, as all users of a cluster share one controller.
 
 EVERY_S = 30.0
 TIMEOUT_S = 25.0

@@ -20,9 +20,9 @@ from ..shell import BOOTSTRAP, NoAnswerError, RunnerError, Shell
 from .model import Address
 from .ssh_config import HostConfig, HostKeys, Trusted, algorithms, fingerprint, read_config
 
-# --- What a login may ask its user for. Answers stay in memory, so that a lost connection can be made again ---
+# --- What a login may request from its user. Answers stay in memory, so that a lost connection can be made again ---
 
-Ask = Callable[[str, bool], Awaitable[str | None]]
+Prompt = Callable[[str, bool], Awaitable[str | None]]
 """Shows a prompt and gives the answer (True: echoed); None without a terminal or an answer."""
 
 
@@ -35,7 +35,7 @@ async def no_prompt(_prompt: str, _echo: bool) -> str | None:
 class Login:
     """Login options and answers of this user; shared by all hosts of a command."""
 
-    ask: Ask = no_prompt
+    ask: Prompt = no_prompt
     accept_new: bool = False
     """Keys of unknown hosts are accepted and remembered."""
     config: tuple[str, ...] | None = None
@@ -45,12 +45,12 @@ class Login:
     answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
     """(host, or "" for all of them; prompt) → what was answered."""
 
-    _asking: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
+    _prompts: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
 
     async def answer(self, host: str, prompt: str, echo: bool = False, *, wrong: str | None = None) -> str | None:
         """Return the earlier answer unless it was `wrong`; else prompt, once for all callers that wait."""
         key = (host, prompt)
-        async with self._asking.setdefault(key, asyncio.Lock()):
+        async with self._prompts.setdefault(key, asyncio.Lock()):
             if wrong is not None and self.answers.get(key) == wrong:
                 del self.answers[key]
             if key not in self.answers:
@@ -61,7 +61,7 @@ class Login:
             return self.answers[key]
 
 
-# --- What a server asks while somebody logs in, and who answers ---
+# --- What a server requests during a login, and who answers ---
 
 _TRIES = 3
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")

@@ -63,7 +63,7 @@ _GROUPS = (
     f"tr '\\0\\n' '  ' <\"${{p%%/stat}}/cmdline\"; echo; read -r s <\"$p\"; {_GROUP}; done"
 )
 _PROGRAM = re.compile(r"(\S*/)?python[\d.]* (-\S+ )*(?!\S*(setup|manage)\.py)\S+\.py( |$)")
-"""A program whose name says nothing: what it writes into a `tee` may be the log of a run."""
+"""A program without a telling name: what it writes into a `tee` may be the log of a run."""
 _FD = re.compile(r"^(\S+).* -> (.+)$")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _PORT = re.compile(r":([0-9A-F]{4})$")
@@ -334,7 +334,7 @@ async def _discover() -> Discovery:
         await runner.close()
 
 
-# --- What to ask pollers for, of what was found to run on a machine ---
+# --- What to poll, of what was found to run on a machine ---
 
 _KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
 

@@ -333,7 +333,7 @@ class InodeOwners:
         return self._texts.get(identity)
 
     def prints_of_parts(self, log: str) -> list[Fingerprint]:
-        """How far the older parts of a log were read that are, or were, followed as logs of their own."""
+        """Fingerprints, as far as they were read, of the older parts of a log that are or were logs of their own."""
         return [text.print for text in self._texts.values() if is_part_of(Path(text.path), Path(log))]
 
     def owner(self, identity: Identity) -> object | None:

@@ -30,7 +30,7 @@ from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec
 from .reader import Item
 
-# --- Looks for what runs on several hosts at once: one that hangs, or is lost meanwhile, holds nobody up ---
+# --- Looks for what runs on several hosts at once: one that hangs, or is lost in between, delays no other ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ def checks_of(hosts: Sequence[Host], urls: Sequence[Url]) -> list[tuple[Host, Ur
 
 async def check(host: Host, url: Url, emit: Emit) -> None:
     """Check a URL from a host periodically."""
-    asking = HealthCheck(url, host.address.shown, emit, host.clock.now)
+    check_of_health = HealthCheck(url, host.address.shown, emit, host.clock.now)
     while True:
         connection = host.connection  # without one nothing is known
         if connection is not None:
-            await asking.ask(opener_of(connection))
+            await check_of_health.ask(opener_of(connection))
         await asyncio.sleep(EVERY_S)
 
 
@@ -122,7 +122,7 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     from ..pollers.scheduler import PollScheduler
 
     began = time.monotonic()
-    while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - nobody tells
+    while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(_COMPANION_LOOK_S)
     machine, places = RemoteMachine(host), partial(_places, host)
     pollers = [poller for one in dict.fromkeys(requests) for poller in pollers_for(machine, one, places)]
@@ -179,7 +179,7 @@ class Fleet:
         self._options = options or FleetOptions()
         self._queue: ThreadQueue[Item] = ThreadQueue()
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
-        self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
+        self._login = Login(self._prompt, self._options.accept_new, self._options.config, self._options.known_hosts)
         inspector: dict[Address, dict[str, int]] = {}
         for spec in specs:
             if spec.inspector is not None:
@@ -191,7 +191,7 @@ class Fleet:
         """Errors of hosts that could not be reached at first; they are tried again."""
         self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
         self._requests: dict[str, tuple[PollRequest, ...]] = {}
-        self._asking = True
+        self._may_prompt = True
         self._unanswered = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="perfmon-ssh", daemon=True)
@@ -209,7 +209,7 @@ class Fleet:
             connecting.cancel()
             self.close()
             raise
-        self._asking = False
+        self._may_prompt = False
         if len(self.failures) == len(self.hosts):
             self.close()
             more = f" (and {len(self.failures) - 1} other hosts)" if len(self.failures) > 1 else ""
@@ -296,9 +296,9 @@ class Fleet:
 
     def close(self, patience_s: float = 2.0) -> None:
         """End all connections."""
-        self._asking = False
+        self._may_prompt = False
         self._queue.end()
-        # On a busy machine tasks may outlive the patience there is: the terminal is no place to say so.
+        # On a busy machine tasks may outlive the patience there is: the terminal is no place for a message about it.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         if not self._thread.is_alive():
             return
@@ -387,8 +387,8 @@ class Fleet:
             return error
 
     # --- questions ------------------------------------------------------------------------------------------------
-    async def _ask(self, prompt: str, echo: bool) -> str | None:
-        if self._options.ask is None or not self._asking:
+    async def _prompt(self, prompt: str, echo: bool) -> str | None:
+        if self._options.ask is None or not self._may_prompt:
             return None
         answer: Future[str | None] = Future()
         self._unanswered += 1

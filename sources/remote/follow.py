@@ -77,7 +77,7 @@ class RemoteTail(LogReader):
             if same and not found:  # its number was given to another file
                 text.handle = await held(files, self.path)
                 if text.handle is not None:
-                    await self._start_anew(files, text, items)
+                    await self._start_over(files, text, items)
                 return
         now = state if same and text.handle is not None else await state_of(files, text)
         before = text.print.position
@@ -142,7 +142,7 @@ class RemoteTail(LogReader):
         if state is not None and state.identity == text.identity:
             text.handle = await held(files, self.path)
             if text.handle is not None:
-                await self._start_anew(files, text, items)
+                await self._start_over(files, text, items)
                 return
         new = None if state is None else await self._claimed(files, self.path, items)
         if new is not text:
@@ -378,11 +378,11 @@ class HostLogs:
         for path in self.paths:
             for found in await list_logs(files, Wanted(await files.expanded(path))):
                 await self._admit(found, files.home, first, emit, self._inspector.get(path))
-        await self._tell_left_out(files, emit)
+        await self._report_left_out(files, emit)
         took = time.monotonic() - began
         self._next_scan = time.monotonic() + max(_RESCAN_S, took / _RESCAN_SHARE)
 
-    async def _tell_left_out(self, files: Files, emit: Emit) -> None:
+    async def _report_left_out(self, files: Files, emit: Emit) -> None:
         for why in files.left_out:
             if why not in self._left_out:
                 self._left_out.add(why)

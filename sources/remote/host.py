@@ -214,7 +214,7 @@ def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | Ru
     return error
 
 
-# --- A machine that a connection leads to, as pollers ask it: the same one also after a reconnect ---
+# --- A machine that a connection leads to, as pollers query it: the same one also after a reconnect ---
 
 
 class RemoteMachine:
@@ -264,7 +264,7 @@ def opener_of(connection: Connection) -> Opener:
     return opened
 
 
-# --- What a command prints on another machine, line by line, and that nothing of it stays when nobody reads it ---
+# --- What a command prints on another machine, line by line, and that nothing of it stays when no one reads it ---
 
 _CHUNK = 1 << 16
 _SCRIPT = (

@@ -107,7 +107,7 @@ def _shown(text: str) -> str:
     return f"'{without_secrets(plain(text, 200))}'"
 
 
-# --- What there is to say of a host at one moment: plain values, for whoever shows them ---
+# --- A host at one instant: plain values, for what shows them ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ async def _fingerprint(files: Files, handle: Handle, position: int) -> Fingerpri
 
 
 async def _may_hold(files: Files, handle: Handle, size: int, known: Fingerprint) -> bool | None:
-    """True if a file of that size begins with a known text; None while it is too short to say."""
+    """True if a file of that size begins with a known text; None while it is too short to decide."""
     head = await files.read(handle, 0, min(size, len(known.head)))
     if not head or not known.head.startswith(head):
         return False
@@ -145,13 +145,13 @@ class LogReader:
     async def _read(self, files: Files, text: Text, now: State, items: list[Item]) -> bool:
         """The next bytes of a text; those before them are read again and show if it is still the same.
 
-        False if its name leads to another file by now, or it cannot be read: the next look tells.
+        False if its name leads to another file by now, or it cannot be read: the next look decides.
         """
         known = text.print
         wanted = now.size - known.position
         self.behind = max(0, wanted)
         if wanted < 0:
-            await self._start_anew(files, text, items)
+            await self._start_over(files, text, items)
             return True
         if not wanted and now.stamp == text.stamp:
             self.more = False
@@ -167,7 +167,7 @@ class LogReader:
         if data is None or len(data) < again + (wanted > 0):
             return False
         if data[:again] != known.tail:
-            await self._start_anew(files, text, items)
+            await self._start_over(files, text, items)
             return True
         if data and text.since_s is not None:
             await self._read_missed(files, text.since_s, items, text, known.extended(data[again:]))
@@ -181,7 +181,7 @@ class LogReader:
         return True
 
     async def _passes_over_copy(self, files: Files, text: Text, now: State) -> bool:
-        """Pass over a copy that a rotation made of a followed log; wait a moment while it is too short to say."""
+        """Pass over a copy that a rotation made of a followed log; wait a moment while it is too short to decide."""
         known = [one for log in self.logs_of() for one in log._known()]
         if not known or text.handle is None:
             return False
@@ -229,7 +229,7 @@ class LogReader:
         if not text.ignored:
             self._put(items, text.cutter.feed(data))
 
-    async def _start_anew(self, files: Files, text: Text, items: list[Item]) -> None:
+    async def _start_over(self, files: Files, text: Text, items: list[Item]) -> None:
         """The file was truncated or rewritten, or has the number of one that is gone: what is left of that first."""
         rest = await rest_in_copy(files, self.path, text.print)
         text.advance(rest or b"")
@@ -263,7 +263,7 @@ class LogReader:
         return text
 
     async def _end(self, files: Files, text: Text) -> None:
-        """Let go of a text, and close its file: if the connection is lost meanwhile, that is closed, too."""
+        """Let go of a text, and close its file: if the connection is lost in between, that is closed, too."""
         handle = text.handle
         self._let_go(text)
         await files.release(handle)
@@ -414,7 +414,7 @@ class LogReader:
         self._put(items, text.cutter.finish())
         return True
 
-    # --- telling --------------------------------------------------------------------------------------------------
+    # --- notices ------------------------------------------------------------------------------------------------------
     def _put(self, items: list[Item], blocks: list[Block | Notice], *, late: bool = False) -> None:
         log = replace(self.log, name=f"{self.log.name} (rotated)") if late else self.log
         items += [(log, _named(log, item)) for item in blocks]

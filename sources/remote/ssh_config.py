@@ -186,7 +186,7 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
     return f"{kind} {key.get_fingerprint('sha256')}"
 
 
-# --- What `~/.ssh/config` says of a host ---
+# --- A host in `~/.ssh/config` ---
 
 _CONNECT_S = 15.0
 

@@ -13,7 +13,7 @@ MIN_GAP_S = 10.0
 """Gaps are recorded from this length on."""
 
 LATE_LINES = 200
-"""So many lines late a line may come: until then what stands before it tells how far the log was."""
+"""So many lines late a line may come: until then what stands before it shows how far the log was."""
 
 BOM = "\ufeff"
 """Some programs begin their files with this mark: it is no part of the first line."""
@@ -40,8 +40,9 @@ Dated = tuple[int, Stamp]
 def elapsed(before: Stamp, after: Stamp) -> float:
     """Seconds from one stamp to the next, over midnight or New Year where no date or year is known.
 
-    Endless across other kinds: only the log's clock can tell. Where a log has both, it takes a time without a date for
-    the nearest of those with one, and one without an offset for that of UTC where the two are near, else of a zone.
+    Endless across other kinds: only the log's clock can place them. Where a log has both, a time without a date is
+    taken for the nearest of those with one, and one without an offset for that of UTC where the two are near, else of a
+    zone.
     """
     seconds = after[1] - before[1]
     if before[0] != after[0]:

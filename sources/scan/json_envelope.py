@@ -13,8 +13,8 @@ from typing import Any
 
 from perfmon.core import ESCAPES, Stamp
 
-from ..formats.fields import PREFIXES, loaded
-from ..formats.timestamps import HeaderReader, any_stamp
+from ..formats.fields import PREFIXES, any_stamp, loaded
+from ..formats.timestamps import HeaderReader
 
 _TIMES = ("timestamp", "time", "ts", "@timestamp", "asctime")
 _MESSAGES = ("message", "log", "msg", "textPayload")

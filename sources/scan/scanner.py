@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from perfmon.core import ESCAPES, HEAD, LEG, LOCAL, SAME, TAIL, Observation, Record, Stamp, says_only_that
+from perfmon.core import ESCAPES, HEAD, LEG, LOCAL, SAME, TAIL, Observation, Record, Stamp, adds_nothing
 
 from ..formats.compiled import CompiledPattern, too_slow
-from ..formats.fields import Values
-from ..formats.timestamps import any_stamp
+from ..formats.fields import Values, any_stamp
 from ..pollers.reading import PolledBlock
 from .block_times import BlockTimes
 from .gaps import BOM, unescaped
@@ -267,7 +266,7 @@ class BlockScanner:
             observations = [one for one in observations if one[0] != LEG]
             if not observations:
                 return True
-        if len(self._result.problems) == problems and says_only_that(observations):
+        if len(self._result.problems) == problems and adds_nothing(observations):
             if self._repeats_the_last(record.line, record.begin, stamp, mono, observations):
                 return True
             if compiled.repeats:

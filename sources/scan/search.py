@@ -204,7 +204,7 @@ class PatternIndex(dict[int, tuple[int, ...]]):
     """For each needle the patterns to try when it is found, worked out when it is found first: most never are.
 
     Of needles that are looked for together only the first one is reported where others begin inside it (see
-    `search.py`); so each needle also stands for those of its group that share a stretch of text with it.
+    `search.py`); so each needle also stands for those of its group that share a part of the text with it.
     """
 
     def __init__(self, patterns: Sequence[CompiledPattern]) -> None:

@@ -36,7 +36,7 @@ _STEPWISE = re.compile(r"(?i)step|iter|epoch|update|episode|batch|frames|\bep\b|
 _FIGURE = re.compile(
     r"loss|acc|reward|return|(?:^|_|/)lr(?:$|_|/)|learning_rate|error|score|perplexity|ppl|norm|tok|samples|rew_|map|iou|auc|f1|kl"
 )
-"""Names that show that a table tells of training, also where nothing is read of them."""
+"""Names that show that a table is about training, also where nothing is read of them."""
 _EVALUATED = re.compile(r"(?:^|_|/)(?:val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?:_|/|$)")
 _OF_EVALUATION = re.compile(r"(?i)\s*(?:val|eval|test|dev)")
 _PHASES = frozenset(("split", "phase", "mode", "stage", "subset"))

@@ -328,4 +328,4 @@ def test_a_long_log_is_the_same() -> None:
 def test_a_time_is_seen_alike(text: str, start: int) -> None:
     assert accelerator.scanning is not None
     plain = not text.isascii() or accelerator._TIME.search(text, max(start, 0)) is not None
-    assert accelerator.scanning.tells_time(text, start) is plain
+    assert accelerator.scanning.may_hold_time(text, start) is plain

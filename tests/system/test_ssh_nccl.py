@@ -59,14 +59,14 @@ async def test_ranks_of_a_host_are_combined_as_they_appear_and_grow(sshd: Sshd, 
 
     taking = asyncio.create_task(take())
     try:
-        await until(lambda: feed.collectives is not None and feed.collectives.files == 3)
+        await until(lambda: feed.collectives is not None and feed.collectives.processes == 3)
         for name, text in texts.items():
             with (logs / name).open("ab") as file:
                 file.write(text[file.tell() :])
         await until(lambda: feed.collectives is not None and feed.collectives.lines == writer.records)
         await until(lambda: any('for="rank 1 ' in line and "origin_pct=100" in line for line in lines), lines[-9:])
         assert feed.collectives is not None
-        assert feed.collectives.files == 4
+        assert feed.collectives.processes == 4
         assert feed.collectives.skipped == 0
     finally:
         taking.cancel()

@@ -113,12 +113,12 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
 
 def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
     sentence = (
-        "no progress for 2m; behind: rank 9, 14 (all_to_all 5 in EXPERT (72); 14 of 14 waiting ranks wait for it)"
+        "no progress for 2m; behind: ranks 9, 14 (all_to_all 5 in EXPERT (72); 14 of 14 waiting ranks wait for it)"
     )
     whole = snapshot()
     assert whole.verdict is not None
     shown = picture(alert(), snapshot=replace(whole, verdict=replace(whole.verdict, sentence=sentence)))
-    assert text(verdict_row(shown, 120, PLAIN)).rstrip().endswith("  behind: rank 9, 14")
+    assert text(verdict_row(shown, 120, PLAIN)).rstrip().endswith("  behind: ranks 9, 14")
 
 
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:

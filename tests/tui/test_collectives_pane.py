@@ -21,7 +21,7 @@ STATE = CollectivesState(
     ),
     links=(LinkNow("hca-only communicator 0x1f data", 2.5, 0.1, ("gpu-1",)),),
     missing=(MissingRanks("mixed communicator 0x2e world", (6, 7), 2, 16),),
-    files=14,
+    processes=14,
     hosts=2,
     lines=5000,
     lines_per_s=800.0,

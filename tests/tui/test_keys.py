@@ -760,13 +760,13 @@ async def next_match(hands: Hands, key: str) -> None:
 @check
 async def previous_error(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert "no errors in the lines that are kept" in hands.text  # no line of this run is one
+    assert "no error lines in the lines that are kept" in hands.text  # no line of this run is one
 
 
 @check
 async def next_error(hands: Hands, key: str) -> None:
     await hands.press(key)
-    assert "no errors in the lines that are kept" in hands.text
+    assert "no error lines in the lines that are kept" in hands.text
 
 
 @check

@@ -325,7 +325,7 @@ async def test_from_the_tail_the_nearest_error_is_the_last_one(key: str) -> None
             await shown(pilot, pressed)
             seen.append(selected(app))
         assert seen == [99, 89, 79, 89]
-        assert "error 9 of 10" in screen_text(app)[0]
+        assert "error line 9 of 10" in screen_text(app)[0]
 
 
 async def test_requests_that_were_served_are_folded_and_a_failed_one_is_not() -> None:

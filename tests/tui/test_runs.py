@@ -111,7 +111,11 @@ def test_a_row_states_how_its_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
     groups = [LogGroup("a", (str(tmp_path / "a"),), tuple(map(str, logs))), LogGroup("b", (str(crash),), (str(crash),))]
     seen = {row.group.name: look(row, Config()) for row in rows_of(groups)}
     assert (seen["a"].level, seen["a"].verdict[:17]) == ("critical", "KV cache pressure")
-    assert (seen["b"].word, seen["b"].level, seen["b"].verdict) == ("failed", "critical", "Out of memory")
+    assert (seen["b"].word, seen["b"].level, seen["b"].verdict) == (
+        "failed",
+        "critical",
+        "Out of memory: ended because GPU memory ran out: tried to allocate 2.00 GiB (t.py:3 in f)",
+    )
     crash.unlink()
     gone = look(seen["b"], Config())
     assert gone.word == "unreadable"

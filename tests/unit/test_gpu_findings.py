@@ -116,3 +116,9 @@ def test_a_gpu_that_is_lost_is_told_by_its_name_until_it_comes_back() -> None:
     ]
     back = polls(1, lambda at: 97, 60)[20:]
     assert found(steps(0, 60), there, lost[:20] + back)["a100-0:1"].state == "resolved"
+
+
+def test_a_gpu_that_idles_in_a_pause_between_steps_is_no_idle_one() -> None:
+    """An evaluation, a checkpoint: no steps are made in it."""
+    trainer = steps(20, 300, 2) + "\n" + steps(380, 900, 2)
+    assert found(trainer, polls(0, lambda at: 8 if 300 <= at < 380 else 93, 900)) == {}

@@ -77,3 +77,10 @@ def test_a_batch_that_comes_after_a_pause_is_work_although_none_runs_yet() -> No
         "#queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): 0.00"
     )
     assert diagnose_texts({"sglang.log": _sglang(prefill)}).run.idle is None
+
+
+def test_time_without_requests_is_idle_in_the_breakdown() -> None:
+    found = diagnose_texts({"vllm.log": _vllm(BUSY + QUIET)})
+    shares = {entry.cause: entry.lost_s for entry in found.ledger}
+    assert shares["idle"] == 290.0
+    assert shares["unaccounted"] <= 30.0

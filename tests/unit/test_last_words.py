@@ -151,6 +151,12 @@ def test_words_after_each_epoch_end_no_run_while_epochs_are_left() -> None:
     assert _result_of(*lines).run.state is Progress.RUNNING
 
 
+def test_steps_that_state_their_time_are_the_clock_of_a_log_without_one() -> None:
+    lines = [f"iter {at}: loss {4 - at / 1000:.4f}, time 1200.00ms, mfu 41.20%" for at in range(0, 1010, 10)]
+    run = _result_of(*lines).run
+    assert run.end - run.start == pytest.approx(1001 * 1.2, rel=0.02)
+
+
 _STARTED = (
     "Traceback (most recent call last):",
     '  File "/srv/app/main.py", line 9, in <module>',

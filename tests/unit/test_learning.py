@@ -71,6 +71,13 @@ def test_what_is_learned_reads_its_log(kind: str, tmp_path: Path) -> None:
     assert scanner.scan("".join(f"{line}\n" for line in _PROSE).encode()).recognised == {}
 
 
+def test_lines_with_an_identifier_of_their_own_have_one_shape(tmp_path: Path) -> None:
+    lines = [f"=> job{n:03x} (lane {n % 5}) ok // dt~{1 + _rng.random():.2f}" for n in range(40)]
+    pack = _learned(lines, tmp_path)
+    assert sample_problems(pack, PACKS) == []
+    assert Scanner([pack]).scan("".join(f"{line}\n" for line in lines).encode()).recognised == {0: 40}
+
+
 def test_a_number_without_end_is_read_and_no_counter(tmp_path: Path) -> None:
     lines = [line.replace(" lr=", f" seen={'9' * 400 if n == 7 else n} lr=") for n, line in enumerate(_LOGS["pairs"])]
     assert "loss" in {emit.name for emit in _learned(lines, tmp_path).patterns[0].emit}

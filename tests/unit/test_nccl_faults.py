@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,16 @@ def analyzed(tmp_path: Path, plan: Plan) -> tuple[JobAnalysis, Writer]:
 def accused(found: JobAnalysis) -> list[tuple[str, str]]:
     """(signature, who) of the findings."""
     return [(finding.signature, finding.identity["group"]) for finding in found.findings]
+
+
+def test_a_rank_is_an_origin_by_the_limits_of_the_rule(tmp_path: Path) -> None:
+    rule = tomllib.loads((files("perfmon") / "rules/signatures/nccl-slow-rank.toml").read_text())
+    limits = {one["metric"]: one.get("above", 0) / 100 for one in rule["condition"]}
+    wait = analyzed(tmp_path, PLAN)[0].ranks[0]
+    own, share = limits["nccl_own_lateness_pct"], limits["nccl_origin_pct"]
+    for more_own, more_share in ((0.001, 0.001), (0.001, -0.001), (-0.001, 0.001)):
+        changed = replace(wait, own_lateness=own + more_own, lasting_share=share + more_share)
+        assert changed.is_origin == (more_own > 0 and more_share > 0)
 
 
 def test_a_healthy_job_accuses_no_one(tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ FAULTS = {
 
 
 def fed(folder: Path, size: int = 20_000) -> tuple[LiveJob, list[str]]:
-    """All files in pieces of whole lines, in turns, evaluated after each round; the lines for the rule engine."""
+    """All files in pieces of whole lines, in turns, evaluated after each round and some seconds after the last.
+
+    Returns the job and the lines for the rule engine.
+    """
     job, lines = LiveJob(), list[str]()
     texts = {path: path.read_bytes().splitlines(keepends=True) for path in sorted(folder.iterdir())}
     for path, text in texts.items():
@@ -44,9 +47,9 @@ def fed(folder: Path, size: int = 20_000) -> tuple[LiveJob, list[str]]:
     for pieces in zip_longest(*rounds):
         for piece in pieces:
             if piece is not None:
-                job.feed(*piece)
+                job.feed(piece[0], piece[1], job.newest)
         lines += job.advance(caught_up=True)
-    return job, lines
+    return job, lines + job.advance(caught_up=True, clock=(job.newest or 0.0) + 10)
 
 
 def accused(lines: list[str]) -> list[tuple[str, str]]:
@@ -75,6 +78,59 @@ def test_one_pause_accuses_no_one_live(shape: tuple[int, int], at: float, tmp_pa
     lines = fed(tmp_path)[1]
     assert any('waiting for="rank 1 ' in line for line in lines)
     assert accused(lines) == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps", "pause_s", "stops"),
+    [
+        (63, 68, 1.8, (0.13, 0.49, 0.72)),
+        (129, 52, 11, (0.15, 0.35, 0.62, 0.79)),
+        (237, 60, 8.6, (0.1, 0.21, 0.71, 0.89)),
+    ],
+)
+def test_pauses_that_are_most_of_a_job_of_two_ranks_accuse_no_one(
+    seed: int, steps: int, pause_s: float, stops: tuple[float, ...], tmp_path: Path
+) -> None:
+    faults = Faults(paused_rank=1, pause_us=1e6 * pause_s, pause_at=stops)
+    write(tmp_path, Plan(1, 2, steps, 2, seed, compute_us=80e3, jitter=0.01, faults=faults))
+    assert accused(fed(tmp_path)[1]) == []
+
+
+def test_a_rank_that_is_slow_in_the_last_seconds_of_a_job_is_named(tmp_path: Path) -> None:
+    plan = replace(PLAN, gpus=2, steps=130, faults=Faults(slow_rank=3, delay_us=15_000, since=0.66))
+    writer = write(tmp_path, plan)
+    job, lines = fed(tmp_path)
+    assert job.newest is not None
+    assert job.newest - nccl_logs.START_US / 1e6 < 53  # it is slow for less than 18 s
+    assert accused(lines) == [("nccl-slow-rank", f"rank 3 on {writer.hosts[1]} (pid {writer.pids[3]})")]
+
+
+@pytest.mark.parametrize("form", ["2.30", "4.3"])
+@pytest.mark.parametrize("lag", [-40, 0, 300])
+def test_logs_that_are_there_twice_count_once(lag: int, form: str, tmp_path: Path) -> None:
+    write(tmp_path, replace(PLAN, nodes=2, gpus=2, form=form, faults=FAULTS["slow rank"]))
+    paths = sorted(tmp_path.iterdir())
+    texts = {path: path.read_bytes().splitlines(keepends=True) for path in paths}
+    once, twice = LiveJob(), LiveJob()
+    expected, lines = list[str](), list[str]()
+    for at in range(0, max(map(len, texts.values())) + 300, 50):
+        for path in paths:
+            once.feed(path, b"".join(texts[path][at : at + 50]))
+            twice.feed(path, b"".join(texts[path][at : at + 50]))
+        for path in paths[:3]:  # the copies are read behind the logs, or before
+            twice.feed((path, "copy"), b"".join(texts[path][max(0, at - lag) : max(0, at - lag + 50)]))
+        expected += once.advance(caught_up=True)
+        lines += twice.advance(caught_up=True)
+    assert accused(lines) == accused(expected) != []
+    if lag >= 0:
+        assert lines == expected
+    was, state = once.state(2.0), twice.state(2.0)
+    assert (
+        (state.processes, state.unfinished, state.open_ops)
+        == (was.processes, was.unfinished, was.open_ops)
+        == (4, 0, 0)
+    )
+    assert state.repeated > was.repeated == 0
 
 
 WITHOUT = {
@@ -188,7 +244,7 @@ def test_open_operations_are_bounded_and_counted(tmp_path: Path, monkeypatch: py
     assert {one.count for one in state.missing} == {3, 15}
     for path in others:
         job.feed(path, path.read_bytes())
-    assert job.state(2.0).files == 16
+    assert job.state(2.0).processes == 16
 
 
 def test_lines_that_are_no_records_are_counted_and_nothing_else_is_lost(tmp_path: Path) -> None:

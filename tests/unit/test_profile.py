@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from traces import MS, event, kernel, starved, write
 
 from perfmon.cli import main
 from perfmon.core import UsageError
-from perfmon.profile import Profile, read_profile
+from perfmon.profile import STAGES, Profile, read_profile
 
 
 def _use(found: Profile) -> Any:
@@ -287,6 +288,17 @@ def test_an_export_of_nsight_systems_is_read_with_its_ranges(tmp_path: Path) -> 
     )  # fmt: skip
 
 
+def test_the_time_between_ranges_is_the_mean_of_each_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in range(2):
+        events = kernel(1, 0, 10, 100 * MS + rank)
+        events += [event("user_annotation", f"stream_process_batch_{at}", at * 20 * MS, 8 * MS) for at in range(5)]
+        write(tmp_path / f"rank{rank}.json", events, distributedInfo={"rank": rank})
+    assert main(["profile", str(tmp_path)]) == 0
+    assert re.search(r"stream_process_batch_# +10 +8\.0 ms +12\.0 ms +12\.0 ms", capsys.readouterr().out)
+
+
 def test_graphs_that_were_traced_as_a_whole_are_work_of_the_gpu(tmp_path: Path) -> None:
     path = _nsys(tmp_path / "run.sqlite")
     with sqlite3.connect(path) as database:
@@ -445,7 +457,7 @@ def test_two_traces_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
     slow, fast = write(tmp_path / "slow.json", starved(20)), write(tmp_path / "fast.json", starved(20, wait=1))
     assert main(["compare", str(slow), str(fast), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert "a step 100 ms → 41 ms: waiting for the next batch 59 ms → 0.958 ms" in document["sentence"]
+    assert "a step 100 ms → 41 ms: waiting for the next batch 60 ms → 1 ms" in document["sentence"]
     change = document["metrics"]["step_data_ms"]
     assert change["verdict"] == "better"
     assert change["ci95"][0] < change["ci95"][1] < 0
@@ -482,6 +494,40 @@ def test_a_range_that_only_one_trace_has_is_named_and_changes_no_other(
     assert document["verdict"] == "regressed"
     assert "range_ms" not in document["metrics"]
     assert any("range_ms{_parse_raw_data} (mean 15 ms)" in note for note in document["notes"])
+
+
+def test_steps_of_a_short_trace_are_compared_and_equal_kernels_are_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Six steps: the wait before the first kernel is no part of the traced time, that of whole steps is complete."""
+    quick, late = write(tmp_path / "a.json", starved(wait=20)), write(tmp_path / "b.json", starved(wait=60))
+    assert main(["compare", str(quick), str(late), "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    whole, parts = metrics["profiled_step_ms"], [metrics[name] for name in STAGES]
+    assert (whole["verdict"], whole["change"]) == ("worse", pytest.approx(40, abs=0.1))
+    assert sum(part["change"] for part in parts) == pytest.approx(40, abs=0.1)
+    assert metrics["step_data_ms"]["change"] == pytest.approx(40, abs=1)
+    assert metrics["step_compute_ms"]["verdict"] == "same"
+
+
+def test_batches_that_follow_each_other_at_once_are_steps_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of data that are made in the process nothing is waited for, of those from a socket 15 ms each time."""
+
+    def streamed(wait: int) -> list[Any]:
+        events: list[Any] = []
+        for batch in range(30):
+            at = batch * (20 + wait) * MS
+            events.append(event("user_annotation", f"stream_process_batch_{batch}", at, 20 * MS))
+            events += kernel(batch, at + 10, at + 20, 20 * MS - 20)
+        return events
+
+    local, socket = write(tmp_path / "a.json", streamed(0)), write(tmp_path / "b.json", streamed(15))
+    assert main(["compare", str(local), str(socket), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == "regressed"
+    assert "a step 20 ms → 35 ms: waiting for the next batch 0 ms → 15 ms" in document["sentence"]
 
 
 def test_a_trace_and_a_log_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,3 +95,9 @@ def test_wrapping_breaks_between_words_and_inside_long_ones() -> None:
 
 def test_a_long_path_keeps_its_end() -> None:
     assert layout.fit_end("/very" * 30 + "/run/orchestrator.log", 20).endswith("orchestrator.log")
+
+
+def test_logs_that_end_long_ago_are_not_running() -> None:
+    made = snapshots.snapshot()
+    quiet = replace(made, verdict=None, run=replace(made.run, quiet_s=125.0))
+    assert "no end logged, no output for 2m 05s · " in " ".join(text_summary.render(quiet).split())

@@ -178,3 +178,53 @@ def test_what_follows_a_full_bar_has_its_time() -> None:
     assert _stalls(half, 120)
     assert not _stalls(full, 250)
     assert _stalls(full, 400)
+
+
+def _gpu(loads: Sequence[tuple[int, int]], index: int = 0) -> list[str]:
+    """A GPU that is polled every second: (seconds, load in %), one after the other."""
+    each = [load for seconds, load in loads for _ in range(seconds)]
+    return [
+        f"2026-08-21 {_clock(at)}.000 [poll] gpu host=n1 name={index} util_pct={load - at % 2} state=ok"
+        for at, load in enumerate(each)
+    ]
+
+
+def _paused_at(seconds: Sequence[tuple[int, int]], until: int) -> list[int]:
+    """A step every second, but for the pauses (start, end)."""
+    return [at for at in range(until) if not any(start <= at < end for start, end in seconds)]
+
+
+@pytest.mark.parametrize("pauses", [[(300, 390), (690, 780), (1080, 1170)], [(210, 300), (520, 610), (820, 910)]])
+def test_pauses_that_recur_are_no_stalls_though_hundreds_of_steps_are_between_them(
+    pauses: list[tuple[int, int]],
+) -> None:
+    whole = _session(orchestrator=_orchestrator(_paused_at(pauses, 1200)))
+    assert _stalls(whole) == []
+
+
+@pytest.mark.parametrize("last", [(900, 1200), (700, 1000)])
+def test_one_that_is_far_longer_or_comes_at_another_time_is_a_stall(last: tuple[int, int]) -> None:
+    pauses = [(210, 250), (520, 560), last]
+    assert len(_stalls(_session(orchestrator=_orchestrator(_paused_at(pauses, 1300))))) == 1
+
+
+def _with_gpus(*gpus: Sequence[tuple[int, int]], paused_s: int = 200) -> Session:
+    logs = {f"gpu{index}": _gpu(loads, index) for index, loads in enumerate(gpus)}
+    return _session(orchestrator=_orchestrator(_paused_at([(300, 300 + paused_s)], 1000)), **logs)
+
+
+def test_a_pause_in_which_all_gpus_at_work_go_on_is_no_stall() -> None:
+    assert _stalls(_with_gpus([(300, 97), (200, 62), (500, 97)], [(300, 90), (200, 45), (500, 90)])) == []
+
+
+@pytest.mark.parametrize(
+    "second", [[(300, 90), (200, 1), (500, 90)], [(300, 90), (200, 101), (500, 90)]], ids=["idle", "spins"]
+)
+def test_a_gpu_that_idles_or_spins_in_a_pause_proves_no_work(second: list[tuple[int, int]]) -> None:
+    """One that waits for a collective is fully busy."""
+    assert len(_stalls(_with_gpus([(300, 97), (200, 62), (500, 97)], second))) == 1
+
+
+def test_a_stall_begins_where_the_gpus_stop() -> None:
+    (stall,) = _stalls(_with_gpus([(300, 97), (80, 62), (120, 1), (500, 97)]))
+    assert stall.lost_s == pytest.approx(120, abs=2)

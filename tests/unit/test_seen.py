@@ -28,7 +28,7 @@ def received(*result: tuple[float, Reading]) -> tuple[Seen, ...]:
     machines = LatestReadings()
     for at, reading in result:
         now = datetime.fromtimestamp(BEGIN + at, UTC)
-        machines.hear(polled_block([reading], "a100-0", now, 0, 1), 1 if "gpu" in reading.words else 2)
+        machines.ingest(polled_block([reading], "a100-0", now, 0, 1), 1 if "gpu" in reading.words else 2)
     return machines.seen(Area.PROCESS)
 
 

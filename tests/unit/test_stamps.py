@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from perfmon.core.config import Config
 from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline.session import Session
+from perfmon.sources.formats.fields import any_stamp, iso_stamp
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.formats.timestamps import HeaderReader, any_stamp, iso_stamp, stamp_parser, time_regex
+from perfmon.sources.formats.timestamps import HeaderReader, stamp_parser, time_regex
 
 AT = datetime(2026, 8, 21, 10, 0, 3, tzinfo=UTC).timestamp()
+NEW_YEAR = 1767225600.0
 HEADERS = HeaderReader(load_packs())
 
 
@@ -123,6 +125,12 @@ def test_what_is_no_iso_time_is_none(text: str) -> None:
         ("trainer/0 2026-08-21 10:00:03 x", (LOCAL, AT)),
         ("trainer/0 [0]:2026-08-21 10:00:03 x", (LOCAL, AT)),
         ("2026-08-21T12:00:09.5+02:00 stdout F 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("2026-08-21T10:00:03.5Z INFO 08-21 10:00:03 [core.py:9] x", (EPOCH, AT + 0.5)),
+        ("2026-08-21 10:00:03.5 (EngineCore pid=7) INFO 08-21 10:00:03 [core.py:9] x", (LOCAL, AT + 0.5)),
+        ("2026-08-21T12:00:23.5+02:00 stderr F INFO 08-21 12:00:03 [core.py:9] x", (EPOCH, AT)),  # written at once
+        ("2026-08-21T10:00:23Z [10:00:03] x", (EPOCH, AT)),
+        ("2026-08-21T10:00:03Z [12:00:03] x", (EPOCH, AT)),  # of another zone
+        ("2026-01-01T00:00:05Z INFO 12-31 23:59:55 [core.py:9] x", (EPOCH, NEW_YEAR - 5)),
         ("trainer-0 main [NeMo I 2026-08-21 10:00:03 mod:12] x", (LOCAL, AT)),
         ("node01: 2026-08-21 10:00:03 x", (LOCAL, AT)),
         ("gpu-7.cluster: [trainer0]:2026-08-21 10:00:03 x", (LOCAL, AT)),

@@ -371,6 +371,20 @@ def test_bursts_are_the_sources_even_where_the_queue_is_too_small_for_them(small
     assert diagnosis.verdict.lost_s == pytest.approx(120 * sum(BETWEEN) / 800, rel=0.15)
 
 
+def test_producers_that_wait_whenever_ray_is_polled_do_not_acquit_bursts() -> None:
+    """Every eight seconds, in the middle of a burst: only the consumers' own log has the time in between."""
+    lines = [line.replace("put_wait=90.0% ", "") for line in bursts(60, small=True)]
+    polls = [
+        f"{stamp(at, '.')} [poll] queue host=node-0 name=ray/_QueueActor consumers_waiting=0 producers_waiting=1 "
+        f"put_per_s={rate} get_per_s={rate} kind=ray"
+        for at in range(6, 120, 8)
+        for rate in (4 if at < 60 else 2,)
+    ]
+    diagnosis = judged(queue=lines, polls=polls, gpus=gpu(120, lambda n: 95 if n < 60 else 50, every=1.0))
+    assert verdict(diagnosis) == "producer-slow"
+    assert "consumer-bound" not in found(diagnosis)
+
+
 def test_waits_that_come_again_are_found_soon_and_a_single_one_is_none() -> None:
     assert "data-starved" in found(judged(queue=bursts(20, small=True)))
     assert found(judged(queue=bursts(6, small=True))) == {}
@@ -545,29 +559,51 @@ def test_each_of_several_queues_has_its_own_lane() -> None:
 
 
 # --- pauses of a healthy trainer --------------------------------------------------------------------------------------
-def paused(every: int, lasts: int, empty: bool, busy: float) -> dict[str, list[str]]:
+def paused(every: int, lasts: int, empty: bool, busy: float, seconds: int = 1200) -> dict[str, list[str]]:
     """A trainer that takes nothing for some seconds at the end of each period: its queue is full then, or empty."""
 
     def off(n: int) -> bool:
         return n % every >= every - lasts
 
     lines = queue(
-        count=4 * every, every=1.0, capacity=32, depth=lambda n: 0 if off(n) and empty else 32, empty=100.0,
+        count=seconds, every=1.0, capacity=32, depth=lambda n: 0 if off(n) and empty else 32, empty=100.0,
         put_wait=lambda n: 0.0 if off(n) and empty else 92.0, get_wait=lambda n: 100.0 if off(n) and empty else 0.3,
         put=lambda n: 0 if off(n) else 10, get=lambda n: 0 if off(n) else 10,
     )  # fmt: skip
-    steps = [f"{stamp(n + 0.5)} INFO step: {n} loss: 2.1" for n in range(4 * every) if not off(n)]
-    return {"train": interleaved(lines, steps), "gpus": gpu(4 * every, lambda n: busy if off(n) else 97, every=1.0)}
+    at_work = [n for n in range(seconds) if not off(n)]
+    steps = [f"{stamp(n + 0.5)} INFO step: {step} loss: 2.1" for step, n in enumerate(at_work)]
+    return {"train": interleaved(lines, steps), "gpus": gpu(seconds, lambda n: busy if off(n) else 97, every=1.0)}
 
 
 @pytest.mark.parametrize("lasts", [8, 15, 22])
 def test_workers_that_start_again_for_each_epoch_are_no_starvation(lasts: int) -> None:
-    assert not {"data-starved", "producer-slow", "consumer-bound"} & found(judged(**paused(300, lasts, True, 0))).keys()
+    logs = paused(300, lasts, True, 0)
+    assert not found(judged(**logs))
+    assert not found(judged(queue=[line for line in logs["train"] if "utilization" in line]))
 
 
 @pytest.mark.parametrize(("lasts", "busy"), [(12, 0), (25, 0), (40, 0), (75, 62)])
 def test_a_trainer_that_writes_checkpoints_or_evaluates_is_neither_slow_nor_dead(lasts: int, busy: float) -> None:
     assert not {"consumer-bound", "consumer-dead"} & found(judged(**paused(300, lasts, False, busy))).keys()
+
+
+@pytest.mark.parametrize("polled", [True, False])
+@pytest.mark.parametrize(("lasts", "state"), [(27, None), (45, "stall"), (90, "stall")])
+def test_a_single_long_wait_is_a_pause_of_the_run_at_its_cost(lasts: int, state: str | None, polled: bool) -> None:
+    """Nothing comes, once: the queue starves nobody, the run stands still."""
+    logs = paused(600, lasts, True, 0, seconds=900)
+    result = judged(**(logs if polled else {"train": logs["train"]}))
+    assert not {"data-starved", "producer-slow", "gpu-idle"} & found(result).keys()
+    assert verdict(result) == state
+    if result.verdict is not None:
+        assert result.verdict.lost_s == pytest.approx(lasts, abs=2)
+
+
+def test_long_waits_that_come_again_are_starvation() -> None:
+    result = judged(**paused(60, 25, True, 0))
+    assert verdict(result) == "producer-slow"
+    assert result.verdict is not None
+    assert result.verdict.lost_s == pytest.approx(1200 * 25 / 60, rel=0.1)
 
 
 def test_a_trainer_that_is_gone_is_named_after_the_time_of_a_checkpoint() -> None:

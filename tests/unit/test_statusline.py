@@ -40,17 +40,36 @@ def test_the_verdict_its_value_its_cost_and_its_trend() -> None:
             {"severity": "warning", "firing": 3, "values": ()},
             "#[fg=yellow]! FRONTEND-QUEUE 13.3s 31% lost +2#[default]",
         ),
+        (
+            {"severity": "", "values": (), "assessment": "healthy", "idle_s": 420.0},
+            "#[fg=colour244]- IDLE 7m00s#[default]",
+        ),
+        (
+            {"severity": "", "values": (), "assessment": "healthy", "overdue_s": 42.0},
+            "#[fg=yellow]! WATCH no progress for 42.0s#[default]",
+        ),
+        (
+            {"stale_s": 75.0, "progress": "stalled", "value": None, "lost_share": 0.0, "values": ()},
+            "#[fg=red]✗ STALLED FRONTEND-QUEUE#[default]",
+        ),
         ({"observed": False, "severity": ""}, "#[fg=colour244]? no data#[default]"),
         ({"run": "loading", "observed": False, "severity": ""}, "#[fg=colour244]? reading logs#[default]"),
         ({"stale_s": 14.0, "severity": ""}, "#[fg=colour244]? SILENT 14.0s#[default]"),
         (
             {"stale_s": 14.0, "value": None, "lost_share": 0.0, "values": ()},
-            "#[fg=colour244]? SILENT 14.0s FRONTEND-QUEUE#[default]",
+            "#[fg=red]✗ SILENT 14.0s FRONTEND-QUEUE#[default]",
         ),
     ],
 )
 def test_states_are_told_apart_by_more_than_colour(changes: dict[str, Any], line: str) -> None:
     assert tmux_line(state(**changes)) == line
+
+
+def test_the_line_has_the_progress_and_the_cause_of_a_failure() -> None:
+    quiet = state(severity="", values=(), assessment="healthy", done=150.0, total=2000.0, counted="steps", left_s=600.0)
+    assert plain_line(quiet) == "✓ OK step 150/2000 10m00s left"
+    failed = state(progress="failed", severity="", values=(), done=9.0, counted="step", cause="ended by an exception")
+    assert plain_line(failed) == "✗ FAILED step 9 (ended by an exception)"
 
 
 def test_gaps_are_gaps() -> None:

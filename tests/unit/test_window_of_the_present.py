@@ -305,3 +305,50 @@ def test_the_age_of_the_last_checkpoint_is_that_of_the_scripts_own_words() -> No
     now = judged(run.go_on(120, STEP, every=10))
     assert now.run.saved == pytest.approx(now.run.end - 120.0, abs=1.0)
     assert not any("checkpoint" in missing for missing in now.unseen)
+
+
+def _opened(*lines: str, ago_s: float, clock: str) -> tuple[Run, MonitorState]:
+    """A log whose one timestamp is so many seconds before the last write to its file, which was just now."""
+    run = Run()
+    run.feed.caught_up = False
+    run.say(LOG, f"{BEGIN - timedelta(seconds=ago_s):{clock}} INFO Running training")
+    for line in lines:
+        run.say(LOG, line)
+    run.feed.changed_at = lambda _log: BEGIN.timestamp()  # type: ignore[assignment,method-assign]
+    run.feed.now, run.feed.caught_up = BEGIN.timestamp() + 1.0, True
+    return run, run.look(1)
+
+
+LOSS = "{{'loss': {loss:.4f}, 'grad_norm': 0.8, 'learning_rate': 1e-05, 'epoch': {epoch:.2f}}}"
+
+
+@pytest.mark.parametrize(
+    "clock", ["%Y-%m-%d %H:%M:%S.000", "%Y-%m-%dT%H:%M:%SZ", "INFO %m-%d %H:%M:%S [main.py:1]", "%H:%M:%S"]
+)
+def test_lines_without_a_clock_lie_between_the_last_timestamp_and_the_last_write(clock: str) -> None:
+    lines = [LOSS.format(loss=2 - at / 1000, epoch=at / 100) for at in range(300)]
+    run, picture = _opened(*lines, ago_s=600.0, clock=clock)
+    loss = judged(picture).metrics["loss"]
+    times = [time for time, _ in loss.series]
+    assert judged(picture).run.state is Progress.RUNNING
+    assert times[-1] - times[0] == pytest.approx(598.0, abs=4.0)
+    assert picture.stale_s is None
+    for number in range(300, 330):
+        run.feed.now += 2.0
+        run.say(LOG, LOSS.format(loss=2 - number / 1000, epoch=number / 100))
+        picture = run.look(number)
+    last = [time for time, _ in judged(picture).metrics["loss"].series][-20:]
+    assert last[-1] - last[0] == pytest.approx(2.0 * 19, abs=1.0)
+
+
+def test_a_copy_that_ends_without_a_clock_is_dated_by_its_timestamps() -> None:
+    run = Run()
+    run.feed.caught_up = False
+    for number in range(60):
+        run.say(
+            LOG, f"{BEGIN - timedelta(hours=9, seconds=300 - 5 * number):%Y-%m-%d %H:%M:%S} INFO step={number} loss=1.5"
+        )
+    run.say(LOG, "all done")
+    run.feed.changed_at = lambda _log: BEGIN.timestamp()  # type: ignore[assignment,method-assign]
+    run.feed.now, run.feed.caught_up = BEGIN.timestamp() + 1.0, True
+    assert judged(run.look(1)).run.wall_s == pytest.approx(295.0, abs=6.0)

@@ -126,8 +126,10 @@ class PaneActions(BaseApp):
         self.log_pane.focus()
 
     def _in_log(self, name: str) -> None:
-        """Do an action of the log pane, which is shown for it."""
-        if not self.log_pane.display:
+        """Do an action of the log pane, which is shown and focused for it: / and n then mean the same pane."""
+        if self.log_pane.display:
+            self.log_pane.focus()
+        else:
             self.show_log()
         getattr(self.log_pane, f"do_{name}")()
 

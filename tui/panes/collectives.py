@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from perfmon.core import format_seconds, format_share, plain
+from perfmon.core import counted, format_seconds, format_share, plain
 from perfmon.textgraphics import bar, compact, compact_bytes, fit, limits, spark
 from perfmon.viewmodel import AlertState, CollectiveNow, CollectivesState, LinkNow, MonitorState, RankNow
 
@@ -102,11 +102,12 @@ def _awaited(state: CollectivesState) -> str:
 def _title_note(state: CollectivesState, width: int) -> str:
     """The size of the job, and how much of it the logs cover."""
     parts = [f"{state.coverage:.0%} of operations complete", f"{compact(state.lines_per_s)} lines/s"]
-    parts = [f"{state.files} ranks · {state.hosts} hosts", *parts]
+    parts = [f"{counted(state.processes, 'process', 'processes')} · {state.hosts} hosts", *parts]
     if state.age_s is not None and state.age_s >= 5.0:
         parts.insert(0, f"no records for {format_seconds(round(state.age_s))}")
     parts += [f"{state.dropped:,} dropped by the plugin"] if state.dropped else []
     parts += [f"{state.evicted:,} closed early"] if state.evicted else []
+    parts += [f"{state.repeated:,} records twice, as in copies of logs"] if state.repeated else []
     parts += [f"{state.skipped:,} lines skipped"] if state.skipped else []
     while len(parts) > 1 and len(" · ".join(parts)) > width - 22:
         parts.pop()

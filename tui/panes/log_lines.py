@@ -70,7 +70,7 @@ def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> s
 
 
 def _tally_text(hunt: Hunt, tally: Tally) -> str:
-    """`hit 12 of 214 for queue`, `3 errors`, `no hits for x`."""
+    """`hit 12 of 214 for queue`, `3 error lines`, `no hits for x`."""
     more = "" if tally.complete else "+"
     of = f" for {plain(hunt.query.query, 40)}" if hunt.query is not None else ""
     if not tally.total and tally.complete:
@@ -239,7 +239,7 @@ class LogLines(Pane, can_focus=True):
 
     def _recount(self) -> None:
         self._count_timer = None
-        if time.monotonic() >= self._next_count:  # else a line that came meanwhile had it counted
+        if time.monotonic() >= self._next_count:  # else a line that came in between had it counted
             self.redraw()
 
     def _laid_out(self, width: int) -> Columns:

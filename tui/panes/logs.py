@@ -56,7 +56,7 @@ class LogPane(LogLines):
     do_previous_match = partialmethod(_seek_match, False)
 
     def _seek_error(self, onward: bool) -> None:
-        self._hunt = Hunt("error", Filter(level=LogLevel.ERROR))
+        self._hunt = Hunt("error line", Filter(level=LogLevel.ERROR))
         self._seek(onward)
 
     do_next_error = partialmethod(_seek_error, True)

@@ -102,7 +102,7 @@ class _Lines(Listing):
         return [self.title_row(self.number, self.title, self.about(), self.place(max(1, height - 1)), width)]
 
     def about(self) -> str:
-        """What the title says of it."""
+        """Its line in the title."""
         return ""
 
     def words(self, width: int) -> Sequence[Words]:

@@ -24,11 +24,12 @@ def status(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
     """Severity, state, age, how often, first and last."""
     finding, base = alert.finding, picture.time_base
     level = LEVELS[finding.severity]
-    words = state_words(alert, base) or alert.state.value
+    words = state_words(alert, base) or ("until the end" if picture.is_over else alert.state.value)
+    ago = " ago" if picture.is_over else ""
     return (
         (f"{skin.glyph('edge')}{skin.glyph(level)} {WORDS[finding.severity]} ", level),
         (f"{skin.glyph(alert.state.value)} {words} ", state_style(alert)),
-        (f"{compact_seconds(age_s(alert, picture.now), 6)}  ", "muted"),
+        (f"{compact_seconds(age_s(alert, picture), 6)}{ago}  ", "muted"),
         (f"{finding.title}  " if width >= 110 else "", "title"),
         (f"{counted(alert.count, 'occurrence')}  ", "text"),
         (f"first {moment_text(alert.began, base)}  last {moment_text(alert.last, base)}", "muted"),
@@ -147,6 +148,9 @@ def _cost(alert: Alert, picture: MonitorState) -> Iterable[str]:
             f"{format_seconds(finding.lost_s)} of the last {short_duration(wall)} "
             f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
         )
+        verdict = None if picture.snapshot is None else picture.snapshot.verdict
+        if verdict is not None and verdict.lost_by and verdict.signature == finding.signature:
+            yield f"time of {verdict.lost_by}: steps take longer only as far as they wait for it"
     elif alert.lost_s <= 0:
         yield "no time attributed"
     if alert.lost_s > finding.lost_s + 1.0:

@@ -62,11 +62,15 @@ def state_style(alert: Alert) -> str:
     return _STATES.get(alert.state, "faint")
 
 
-def age_s(alert: Alert, now: float) -> float:
-    """Seconds that it has held this time, as far as its logs show; of what is over, since it ended."""
+def age_s(alert: Alert, picture: MonitorState) -> float:
+    """Seconds that it has held this time, as far as its logs show; of what is over, since it ended.
+
+    In a run that is over nothing holds any more: the time since it began.
+    """
+    now = picture.present if picture.is_over else picture.now
     if alert.state is AlertState.RESOLVED:
         return max(0.0, now - alert.changed)
-    return max(0.0, alert.held_until(now) - alert.since)
+    return max(0.0, (now if picture.is_over else alert.held_until(now)) - alert.since)
 
 
 def _age(seconds: float) -> str:
@@ -108,7 +112,7 @@ def alert_row(
     runs = [run(f" {glyph}", state_style(alert), 3)]
     if width >= 30:
         runs.append(run(WORDS[alert.finding.severity], loud, 5))
-        runs.append(run(_age(age_s(alert, picture.now)), "faint" if dim else "muted", _AGE, True))
+        runs.append(run(_age(age_s(alert, picture)), "faint" if dim else "muted", _AGE, True))
         runs.append(run("", "text", 1))
     runs.append(run(_title(alert, columns), "faint" if dim else _title_style(alert), columns.title))
     if columns.says:
@@ -275,7 +279,8 @@ def _moments(alert: Alert, picture: MonitorState) -> list[Words]:
         long = moment.end_s - moment.start_s
         when = moment_text(begin + moment.start_s, picture.time_base)
         end = begin + moment.end_s
-        now = picture.now if end <= picture.now else picture.present  # pollers go on while the run is silent
+        # Pollers go on while the run is silent, and time does after its end.
+        now = picture.now if end <= picture.now and not picture.is_over else picture.present
         ago = f"{compact_seconds(max(0.0, now - end), 8)} ago"
         lasted = f"took {compact_seconds(long, 8)}" if long > 0 else ""
         words: Words = ((f" {when:<12}", "text"), (f"{ago:>14}  {lasted:<16}", "muted"), (moment.key, "text"))

@@ -9,10 +9,10 @@ from perfmon.core import Progress, counted, format_seconds, format_share, plain,
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.textgraphics import compact_value
-from perfmon.viewmodel import Level, MonitorState, RunState
+from perfmon.viewmodel import BEYOND, Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .progress import BEYOND, idle, output_since, overdue
+from .progress import idle, output_since, overdue
 from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150

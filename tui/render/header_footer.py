@@ -95,8 +95,9 @@ def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
     """The time by the logs' own clock, with the day where that is not this one."""
     if picture.snapshot is None:
         return []
-    day = f"{day_text(picture.now, picture)} " if picture.dated else ""
-    return [(f" {day}{plain_moment(picture.now, picture)} ", skin.style("warning" if day else "muted"))]
+    now = picture.present if picture.is_over else picture.now
+    day = f"{day_text(now, picture)} " if picture.dated else ""
+    return [(f" {day}{plain_moment(now, picture)} ", skin.style("warning" if day else "muted"))]
 
 
 def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:

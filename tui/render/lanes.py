@@ -63,7 +63,7 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
     """Phases of a bar, at the resolution of drawing."""
     start, column_s = port.start, port.column_s
     legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
-    if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
+    if bar.open:  # quarters of a column are fine enough: it is then drawn again only when it shows
         legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
     elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))

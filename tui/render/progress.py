@@ -8,7 +8,6 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, format_share, median, plain
-from perfmon.diagnosis import Assessment
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
@@ -43,13 +42,8 @@ _THIRDS, _SURE = 9, 3.0
 """Values that a direction needs, and by how many standard errors its ends differ."""
 _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
-BEYOND = 1.5
-"""Times the limit of the rhythm: by then a stall would be known."""
-_UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 _CONTINUES = 0.5
 """Share of a pause within which a log must have printed a line to continue in it."""
-_PAUSE_S, _PAUSE = 10.0, 2.0
-"""Seconds, and times the usual interval, from which on a pause is shown."""
 
 Part = tuple[int, list[Run]]
 """The lowest number stays longest where room is short."""
@@ -102,7 +96,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words, style, since = "no output for {age}", "stale", float(round(picture.present - picture.stale_s))
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
-    elif (late := _pause(picture, snapshot)) is not None and run.pace is not None:
+    elif (late := picture.pause_since) is not None and run.pace is not None:
         what, usually = _rhythm(run.pace)
         words = f"no {what} for {{age}} ({usually})"
         style, since = "warning", late
@@ -114,6 +108,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         newest = min((one.age_s for one in picture.sources if one.age_s is not None), default=None)
         since = None if newest is None else picture.present - newest
         words = f"{words}, last line {{age}} ago"
+    elif run.state is Progress.FAILED and run.since is not None and run.pace is not None:
+        stood = run.since - run.pace.last
+        words += f", hung {short_duration(stood)} before" if stood > run.pace.limit_s else ""
     if "{age}" in words:
         if since is None or picture.present <= since:
             words = words.partition(" {")[0].removesuffix(" for").removesuffix(",").removesuffix(", last line")
@@ -125,29 +122,13 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
     return [(words, skin.style(style))]
 
 
-def _pause(picture: MonitorState, snapshot: Diagnosis) -> float | None:
-    """The time since which a run makes no progress, if that is longer than usual; None if it makes some, or is idle."""
-    pace = snapshot.run.pace
-    if (
-        pace is None
-        or snapshot.run.idle is not None
-        or snapshot.run.state is not Progress.RUNNING
-        or picture.state in (RunState.ENDED, RunState.LOADING)
-    ):
-        return None
-    return pace.last if picture.present - pace.last > max(_PAUSE_S, _PAUSE * pace.usual_s) else None
-
-
 def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:
-    """State for how long there is no progress where the run's rhythm allows no such pause; None elsewhere.
-
-    The rules may not call it a stall: lines that they do not know may be work.
-    """
-    pace, late = snapshot.run.pace, _pause(picture, snapshot)
-    if pace is None or late is None or picture.present - late <= BEYOND * pace.limit_s:
+    """State for how long there is no progress where the run's rhythm allows no such pause; None elsewhere."""
+    pace, late = snapshot.run.pace, picture.overdue_s
+    if pace is None or late is None:
         return None
     what, usually = _rhythm(pace)
-    return f"no {what} for {_age(picture.present - late)}, {usually}"
+    return f"no {what} for {_age(late)}, {usually}"
 
 
 def _rhythm(pace: Pace) -> tuple[str, str]:
@@ -155,15 +136,16 @@ def _rhythm(pace: Pace) -> tuple[str, str]:
     return "step" if pace.of_steps else "progress", f"usually every {compact_value(pace.usual_s, 's', 7)}"
 
 
-def idle(picture: MonitorState, snapshot: Diagnosis) -> str | None:
+def idle(picture: MonitorState, snapshot: Diagnosis, *, brief: bool = False) -> str | None:
     """State for how long there is no request, where there is nothing else to state; None elsewhere."""
-    since = snapshot.run.idle
-    if since is None or snapshot.assessment not in _UNOBTRUSIVE or picture.state in (RunState.ENDED, RunState.LOADING):
+    since = picture.idle_since
+    if since is None:
         return None
     waiting = " or waiting" if "waiting" in snapshot.metrics else ""
     moment = f"{day_text(since, picture)} " if picture.dated else ""
     since_when = f", since {moment}{moment_text(since, picture.time_base)}"
-    return f"no requests running{waiting} for {_age(max(0.0, picture.present - since))}{since_when}"
+    which = "no requests" if brief else f"no requests running{waiting}"
+    return f"{which} for {_age(max(0.0, picture.present - since))}{since_when}"
 
 
 def output_since(picture: MonitorState, snapshot: Diagnosis) -> str:
@@ -242,9 +224,10 @@ def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     parts: list[Part] = []
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
-        if stats is None:
+        diverged = name == "loss" and any(one.signature == "loss-diverged" for one in snapshot.findings)
+        if stats is None and not diverged:
             continue
-        if stats.ends_not_finite:
+        if stats is None or stats.ends_not_finite:  # in the whole window, or at its end
             parts.append((1, [(f"{name} nan {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
             continue
         runs = [(f"{name} ", skin.style("muted")), (compact(stats.last, 7), skin.style("text"))]

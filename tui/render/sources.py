@@ -13,7 +13,7 @@ from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, little_is_r
 from ..theme import ThemeStyles
 from .rows import Words, cells, ending, ends, moment_text, paragraph, rule
 
-# --- A log as one row: whether it speaks of the present, how fast it grows, and what is wrong with it ---
+# --- A log as one row: whether it is about the present, how fast it grows, and what is wrong with it ---
 
 STYLES = {
     Freshness.FRESH: "good",

@@ -27,7 +27,7 @@ _NOTHING = {
     RunState.REPLAY: "loading",
     RunState.PAUSED: "paused at the start: space plays",
 }
-_BEHIND = re.compile(r"\bbehind: rank \d[\d, -]*\b")
+_BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
@@ -39,6 +39,8 @@ _STALL = "stall"
 _OF_STEPS = "work at full pace"
 """Productive time of a run that makes what is of little use."""
 _STEP_S = 5.0
+_OF_WHOLE = 38
+"""Cells of the length of the window, of the lost time and of how long it lasts."""
 _LEAST_BAR = 8
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 """Entries that are no cause, at the ends of the bar."""
@@ -72,7 +74,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
         return (*runs, (f"  {sentence}", skin.style("text")))
     stands = _stall_of(picture, verdict) is not None
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
-    costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands)
+    costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < _NARROW)
     graver = _graver(picture, verdict, skin)
     for part in (*graver, *figures, *costs) if stands else (*graver, *costs, *figures):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
@@ -198,26 +200,37 @@ def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _cost(
-    picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles, *, ongoing: bool = True
+    picture: MonitorState,
+    verdict: Verdict,
+    room: int,
+    skin: ThemeStyles,
+    *,
+    ongoing: bool = True,
+    narrow: bool = False,
 ) -> list[list[Run]]:
     """Cost, duration and occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
-    snapshot = picture.snapshot
+    snapshot, alerts = picture.snapshot, _alerts_of(picture, verdict.signature)
+    lasting = _lasting(alerts, picture) if alerts and ongoing else ""
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
-        lost: list[Run] = [("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)]
+        who = f"{verdict.lost_by} " if verdict.lost_by else ""
+        lost: list[Run] = [(f"  {who}lost ", muted), (share, skin.style("title"))]
+        brief = lasting and (narrow or (who and row_cells(lost) + _OF_WHOLE > room))
+        if not brief:  # the bar names the time, too
+            lost.append((f" of {_wall(snapshot)}", text))
         whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
-        parts.append(whole if row_cells(whole) <= room else lost)
-    alerts = _alerts_of(picture, verdict.signature)
+        parts.append(whole if row_cells(whole) <= room and not brief else lost)
     if alerts and ongoing:
         count = sum(alert.count for alert in alerts)
-        lasting = _lasting(alerts, picture)
         parts += (
             [[(f"  {lasting}", muted)], *([[(f", {count}x", muted)]] if count > 1 else [])]
             if lasting
             else [[(f"  {count}x", muted)]]
         )
+    if narrow and lasting and len(parts) > 1 and verdict.lost_s > 0:
+        parts[:2] = parts[1::-1]  # the bar shows the cost, too
     return parts
 
 
@@ -295,7 +308,7 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
         quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
         return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
-    if (unused := idle(picture, snapshot)) is not None and not silent:
+    if (unused := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
         badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
         return (*badge, (unused, skin.style("text")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
@@ -388,7 +401,7 @@ def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
         return f"{wall} until it failed"
     if state in (Progress.FAILED, Progress.FINISHED):
         return f"{wall} in all"
-    if picture.actual is not None:  # nobody knows what came then
+    if picture.actual is not None:  # what came then is unknown
         return f"{wall} until the last line"
     return f"last {wall}" if width >= _ROOMY else wall
 

@@ -22,7 +22,7 @@ from .rows import Row, Run, cells, merged
 
 # --- Rows as an SVG image that needs nothing else: no web font, no remote address ---
 #
-# Blocks and lines are drawn as shapes, for the fonts that a browser happens to have seldom join them. A cell is 10
+# Blocks and lines are drawn as shapes, for the fonts that a browser happens to have rarely join them. A cell is 10
 # units wide and 20 high.
 
 _WIDE, _HIGH, _PAD = 10, 20, 10

@@ -201,7 +201,7 @@ def _same(one: object, other: object) -> bool:
 
 def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:
     port, cursor, faint = picture.board.viewport, sight.cursor, skin.style("faint")
-    named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
+    named = ticks(port.start, port.end, geometry.chart, origin=picture.now, zero="end" if picture.is_over else "now")
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
         label = plain_moment(cursor, picture)
         begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
@@ -212,7 +212,7 @@ def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, sk
         19: f"{'p95':>14} {'crit':>4}",
         12: f"{'p95':>7} {'crit':>4}",
     }
-    figures = "@cursor" if cursor is not None else "now"
+    figures = "@cursor" if cursor is not None else "last" if picture.is_over else "now"
     low, high = sorted(sight.dragged) if sight.dragged is not None and not sight.whole else (0, -1)
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),

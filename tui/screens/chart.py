@@ -232,7 +232,7 @@ class ChartPage(Overlay):
 
     def _moment(self) -> str:
         picture, at = self._picture, self.cursor or 0.0
-        ago = f" ({format_seconds(max(0.0, picture.now - at))} ago)" if picture.time_base is TimeBase.WALL else ""
+        ago = f" ({format_seconds(max(0.0, picture.present - at))} ago)" if picture.time_base is TimeBase.WALL else ""
         return f"{moment_text(at, picture.time_base)}{ago}"
 
     # --- the cursor ---------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class Pane(Timely, Widget):
         self.skin = skin
         self._drawn: list[Row] = []
         self._strips: list[Strip] = []
-        """Those rows as Textual draws them: it asks for lines around those that change, too."""
+        """Those rows as Textual draws them: it requests lines around those that change, too."""
         self._fits: dict[int, tuple[Row, Row]] = {}
         """Rows by their identity, and as they were fitted: a pane may return some of those of before."""
         self._drawn_for = (0, 0)
@@ -189,7 +189,7 @@ class Listing(Pane, can_focus=True):
     _above = 0
     _room = 0
 
-    # --- what a kind of listing says of itself ------------------------------------------------------------------------
+    # --- what a kind of listing defines -------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The fixed rows."""
         return ()

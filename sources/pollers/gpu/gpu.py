@@ -12,10 +12,9 @@ from typing import Literal
 from perfmon.core import plain, without_secrets
 
 from ...shell import Shell
-from ..base import Machine, NotAvailableError, Poller
-from ..reading import Area, Reading
+from ..base import Area, Machine, NotAvailableError, Poller, Reading
 
-# --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm says ---
+# --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm states ---
 
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The first that is set counts: what a process sees is narrower than its step, and that than its job."""
@@ -157,7 +156,7 @@ _WORDS = (
     (0x08, "hw-slowdown"),
     (0x04, "power-cap"),
     (0x10, "sync-boost"),
-    (0x02, "app-clocks"),  # somebody set them
+    (0x02, "app-clocks"),  # set by a user
     (0x100, "display-clocks"),
 )
 """Bits of nvmlClocksEventReasons (nvml.h), the gravest first. Bit 1, idle, is no throttling."""

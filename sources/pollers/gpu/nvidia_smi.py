@@ -13,8 +13,7 @@ from perfmon.core import PerfmonError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import Shell
-from ..base import Machine, NotAvailableError, PollError
-from ..reading import Area, Reading
+from ..base import Area, Machine, NotAvailableError, PollError, Reading
 from .gpu import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
@@ -236,7 +235,7 @@ class NvidiaSmiBackend:
         self._known: dict[str, Reading] = {}
         """The last reading by UUID, or by index where there is none."""
         self._turn = 0
-        self._asking: asyncio.Task[list[Reading]] | None = None
+        self._query: asyncio.Task[list[Reading]] | None = None
         self._commands: dict[int, tuple[str, float | None]] = {}
         self._links: dict[str, Mapping[str, float]] = {}
         """By index."""
@@ -247,11 +246,11 @@ class NvidiaSmiBackend:
             self._stream = await self._opened()
         found = [self._complete(reading) for reading in await self._stream.newest()]
         found += self._missing(found)
-        if self._turn % _PROCESSES == 0 and self._asking is None:
-            self._asking = asyncio.create_task(self._processes())
+        if self._turn % _PROCESSES == 0 and self._query is None:
+            self._query = asyncio.create_task(self._processes())
         self._turn += 1
-        if self._asking is not None and self._asking.done():
-            done, self._asking = self._asking, None
+        if self._query is not None and self._query.done():
+            done, self._query = self._query, None
             found += done.result()
         return found
 
@@ -261,10 +260,10 @@ class NvidiaSmiBackend:
             ending.push_async_callback(self._runner.close)
             if self._stream is not None:
                 ending.push_async_callback(self._stream.close)
-            if self._asking is not None:
-                await end(self._asking)
+            if self._query is not None:
+                await end(self._query)
 
-    # --- finding out what it can tell ---------------------------------------------------------------------------
+    # --- finding out what it reports ----------------------------------------------------------------------------------
     async def _opened(self) -> Stream:
         columns: Sequence[Column] = COLUMNS
         for _ in range(2 * len(COLUMNS)):

@@ -15,8 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from ..base import NotAvailableError, PollError
-from ..reading import Area, Reading
+from ..base import Area, NotAvailableError, PollError, Reading
 from .gpu import GpuProcess, Processes, gpu_reading, visible_devices
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---
@@ -47,15 +46,15 @@ class LinkThroughput:
         counted = self._counted(device)
         if "pcie_rx_mb_s" not in self._before:
             # It takes a sample of 20 ms for each: only where there is no counter.
-            counted["pcie_rx_mb_s"] = _megabytes(device.ask("nvmlDeviceGetPcieThroughput", _RX))
-            counted["pcie_tx_mb_s"] = _megabytes(device.ask("nvmlDeviceGetPcieThroughput", _TX))
+            counted["pcie_rx_mb_s"] = _megabytes(device.query("nvmlDeviceGetPcieThroughput", _RX))
+            counted["pcie_tx_mb_s"] = _megabytes(device.query("nvmlDeviceGetPcieThroughput", _TX))
         return {
             name: counted.get(name) for name in ("pcie_rx_mb_s", "pcie_tx_mb_s", "nvlink_rx_mb_s", "nvlink_tx_mb_s")
         }
 
     def _counted(self, device: Device) -> dict[str, float | None]:
         fields = tuple(field for field, _ in _COUNTERS.values())
-        answers = device.ask("nvmlDeviceGetFieldValues", fields)
+        answers = device.query("nvmlDeviceGetFieldValues", fields)
         if answers is None:
             return {}
         now = time.monotonic()
@@ -108,7 +107,7 @@ class Device:
         self._slow: dict[str, float] = {}
         self._since = 0
 
-    def ask(self, function: str, *arguments: object) -> Any:
+    def query(self, function: str, *arguments: object) -> Any:
         """Call a function of NVML; None if the driver or this GPU does not support it. Raises LostError.
 
         An unsupported function is not called again: each refusal takes the driver's lock, too.
@@ -124,28 +123,28 @@ class Device:
             if error.value in (_NOT_SUPPORTED, _NO_FUNCTION):
                 self._without.add(key)
             return None
-        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; a name of odd bytes
+        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; a malformed name
             self._without.add(key)
             return None
 
     def introduce(self) -> None:
         """Learn what does not change."""
-        self.uuid = str(self.ask("nvmlDeviceGetUUID") or "")
-        self.model = str(self.ask("nvmlDeviceGetName") or "")
+        self.uuid = str(self.query("nvmlDeviceGetUUID") or "")
+        self.model = str(self.query("nvmlDeviceGetName") or "")
 
     def look_closely(self) -> None:
         """Query what is expensive or changes slowly: every few seconds. Raises LostError."""
         figures = {
-            "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
+            "power_limit_w": _scaled(self.query("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             "temp_c": self._temperature(),
-            "fan_pct": self.ask("nvmlDeviceGetFanSpeed"),
-            "sm_max_mhz": self.ask("nvmlDeviceGetMaxClockInfo", _SM),
+            "fan_pct": self.query("nvmlDeviceGetFanSpeed"),
+            "sm_max_mhz": self.query("nvmlDeviceGetMaxClockInfo", _SM),
             **self._links.read(self),
-            "ecc_errors": self.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
-            "energy_j": _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
+            "ecc_errors": self.query("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
+            "energy_j": _scaled(self.query("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
         }
         self._slow = {name: float(value) for name, value in figures.items() if value is not None}
-        mode = self.ask("nvmlDeviceGetMigMode")
+        mode = self.query("nvmlDeviceGetMigMode")
         self.mig = "on" if mode and mode[0] else ""
         self.parts = self._found_parts() if self.mig else []
 
@@ -153,8 +152,8 @@ class Device:
         """The instances that there are now; those known already stay the same objects."""
         known = {part.uuid: part for part in self.parts}
         found = []
-        for at in range(int(self.ask("nvmlDeviceGetMaxMigDeviceCount") or 0)):
-            handle = self.ask("nvmlDeviceGetMigDeviceHandleByIndex", at)
+        for at in range(int(self.query("nvmlDeviceGetMaxMigDeviceCount") or 0)):
+            handle = self.query("nvmlDeviceGetMigDeviceHandleByIndex", at)
             if handle is not None:
                 part = Device(self._nvml, handle, f"{self.name}:{at}")
                 part.introduce()
@@ -164,15 +163,15 @@ class Device:
 
     def reading(self, words: Mapping[str, str]) -> Reading:
         """Query what is cheap, and add the last values of the rest. Raises LostError."""
-        use, memory = self.ask("nvmlDeviceGetUtilizationRates"), self._memory()
+        use, memory = self.query("nvmlDeviceGetUtilizationRates"), self._memory()
         figures = {
             "util_pct": None if use is None else use.gpu,
             "mem_util_pct": None if use is None else use.memory,
             "mem_used_mb": None if memory is None else memory.used / MIB,
             "mem_total_mb": None if memory is None else memory.total / MIB,
-            "power_w": _scaled(self.ask("nvmlDeviceGetPowerUsage"), 1e-3),
-            "sm_mhz": self.ask("nvmlDeviceGetClockInfo", _SM),
-            "mem_mhz": self.ask("nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
+            "power_w": _scaled(self.query("nvmlDeviceGetPowerUsage"), 1e-3),
+            "sm_mhz": self.query("nvmlDeviceGetClockInfo", _SM),
+            "mem_mhz": self.query("nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
         }
         reading = gpu_reading(self.name, figures, {**self.identity, "mig": self.mig, **words}, self._mask())
         return replace(reading, values={**reading.values, **self._slow})
@@ -184,9 +183,9 @@ class Device:
 
     def processes(self) -> dict[int, tuple[float | None, float | None]]:
         """Pid → (MiB of its memory, % of its time), of what computes on it. Raises LostError."""
-        running = self.ask("nvmlDeviceGetComputeRunningProcesses_v3")
+        running = self.query("nvmlDeviceGetComputeRunningProcesses_v3")
         if running is None:
-            running = self.ask("nvmlDeviceGetComputeRunningProcesses_v2")
+            running = self.query("nvmlDeviceGetComputeRunningProcesses_v2")
         busy = self._busy() if running else {}
         return {
             int(one.pid): (_scaled(one.usedGpuMemory, 1 / MIB), busy.get(int(one.pid)) if busy else None)
@@ -195,24 +194,24 @@ class Device:
 
     def _busy(self) -> dict[int, float]:
         """The newest sample of each process since the last time."""
-        samples = self.ask("nvmlDeviceGetProcessUtilization", self._since) or ()
+        samples = self.query("nvmlDeviceGetProcessUtilization", self._since) or ()
         newest = {int(s.pid): s for s in sorted(samples, key=lambda s: s.timeStamp) if s.pid}
         self._since = max((int(s.timeStamp) for s in samples), default=self._since)
         return {pid: float(s.smUtil) for pid, s in newest.items() if s.smUtil <= 100}
 
     def _memory(self) -> Any:
         """Memory in use, without what the driver reserves if it reports that separately."""
-        found = self.ask("nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
-        return found if found is not None else self.ask("nvmlDeviceGetMemoryInfo")
+        found = self.query("nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
+        return found if found is not None else self.query("nvmlDeviceGetMemoryInfo")
 
     def _temperature(self) -> Any:
-        found = self.ask("nvmlDeviceGetTemperatureV", _SENSOR)
-        return found if found is not None else self.ask("nvmlDeviceGetTemperature", _SENSOR)
+        found = self.query("nvmlDeviceGetTemperatureV", _SENSOR)
+        return found if found is not None else self.query("nvmlDeviceGetTemperature", _SENSOR)
 
     def _mask(self) -> int | None:
-        found = self.ask("nvmlDeviceGetCurrentClocksEventReasons")
+        found = self.query("nvmlDeviceGetCurrentClocksEventReasons")
         if found is None:
-            found = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+            found = self.query("nvmlDeviceGetCurrentClocksThrottleReasons")
         return None if found is None else int(found)
 
 
@@ -265,7 +264,7 @@ def _work(job: Callable[[], T], pending: Future[T]) -> None:
         pending.set_exception(error)
 
 
-# --- The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nobody else waits ---
+# --- The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nothing else waits ---
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOSELY = 5
@@ -318,7 +317,7 @@ class Gpus:
         found: list[Reading] = []
         uses: list[GpuProcess] = []
         for device in list(self._devices):
-            found += self._ask(device, closely, uses)
+            found += self._read(device, closely, uses)
         found += [self._gone(index, device) for index, device in sorted(self._lost.items(), key=_by_index)]
         if closely:
             found += self._processes.readings(uses)
@@ -354,8 +353,8 @@ class Gpus:
                 self._lost[device.name] = device
         self._nvml, self._devices = nvml, devices
 
-    # --- asking -----------------------------------------------------------------------------------------------
-    def _ask(self, device: Device, closely: bool, uses: list[GpuProcess]) -> list[Reading]:
+    # --- queries ------------------------------------------------------------------------------------------------------
+    def _read(self, device: Device, closely: bool, uses: list[GpuProcess]) -> list[Reading]:
         try:
             if closely:
                 device.look_closely()
@@ -365,9 +364,9 @@ class Gpus:
             self._devices.remove(device)
             self._lost[device.name] = device
             return []
-        return found + [one for part in device.parts for one in self._ask_part(part)]
+        return found + [one for part in device.parts for one in self._read_part(part)]
 
-    def _ask_part(self, part: Device) -> list[Reading]:
+    def _read_part(self, part: Device) -> list[Reading]:
         try:
             return [part.reading(self._words(part))]
         except LostError:  # it was taken apart since

@@ -13,10 +13,9 @@ from perfmon.core import evidence_text
 
 from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
-from ..base import DiskPaths, Machine, NotAvailableError, Poller, Script, ScriptPoller, no_disk_paths
-from ..reading import Area, Reading
+from ..base import Area, DiskPaths, Machine, NotAvailableError, Poller, Reading, Script, ScriptPoller, no_disk_paths
 
-# --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
+# --- What `/proc` shows of a host, read here or printed by one command there, as counters and levels ---
 
 _FILES = (
     "/proc/stat", "/proc/meminfo", "/proc/loadavg", "/proc/net/dev",
@@ -252,7 +251,7 @@ def _busy(before: CpuTimes | None, now: CpuTimes | None) -> tuple[float, float] 
     return min(100.0, max(0.0, busy)), min(100.0, max(0.0, wait))
 
 
-# --- What a host without `/proc` (macOS, BSD) says of itself, through psutil ---
+# --- A host without `/proc` (macOS, BSD), through psutil ---
 
 _MIB = float(1 << 20)
 

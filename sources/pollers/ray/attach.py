@@ -14,8 +14,7 @@ from perfmon.core import UsageError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, PollError, Script
-from ..reading import Area, Reading
+from ..base import Area, Machine, NotAvailableError, PollError, Reading, Script
 from .poller import LOOK_S, Cluster, cluster_on
 
 EVERY_S = 1.0

@@ -16,15 +16,14 @@ from perfmon.core import UsageError, plain
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
+from ..base import Area, Machine, NotAvailableError, PollError, Reading, Script, ScriptPoller
 from ..metrics_page import Counters, Endpoint, Increase, Sample, Samples, off_loop, read_samples
-from ..reading import Area, Reading
 
-# --- What Ray's metrics say of its queues, of Ray Data and of the object store ---
+# --- What Ray's metrics show of its queues, of Ray Data and of the object store ---
 #
-# Of `ray.util.queue` they tell who waits: a `get` of the queue's actor that runs is a consumer before an empty queue, a
+# Of `ray.util.queue` they show who waits: a `get` of the queue's actor that runs is a consumer before an empty queue, a
 # `put` that runs a producer before a full one. (Depth as puts less gets is only rough, for workers report when they
-# like; and puts equal gets in every steady state: which side waits is what tells.)
+# like; and puts equal gets in every steady state: which side waits is what counts.)
 
 NAMES = frozenset({
     "ray_tasks", "ray_object_store_used_memory", "ray_object_store_available_memory", "ray_spill_manager_objects_bytes",
@@ -96,7 +95,7 @@ def _calls(samples: Sequence[Sample]) -> tuple[Sums, Sums]:
         match = _CALL.fullmatch(sample.labels.get("Name", "")) if sample.name == "ray_tasks" else None
         if match is None:
             continue
-        teller = sample.labels.get("Source")  # since 2.5x; owners and executors tell of the same calls
+        teller = sample.labels.get("Source")  # since 2.5x; owners and executors report the same calls
         if sample.labels.get("State") == "RUNNING" and teller in (None, "executor"):
             _add(running, match[1], match[2], sample.value)
         elif sample.labels.get("State") == "FINISHED" and teller in (None, "owner"):
@@ -166,7 +165,7 @@ def _add(sums: Sums, name: str, key: str, value: float) -> None:
     values[key] = values.get(key, 0.0) + value
 
 
-# --- Finds where a Ray cluster tells its metrics: by the files that it leaves, its own processes, or an address ---
+# --- Finds where a Ray cluster serves its metrics: by the files that it leaves, its own processes, or an address ---
 
 FILE = "prom_metrics_service_discovery.json"
 USUAL = "/tmp/ray"  # noqa: S108 - that is where Ray puts it
@@ -270,7 +269,7 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-# --- Asks a Ray cluster's pages of metrics, without joining it: no client, no driver, nothing that Ray would notice ---
+# --- Queries a Ray cluster's pages of metrics, without joining it: no client, no driver, nothing Ray would notice ---
 
 EVERY_S = 10.0
 """Ray's own metrics are as old as that."""

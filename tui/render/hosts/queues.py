@@ -108,7 +108,7 @@ def _bar(look: RenderContext) -> Column[Thing]:
 
 
 def _strip(look: RenderContext, things: Sequence[Thing]) -> Column[Thing]:
-    """How full each was, one value a cell, in the colours of its target range; its depth where it has no end."""
+    """Fill of each, one value a cell, in the colours of its target range; its depth where it has no end."""
     if not _has_strip(things):
         return look.sparks(6, 3, "depth", "queue", grow=24)
     return Column(
@@ -118,7 +118,7 @@ def _strip(look: RenderContext, things: Sequence[Thing]) -> Column[Thing]:
 
 
 def _course(seen: Seen) -> str:
-    """How its depth changes, by a straight line through its last values, and by how much it swings around that."""
+    """Change of its depth, by a straight line through its last values, and how much it swings around that."""
     depths = seen.history.get("depth", ())[-_COURSE:]
     if seen.every_s is None or len(depths) < _LEAST_COURSE:
         return ""

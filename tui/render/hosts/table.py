@@ -217,7 +217,7 @@ class RenderContext:
     """The level of the verdict by host, area and name of the things that it is about."""
 
     costs: bool = False
-    """The verdict costs time: GPUs that idle meanwhile show it."""
+    """The verdict costs time: GPUs that idle in that time show it."""
 
     @classmethod
     def at(cls, picture: MonitorState, skin: ThemeStyles) -> RenderContext:
