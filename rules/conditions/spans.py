@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf
 from typing import ClassVar
 
-from perfmon.core import Table, format_seconds, format_share, format_value, length, metric_unit, union
+from perfmon.core import Table, format_seconds, format_share, format_value, length, metric_unit, percentile, union
 
 from ..open_spans import LONGEST_S
-from .base import Item, Level, Limits, Metric, Metrics, Name, Single, Track, View
+from .base import Column, Item, Level, Limits, Metric, Metrics, Name, Single, Track, View
 from .values import Limited
 
 
@@ -109,8 +110,25 @@ class EndedBefore(Single):
 
 
 _LEAST_SAMPLES = 3
-_EMPTY = 0.1
-"""Of the level at its start: so little of it is left when an engine is as good as empty."""
+_FULL, _EMPTY = 0.75, 0.1
+"""Of its usual level, and of the one at the start: so full an engine is that works, so little is left at the end."""
+_INSTANT_S = 1e-3
+
+
+def _usual(column: Column) -> float:
+    """The usual level while there is one."""
+    working = sorted(value for value in column.values if value > 0)
+    return percentile(working, 0.75) if working else 0.0
+
+
+def _is_of_a_step(item: Item, view: View) -> bool:
+    """True for a span of a line that is the line of a step, too."""
+    lines = {ref for ref, _ in item.refs}
+    for track in view.steps.values():
+        first, stop = track.between(item.end - _INSTANT_S, item.end + _INSTANT_S)
+        if any(track.ref(at)[0] in lines for at in range(first, stop)):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -118,8 +136,10 @@ class Drained(Single):
     """`drains` (requests that run) of an engine falls sample by sample while the item lasts, from `least` or more to a
     tenth of that or less, for `least_share` of the item's time or more.
 
-    An engine that is sent requests keeps its level, one that is stopped loses it at once. The time counts from the
-    start of the item to the last sample that is not 0: it is no longer than what was waited.
+    An engine that is sent requests keeps its level, one that is stopped loses it at once. The level has to be near its
+    usual one before the item, or it fell for another reason; and the item must not be one of the durations that the
+    line of a step lists: when in the step it was is not known. The time counts from the start of the item to the last
+    sample that is not 0: it is no longer than what was waited.
     """
 
     slots: ClassVar[tuple[str, ...]] = ("drained", "drain_share", "at_start")
@@ -133,7 +153,9 @@ class Drained(Single):
 
     def _looked_up(self, item: Item, view: View) -> tuple[float, float]:
         took, held = 0.0, 0.0
-        for column in view.track(self.drains).streams.values():
+        if _is_of_a_step(item, view):
+            return took, held
+        for key, column in view.track(self.drains).streams.items():
             first, stop = bisect_right(column.times, item.start), bisect_right(column.times, item.end)
             while stop > first and not column.values[stop - 1]:
                 stop -= 1
@@ -142,7 +164,8 @@ class Drained(Single):
             levels = column.values[max(0, first - 1) : stop]
             inside = column.values[first:stop]
             falls = all(after < before for before, after in pairwise(inside)) and levels[0] >= inside[0]
-            if falls and levels[0] >= self.least and inside[-1] <= _EMPTY * levels[0]:
+            full = max(self.least, _FULL * view.once((type(self), self.drains, key), partial(_usual, column)))
+            if falls and levels[0] >= full and inside[-1] <= _EMPTY * levels[0]:
                 took, held = max(took, column.times[stop - 1] - item.start), held + levels[0]
         return took, held
 
