@@ -19,7 +19,7 @@ from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
-from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stands_at
+from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stands_at, undated_patience_s
 
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
@@ -211,6 +211,13 @@ class Ingest:
             self._set.append((state.kind, step.seconds, known))
         if step is not None:
             remove_clock_step(self._session.store, own, step)
+
+    def note_rhythms(self) -> None:
+        """Note how long the logs may be silent of which no timestamps show how far apart their lines are."""
+        for held in self.run_sources:
+            undated = held.state.murmurs or needs_arrivals(self._session, held.state)
+            tracks = self._session.store.progress.of(held.state.index)
+            held.health.undated_s = undated_patience_s(tracks) if undated else None
 
     def trusted_sources(self) -> list[WatchedLog]:
         """The logs whose clock was not set, as far as is known."""

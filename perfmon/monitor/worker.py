@@ -286,6 +286,7 @@ class Watch:
         if not self.steered:
             self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
+        self._ingest.note_rhythms()
         # That the logs of a run that is over are silent is no news.
         stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
