@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .lint import Vocabulary, check_files, metrics_of, unread_metrics, unread_names
     from .open_spans import Route, left_open, route
     from .run_boundaries import set_forward
-    from .run_facts import View, component_states, idle_since
+    from .run_facts import View, component_states, idle_since, last_output_of_servers
     from .run_view import bands_of, has_any_of, logs_of
     from .runs import READY, Boundary, last_run_line
     from .sentences import fill

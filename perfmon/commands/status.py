@@ -143,6 +143,8 @@ def _level(state: State) -> str:
         return "critical"
     if state.overdue_s is not None or state.idle_s is not None:
         return "warning" if state.overdue_s is not None else "idle"
+    if state.unused_s is not None:
+        return "unknown"
     careful = {"watch": "warning", "learning": "unknown", "unreadable": "unknown"}
     return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
@@ -166,6 +168,8 @@ def _quiet_word(state: State) -> str:
         return f"WATCH no progress for {_close(compact_seconds(state.overdue_s))}"
     if state.idle_s is not None:
         return f"IDLE {_close(compact_seconds(state.idle_s))}"
+    if state.unused_s is not None:
+        return f"IDLE or hung for {_close(compact_seconds(state.unused_s))}"
     return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())
 
 

@@ -44,6 +44,7 @@ from perfmon.rules import (
     find,
     idle_since,
     is_past_clock,
+    last_output_of_servers,
     last_run_line,
     overdue_s,
     pace_of,
@@ -145,6 +146,8 @@ _PROVEN_S = 30.0
 """Progress that is monitored has to last for so long, too: a few quick steps of a start prove little."""
 _FEW_LINES = 20
 """Fewer lines are too few to call the logs unreadable: a start prints much that no format knows."""
+_LEAST_LINES = 5
+"""The same of logs that are not monitored."""
 _MORE_PROOF = 8
 """The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
 _SAVES = ("checkpoint", "checkpoint-write")
@@ -180,6 +183,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         _saved(view),
         pace_of(view),
         view.fact(idle_since),
+        view.fact(last_output_of_servers),
     )
 
 
@@ -212,13 +216,13 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.HEALTHY if samples >= _PROOF else Assessment.LEARNING
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if not view.activity.tracks and lines and events < _READ_SHARE * lines:
-        starts = view.present is not None and events and lines < _FEW_LINES
+        starts = lines < (_FEW_LINES if view.present is not None else _LEAST_LINES)
         return Assessment.LEARNING if starts else Assessment.UNREADABLE
     if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
         return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
     state = view.state.state
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
-    if view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
+    if state is Progress.STARTING or view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.WATCH if grave else Assessment.LEARNING
     if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
         return Assessment.LEARNING

@@ -108,6 +108,9 @@ class RunInfo:
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
     """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    unused: float | None = None
+    """The time of the last output of its servers, which print none without requests: since then they are idle, or hung;
+    None where they are known to be idle, or others run."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
 
@@ -201,6 +204,8 @@ class Finding:
     """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
     """The newest of the intervals that `lost_s` is the length of: from and to, in seconds since `run.start`."""
+    since_s: float = 0.0
+    """Start of the last of its episodes: it has not paused since then."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that its conditions are met by, the one that shows it best first."""
 

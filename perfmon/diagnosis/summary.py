@@ -315,6 +315,8 @@ def no_verdict_text(
     if assessment is Assessment.LEARNING and not view.logs:
         return "Too little to judge: no log is watched, only polled values"
     seen, state = _seen(view), _STATES.get(view.state.state, "")
+    if assessment is Assessment.LEARNING and not view.activity.tracks and not events:
+        return f"Too little to judge yet: {counted(lines, 'line')} so far, none about a step"
     if assessment is Assessment.LEARNING:
         if view.state.state is Progress.RUNNING and _is_ready(view):
             return "The server is ready, and served no request yet"
@@ -376,6 +378,7 @@ def _seen(view: View) -> list[str]:
     seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
     if not seen:
         steps = max((steps_covered(component, view) for component in view.steps), default=0)
-        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
+        own = [(m, track) for m, track in sorted(view.metrics.items()) if not (view.logs and _is_polled(track, view))]
+        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in own[:4]]
         seen = [counted(steps, "step")] if steps else samples
     return seen

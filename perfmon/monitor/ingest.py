@@ -19,7 +19,14 @@ from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
-from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stands_at, undated_patience_s
+from .source_health import (
+    SourceHealth,
+    UnparsedSamples,
+    all_servers_gone,
+    stale_sources,
+    stands_at,
+    undated_patience_s,
+)
 
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
@@ -218,6 +225,29 @@ class Ingest:
             undated = held.state.murmurs or needs_arrivals(self._session, held.state)
             tracks = self._session.store.progress.of(held.state.index)
             held.health.undated_s = undated_patience_s(tracks) if undated else None
+
+    def first(self, alignment: Alignment) -> float | None:
+        """Return the time of the first line of the run."""
+        dated = [held.state for held in self.run_sources if held.state.first is not None]
+        return min((alignment.shifts.get(state.index, 0.0) + (state.first or 0.0) for state in dated), default=None)
+
+    def stale_s(self, present: RunClock) -> float | None:
+        """Return the age of the newest line, if every log is silent for longer than usual."""
+        clock = self._feed.clock()
+        stale, others = stale_sources([(held.health, held.state) for held in self.run_sources], clock)
+        silent = present.silent_s(clock) if stale and not others else None
+        # Lines without a clock are dated by their arrival: their own age is the silence.
+        return None if silent is None else max(silent, min(clock - (health.read_at or clock) for health in stale))
+
+    def silent(self, present: RunClock, alignment: Alignment) -> dict[str, float]:
+        """Return the logs and pollers that are stale, and the time of their last output."""
+        clock, logs = self._feed.clock(), self.run_sources
+        alone = all_servers_gone([(held.health, held.state) for held in logs], clock)
+        silent = [one for one in logs if one.health.freshness(clock, one.state, alone=alone) is Freshness.STALE]
+        last_at = {held.shown: float("-inf") if (last := last_of(held, alignment)) is None else last for held in silent}
+        actual = present.actual(clock)
+        now = present.now(clock) if actual is None else actual
+        return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self.unanswered()}
 
     def trusted_sources(self) -> list[WatchedLog]:
         """The logs whose clock was not set, as far as is known."""

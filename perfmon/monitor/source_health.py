@@ -228,6 +228,7 @@ def _moved(finding: Finding, seconds: float, known: set[str]) -> Finding:
         finding,
         first_s=finding.first_s + seconds,
         last_s=finding.last_s + seconds,
+        since_s=finding.since_s + seconds,
         lost_s=0.0,
         lost_share=0.0,
         lost=(),

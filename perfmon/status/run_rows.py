@@ -53,7 +53,9 @@ class RunRow:
         word = self.state.progress or "unknown"
         if word in _ENDS:
             return word
-        return "silent" if self.state.stale_s is not None else "idle" if self.state.idle_s is not None else word
+        if self.state.stale_s is not None:
+            return "silent"
+        return word if self.state.idle_s is None and self.state.unused_s is None else "idle"
 
     @property
     def level(self) -> str:
@@ -81,6 +83,8 @@ class RunRow:
             return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
         if not state.severity and state.idle_s is not None:
             return f"no requests for {format_seconds(state.idle_s)}"
+        if not state.severity and state.unused_s is not None:
+            return f"idle or hung for {format_seconds(state.unused_s)}: no output since then"
         if not state.severity and state.overdue_s is not None:
             return f"no progress for {format_seconds(state.overdue_s)}"
         if not state.severity:

@@ -55,6 +55,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
     rates = [*_pace(snapshot, width, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
+    rates = [] if unused(picture) is not None else rates
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
         (0, _state(picture, snapshot, width, skin)),
@@ -100,6 +101,8 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         what, usually = _rhythm(run.pace)
         words = f"no {what} for {{age}} ({usually})"
         style, since = "warning", late
+    elif (silent := unused(picture)) is not None:
+        words, style = silent, "stale"
     elif run.state is Progress.RUNNING and run.idle is not None:
         words, style, since = "idle for {age}", "muted", run.idle
     elif run.state is Progress.FINISHED and run.goal is not None and run.goal.early:
@@ -146,6 +149,12 @@ def idle(picture: MonitorState, snapshot: Diagnosis, *, brief: bool = False) -> 
     since_when = f", since {moment}{moment_text(since, picture.time_base)}"
     which = "no requests" if brief else f"no requests running{waiting}"
     return f"{which} for {_age(max(0.0, picture.present - since))}{since_when}"
+
+
+def unused(picture: MonitorState) -> str | None:
+    """State for how long servers that print nothing without requests have printed nothing; None elsewhere."""
+    since = picture.unused_since
+    return None if since is None else f"idle or hung for {_age(max(0.0, picture.present - since))}"
 
 
 def output_since(picture: MonitorState, snapshot: Diagnosis) -> str:

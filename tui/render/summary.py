@@ -15,7 +15,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import idle, output_since, overdue, progress_row
+from .progress import idle, output_since, overdue, progress_row, unused
 from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
@@ -50,11 +50,12 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
     cause = rest_of_cause(picture, width, skin)
+    reading = _is_reading(picture)
     drawn = (
         verdict_row(picture, width, skin),
         progress_row(picture, width, skin),
-        why_row(picture, width, skin, cause),
-        ledger_row(picture, width, skin),
+        () if reading else why_row(picture, width, skin, cause),
+        () if reading else ledger_row(picture, width, skin),
     )
     return [crop(row, width, fill) for row in drawn[:height]]
 
@@ -63,7 +64,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
-    if snapshot is None:
+    if snapshot is None or _is_reading(picture):
         return _waiting(picture, skin)
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
@@ -79,6 +80,11 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     for part in (*graver, *figures, *costs) if stands else (*graver, *costs, *figures):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
+
+
+def _is_reading(picture: MonitorState) -> bool:
+    """The history is being read: what is known of a part of it is no verdict."""
+    return picture.state is RunState.LOADING and picture.progress is not None
 
 
 def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
@@ -281,7 +287,7 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
 
 def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
-        text = f"reading existing log history: {format_share(picture.progress)}"
+        text = f"reading history: {format_share(picture.progress)}"
     elif picture.sources:
         text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
@@ -308,9 +314,14 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
         quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
         return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
-    if (unused := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
+    if (quiet := unused(picture)) is not None:
+        badge = _badge(skin, Level.NONE, f"{skin.glyph('stale')} IDLE?")
+        last = moment_text(picture.unused_since or 0.0, picture.time_base)
+        why = f": no output since {last}; a server without requests prints none"
+        return (*badge, (quiet, skin.style("stale")), (why, skin.style("text")))
+    if (unrequested := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
         badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
-        return (*badge, (unused, skin.style("text")))
+        return (*badge, (unrequested, skin.style("text")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
