@@ -52,6 +52,7 @@ _IN_WORDS = {
 }
 """Statistics; the others are a kind of mean."""
 _NEWEST, _TOGETHER, _ITEMS = 3, 10, 30
+_INTERVALS = 16
 _LONG_S = 86400.0
 """Any age above it is as good."""
 
@@ -127,7 +128,8 @@ class Threshold(Limited):
     """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own).
 
     With `part` it is a part of the time in %, and what of it is beyond the limit is lost. With `later_s` it is the
-    largest of that one and those of so many seconds after the item: what paused continued.
+    largest of that one and those of so many seconds after the item: what paused continued. With `fresh` it is not older
+    than so many of its usual intervals, or a second of them: what is dead reports nothing.
 
     Where the item's group (an engine) has samples of the metric those of other groups do not count.
     """
@@ -135,6 +137,7 @@ class Threshold(Limited):
     within_s: float = 600.0
     part: bool = False
     later_s: float = 0.0
+    fresh: float = 0.0
 
     def value(self, item: Item, view: View) -> float | None:
         """Its own, or the latest one."""
@@ -144,11 +147,16 @@ class Threshold(Limited):
         apart = item.group and view.has_group(self.metric, item.group)
         column = view.track(self.metric).column(item.group if apart else "")
         at = bisect_right(column.times, item.end) - 1
-        latest = None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
+        within_s = self._fresh_s(column.times[max(0, at - _INTERVALS) : at + 1]) if self.fresh else self.within_s
+        latest = None if at < 0 or column.times[at] < item.start - within_s else column.values[at]
         if not self.later_s:
             return latest
         later = column.values[at + 1 : bisect_right(column.times, item.end + self.later_s)]
         return max((value for value in (latest, *later) if value is not None), default=None)
+
+    def _fresh_s(self, times: Sequence[float]) -> float:
+        usual = percentile(sorted(after - before for before, after in pairwise(times)), 0.5) if len(times) > 1 else 0.0
+        return min(self.within_s, self.fresh * max(1.0, usual))
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """No own value is beyond the limit; by the largest or the least one, where it is one limit."""
