@@ -48,6 +48,7 @@ from perfmon.rules import (
     last_run_line,
     overdue_s,
     pace_of,
+    phase_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -184,6 +185,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         pace_of(view),
         view.fact(idle_since),
         view.fact(last_output_of_servers),
+        view.fact(phase_of),
     )
 
 

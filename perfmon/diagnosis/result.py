@@ -31,7 +31,7 @@ from perfmon.core import (
 from perfmon.sources.pollers import Area
 
 if TYPE_CHECKING:
-    from perfmon.rules import Pace
+    from perfmon.rules import Pace, Phase
     from perfmon.store import Seen
 
 
@@ -111,6 +111,8 @@ class RunInfo:
     unused: float | None = None
     """The time of the last output of its servers, which print none without requests: since then they are idle, or hung;
     None where they are known to be idle, or others run."""
+    phase: Phase | None = None
+    """What it does now that is not its steps."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
 

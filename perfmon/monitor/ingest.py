@@ -19,14 +19,8 @@ from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
-from .source_health import (
-    SourceHealth,
-    UnparsedSamples,
-    all_servers_gone,
-    stale_sources,
-    stands_at,
-    undated_patience_s,
-)
+from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stale_sources, stands_at
+from .source_health import undated_patience_s as patience_s
 
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
@@ -78,6 +72,8 @@ _UNDATED_S = 10.0
 """Nearer to the last timestamp no line is moved."""
 _WRITTEN_S = 120.0
 """A file that was written to so recently may be of a running process."""
+_SOON_S = 600.0
+"""Another one was written to so soon after its last timestamp that this was no copying."""
 _TAIL_LINES = 5
 """Fewer lines than that are the last words of a record."""
 _ZONE_S = 1800.0
@@ -224,7 +220,7 @@ class Ingest:
         for held in self.run_sources:
             undated = held.state.murmurs or needs_arrivals(self._session, held.state)
             tracks = self._session.store.progress.of(held.state.index)
-            held.health.undated_s = undated_patience_s(tracks) if undated else None
+            held.health.undated_s = patience_s(tracks) if undated else None
 
     def first(self, alignment: Alignment) -> float | None:
         """Return the time of the first line of the run."""
@@ -242,11 +238,10 @@ class Ingest:
     def silent(self, present: RunClock, alignment: Alignment) -> dict[str, float]:
         """Return the logs and pollers that are stale, and the time of their last output."""
         clock, logs = self._feed.clock(), self.run_sources
-        alone = all_servers_gone([(held.health, held.state) for held in logs], clock)
+        alone = all_servers_gone([(one.health, one.state) for one in logs], clock)
         silent = [one for one in logs if one.health.freshness(clock, one.state, alone=alone) is Freshness.STALE]
         last_at = {held.shown: float("-inf") if (last := last_of(held, alignment)) is None else last for held in silent}
-        actual = present.actual(clock)
-        now = present.now(clock) if actual is None else actual
+        now = present.now(clock) if (actual := present.actual(clock)) is None else actual
         return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self.unanswered()}
 
     def trusted_sources(self) -> list[WatchedLog]:
@@ -296,11 +291,12 @@ class Ingest:
         """
         state, clock = held.state, self._feed.clock()
         undated = state.lines - state.last_line[0] >= _TAIL_LINES or state.bar_line > state.last_line[0]
-        if state.kind is None or state.tail is None or not undated or clock - changed > _WRITTEN_S:
+        if state.kind is None or state.tail is None or not undated:
             return None
         late = _late(state.kind, state.tail, changed)
         is_here = self._feed.player is None and held.path.is_absolute()
-        if not _UNDATED_S <= late <= (_COPIED_S if is_here else _ZONE_S):
+        most = _SOON_S if clock - changed > _WRITTEN_S else _COPIED_S if is_here else _ZONE_S
+        if not _UNDATED_S <= late <= most:
             return None
         pass_tail(self._session, state, late)
         return state.tail + late

@@ -58,7 +58,7 @@ def test_the_rollout_of_a_step_has_no_limit_that_is_meant_for_one_batch_of_a_ser
         run.feed.now = NOW + second
         run.say(
             LOG,
-            f"2026-03-02 12:{second // 60:02}:{second % 60:02} [gen] batch.done completions=64 dur_ms=41500.0 inflight=9",
+            f"2026-03-02 12:{second // 60:02}:{second % 60:02} [gen] batch.done completions=64 dur_ms=41500.0",
         )
     lane = next(lane for lane in run.look().board.spans if lane.kind == "generation-batch")
     assert {bar.level for bar in lane.bars} == {Level.CRITICAL}

@@ -10,6 +10,7 @@ from handfed import HandFed
 
 from perfmon.diagnosis.result import Assessment
 from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.viewmodel.state import Alert, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -59,11 +60,12 @@ def test_what_paused_for_longer_than_it_is_kept_began_again() -> None:
 def test_what_pollers_measured_proves_nothing_of_a_run_that_has_logs() -> None:
     run = HandFed(BEGIN.timestamp())
     run.say(LOG, f"{BEGIN:%Y-%m-%d %H:%M:%S}.000 INFO loading the model")
-    host = LogFile("poll:host:here", Path("/poll"))
-    for second in range(0, 120, 2):
+    for _ in range(60):
         run.feed.now += 2.0
-        run.say(host, f"time={run.feed.now} host=here disk_used_pct=41.0")
+        text = f"{run.feed.now:.1f} [poll] disk host=here name=/data used_pct=41 free_gb=90 total_gb=700 holds=logs"
+        run.say(poll_log("here", "disks"), text)
     snapshot = run.look().snapshot
     assert snapshot is not None
     assert snapshot.assessment is Assessment.LEARNING
-    assert "sample" not in snapshot.summary
+    assert snapshot.metrics["disk_used_pct"].summary.count > 3
+    assert snapshot.summary == "Too little to judge yet: 1 line so far, none about a step"

@@ -101,6 +101,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         what, usually = _rhythm(run.pace)
         words = f"no {what} for {{age}} ({usually})"
         style, since = "warning", late
+    elif run.phase is not None and run.state in (Progress.RUNNING, Progress.STARTING):
+        words = f"{run.phase.name} {run.phase.done:,.0f} of {run.phase.total:,.0f}"
+        words += " for {age}" if run.state is Progress.STARTING else ""
     elif (silent := unused(picture)) is not None:
         words, style = silent, "stale"
     elif run.state is Progress.RUNNING and run.idle is not None:

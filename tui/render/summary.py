@@ -77,7 +77,8 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
     costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < _NARROW)
     graver = _graver(picture, verdict, skin)
-    for part in (*graver, *figures, *costs) if stands else (*graver, *costs, *figures):
+    late = [_judged(picture, width, skin)]
+    for part in (*graver, *figures, *costs, *late) if stands else (*graver, *costs, *figures, *late):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
 
@@ -115,7 +116,7 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
         runs.append((plain(verdict.title).upper(), style))
         where = _where(picture, verdict) if width >= _NARROW else ""
         runs += [(f"  {where}", skin.style("title"))] if where else []
-    return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
+    return runs + _as_of(picture, verdict, width - row_cells(runs), skin)
 
 
 def _where(picture: MonitorState, verdict: Verdict) -> str:
@@ -199,10 +200,10 @@ def _called(source: SourceStatus, picture: MonitorState) -> str:
 
 def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
-    if picture.unjudged_s is None:
+    if picture.unjudged_s is None or picture.past_s is not None:
         return []
     age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
-    return [(f"  judged {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
+    return [(f"  as of {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
 def _cost(
@@ -314,11 +315,11 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
         quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
         return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
-    if (quiet := unused(picture)) is not None:
+    if (unused_for := unused(picture)) is not None:
         badge = _badge(skin, Level.NONE, f"{skin.glyph('stale')} IDLE?")
         last = moment_text(picture.unused_since or 0.0, picture.time_base)
         why = f": no output since {last}; a server without requests prints none"
-        return (*badge, (quiet, skin.style("stale")), (why, skin.style("text")))
+        return (*badge, (unused_for, skin.style("stale")), (why, skin.style("text")))
     if (unrequested := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
         badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
         return (*badge, (unrequested, skin.style("text")))
@@ -333,6 +334,8 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             ),
             (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
+    if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
+        return _finished(snapshot, skin)
     if only_machines(picture):
         summary = "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
@@ -358,6 +361,22 @@ def only_machines(picture: MonitorState) -> bool:
     if any(source.lines for source in picture.sources):
         return False
     return bool(picture.seen) and not any(one.reading.area in _OF_RUNS for one in picture.seen)
+
+
+def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
+    """What came of a run that is over, and nothing was wrong with."""
+    goal = snapshot.run.goal
+    early = goal is not None and goal.early
+    level, word = (Level.WARNING, "ENDED EARLY") if early else (Level.GOOD, "FINISHED")
+    text = "" if goal is None else f"{goal.done:,.0f}"
+    if goal is not None and goal.total:
+        text = f"{text} of {goal.total:,.0f}"
+    text += "" if goal is None else f" {plain(goal.unit, 20).removesuffix('s')}s"
+    judged = snapshot.assessment is Assessment.HEALTHY
+    took = f" in {_wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
+    found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    badge = _badge(skin, level, f"{skin.mark(level)} {word}")
+    return (*badge, (f"{text}{took}: {found}" if text else found, skin.style("text")))
 
 
 def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
