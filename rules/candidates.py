@@ -263,7 +263,9 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
     task = task_of(cause, view)
     if task:
         component = ""  # the log is the driver's, the task another process
-    stood = {"stood": format_seconds(death.time - start)} if death.time - start >= 1.0 else {}
+    ran = str(death.fields.get("ran_ms", ""))  # where its lines have no time, the log's clock ends long before
+    stood_s, ran_s = death.time - start, float(ran) / 1000.0 if ran.isdecimal() else 0.0
+    stood = {"stood": format_seconds(stood_s)} if stood_s >= max(1.0, ran_s / 2.0) else {}
     fields = {
         "component": component,
         **stood,

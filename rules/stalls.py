@@ -105,6 +105,8 @@ def stalls_of(view: RunView) -> list[Stall]:
                 continue
             if is_open and view.timed and view.present is None and not _lives(view, a, b):
                 continue  # the end of a log proves nothing: others have to continue
+            if is_open and all(state.idle_silence and not state.busy for state in main):
+                continue  # nor does that of logs that are silent when there is nothing to do
             if _counted_on(view, main, a, b):
                 continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held

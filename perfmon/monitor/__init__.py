@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PollingFeed,
         RemoteFeed,
         absent_folders,
+        history_of,
     )
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .hang_watch import HangSources

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfmon.core import Block, Notice
+from perfmon.core import Block, InputError, Notice, UsageError
 from perfmon.nccl import LiveJob
-from perfmon.sources import ARCHIVES, INSPECTOR, LineSplitter, LogFile, Player, ThreadQueue
+from perfmon.sources import ARCHIVES, INSPECTOR, LineSplitter, LogFile, Player, ThreadQueue, discover
 from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 from perfmon.viewmodel import CollectivesState
@@ -306,6 +306,8 @@ class HistoryTaggedFeed(WrappedFeed):
 
 INSPECTOR_HISTORY = 1 << 20
 """Bytes of each log of NCCL Inspector that are read of what is there already: the state of the last seconds."""
+_MOST_HISTORY, _ALL_HISTORY = 16 << 20, 64 << 20
+"""The same at most, of one log and of all of this machine: a second of reading."""
 _EVERY_S = 0.5
 LOG = LogFile("nccl-inspector", Path("nccl-inspector:/"), "nccl-inspector")
 """The virtual log of what the records show."""
@@ -317,6 +319,15 @@ def absent_folders(specs: Sequence[str]) -> list[str]:
     return [spec for spec in specs if not glob.has_magic(spec) and not os.path.exists(os.path.expanduser(spec))]
 
 
+def history_of(folders: Sequence[str]) -> int:
+    """Bytes of each log that are read of what is there: of a few logs more, as dumps of a busy job may be dense."""
+    try:
+        count = len(discover(folders))
+    except (UsageError, InputError):
+        count = 0
+    return max(INSPECTOR_HISTORY, min(_MOST_HISTORY, _ALL_HISTORY // max(1, count)))
+
+
 class InspectorFeed(WrappedFeed):
     """Other logs, if there are any, and those of NCCL Inspector: in folders here, and those that `inner` marks."""
 
@@ -325,7 +336,7 @@ class InspectorFeed(WrappedFeed):
     ) -> None:
         """`inner` gives logs of other hosts with INSPECTOR in place of their compression."""
         super().__init__(inner)
-        kept = INSPECTOR_HISTORY if history else False
+        kept = history_of(folders) if history and folders else False
         self._followed = FollowFeed(folders, history=kept, polling=polling) if folders else None
         self._merged, self._job, self._splitter = MergedStream(), LiveJob(), LineSplitter()
         self._state: CollectivesState = self._job.state(self.clock())

@@ -89,6 +89,8 @@ class LiveJob:
         self._rate: tuple[float, int, float] = (0.0, 0, 0.0)
         self._read_at: float | None = None
         """Time at which the last new record arrived; None while all are of the past."""
+        self._since: float | None = None
+        """Time since which the past is read."""
         self._seats: dict[tuple[LiveComm, int], Seat] = {}
         self._seats_stale = True
 
@@ -265,7 +267,9 @@ class LiveJob:
             return []
         self._close_old(self._newest - _AGE_US)
         last = (self._newest - _GRACE_US) // _SLICE_US - 1
-        if clock is not None and self._read_at is not None and clock - self._read_at > _QUIET_S:
+        self._since = clock if self._since is None else self._since
+        quiet_since = self._since if self._read_at is None else self._read_at
+        if clock is not None and quiet_since is not None and clock - quiet_since > _QUIET_S:
             last = self._newest // _SLICE_US
         lines = []
         for at in range(max(self._finished + 1, last - _PAST), last + 1):

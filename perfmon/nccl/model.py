@@ -96,6 +96,11 @@ class RankWait:
     """Communicators that it is part of."""
 
     @property
+    def certain_lateness(self) -> float:
+        """Own lateness less what may be chance: two standard errors of a share of so many operations."""
+        return max(0.0, self.own_lateness - self.late_ops**-0.5) if self.late_ops else 0.0
+
+    @property
     def is_origin(self) -> bool:
         """It is late by itself, and much of the waiting that lasts is for it, as the rule for slow ranks requires."""
         return self.own_lateness > _OWN_LATENESS and self.lasting_share > _ORIGIN_SHARE

@@ -12,12 +12,13 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 LONGEST_LINE = 4 << 20
 """Bytes of the longest line that is kept. Verbose lines have up to 14 KB."""
 _CHUNK = 1 << 20
 _SNIFFED = 1 << 16
+_PIECE = 64
 _RECORDS = (b'{"coll_perf"', b'{"p2p_perf"', b'{"proxy_trace"')
 _CONTEXT = b'"dump_stats"'
 
@@ -73,12 +74,12 @@ def is_positional(source: Path, *, compressed: bool) -> bool:
 
 
 def has_invalid_text(source: Path) -> bool:
-    """Return true if the text of a file is not UTF-8, or has bytes that are zero."""
-    decoder = getincrementaldecoder("utf-8")()
+    """Return true if the text of a file is not UTF-8 or has bytes that are zero, or its compressed data are damaged."""
+    decoder, done = getincrementaldecoder("utf-8")(), Repair()
     try:
         with source.open("rb") as file:
             compressed = file.read(2) == b"\x1f\x8b"
-        for chunk in _chunks(source, Repair(), compressed=compressed):
+        for chunk in _chunks(source, done, compressed=compressed):
             if b"\0" in chunk:
                 return True
             if not chunk.isascii() or decoder.getstate()[0]:
@@ -87,7 +88,7 @@ def has_invalid_text(source: Path) -> bool:
         return True
     except OSError:
         return False
-    return False
+    return done.cut
 
 
 def _context_of(line: bytes) -> bytes:
@@ -111,10 +112,12 @@ def _chunks(source: Path, done: Repair, *, compressed: bool, size: int = _CHUNK)
         decompressor = zlib.decompressobj(31)
         data = b""
         while data or (data := file.read(size)):
+            before = decompressor.copy()
             try:
                 yield decompressor.decompress(data, size)
             except zlib.error:
                 done.cut = True
+                yield from _undamaged(before, data)
                 return
             data = decompressor.unconsumed_tail
             if decompressor.eof:
@@ -123,6 +126,15 @@ def _chunks(source: Path, done: Repair, *, compressed: bool, size: int = _CHUNK)
                     return
                 decompressor = zlib.decompressobj(31)  # members of an appended log
         done.cut = True
+
+
+def _undamaged(decompressor: Any, data: bytes) -> Iterator[bytes]:
+    """Text before the damage, in small pieces: the piece that has it gives nothing."""
+    for at in range(0, len(data), _PIECE):
+        try:
+            yield decompressor.decompress(data[at : at + _PIECE])
+        except zlib.error:
+            return
 
 
 def _lines(chunks: Iterator[bytes], done: Repair) -> Iterator[bytes]:

@@ -81,7 +81,7 @@ def _rank_line(wait: RankWait, part: int, ranks: Sequence[RankWait], slowest: fl
     return (
         f'[nccl] waiting for="{_word(wait.seat.label)}" wait_pct={100 * wait.comm_shares[part]:.2f} '
         f"caused_pct={100 * share:.2f} lead_pct={100 * lead:.2f} origin_pct={100 * wait.lasting_share:.2f} "
-        f"own_pct={100 * wait.own_lateness:.2f} link_ratio={slowest:.3f} late_ops={wait.late_ops:.1f}"
+        f"own_pct={100 * wait.own_lateness:.2f} link_ratio={slowest:.3f} certain_pct={100 * wait.certain_lateness:.2f}"
     )
 
 

@@ -17,7 +17,7 @@ for whom.
 A slow rank is late repeatedly by similar times, one that pauses is so a few times and for long, which may cause more
 waiting than all other operations together. What lasts is judged without the pieces of a job, hundredths if there are
 operations enough, in which much more was waited than usual; live these are slices of some seconds, of which all may
-have a pause: so it also counts in how many operations most of the lateness was.
+have a pause: so it also counts in how many operations most of the lateness was: few may be chance.
 """
 
 from __future__ import annotations

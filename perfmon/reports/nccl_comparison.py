@@ -55,7 +55,7 @@ def _rows(changes: Sequence[NcclChange], kind: str) -> list[tuple[str, ...]]:
 def _run(name: str, job: JobAnalysis) -> str:
     return (
         f"{name}: {counted(job.records, 'record')} in {counted(job.files, 'file')} of {counted(job.hosts, 'host')}, "
-        f"{format_share(job.coverage.share)} of operations with records of all ranks"
+        f"{job.coverage.complete_ops:,} of {job.coverage.ops:,} operations with records of all ranks"
     )
 
 

@@ -176,7 +176,7 @@ def _remarks(found: JobAnalysis) -> Iterator[str]:
     if coverage.dropped:
         yield f"the plugin dropped {counted(coverage.dropped, 'record')}: shorten its dump interval"
     if coverage.ops and coverage.share < 1:
-        known = f"{format_share(coverage.share)} of {counted(coverage.ops, 'operation')} have records of all ranks"
+        known = f"{coverage.complete_ops:,} of {coverage.ops:,} operations have records of all ranks"
         why = (
             "" if coverage.missing_ranks else " (NCCL before 2.30 logs one operation per interval, then the last 1024)"
         )

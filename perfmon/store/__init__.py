@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from .latest_readings import LatestReadings, Seen, logged_queues
     from .progress import COUNTED, STEP_KINDS, RunMark
     from .source_state import SourceState
-    from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, on_own_axes
+    from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, last_value, on_own_axes
 
 __getattr__ = lazy_face(__name__)

@@ -40,21 +40,18 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
+from .across_lines import ClocklessTime, ExpandTable, RunningMeans, TableResult, Tables
 from .axis import extend_extent, record_gap, shift_source
 from .counters import Paces, StepSources, Totals, of_total
 from .failures import Failure, own_time
 from .progress import RunMark
-from .running_means import RunningMeans
 from .source_state import SourceState
 from .store import Store
-from .tables import ExpandTable, TableResult, Tables
 from .weight_updates import Updates
 
 _OPEN_LIMIT = 10_000
-_DAY_S = 86400.0
 _ONE_BY_ONE = ("epoch",)
 """Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
-_STEPS = ("train-step", "orchestrator-step")
 _OF_FAILURES = (FAILURE, DETAIL)
 _KEPT_TEXT = 1000
 """Characters of the line of a failure."""
@@ -66,10 +63,6 @@ _UNNAMED = re.compile(r"[\d.:, ]*(?:, ip=[\w.:-]*)?")
 """The key of a bar without a name: empty, or the rank that draws it."""
 _BARE = "items"
 """Kind of the progress that a bar without a name shows; its key is "", or the rank that draws it."""
-_MOST_EACH = 100_000
-"""Lines of steps further apart are not neighbours."""
-_WITHIN_STEPS = ("batch-wait", "policy-wait", "data-wait", "weight-sync")
-"""Waits that the step of a later line contains."""
 
 
 class Assembler:
@@ -93,12 +86,7 @@ class Assembler:
         """The total of that of a trainer, by log."""
         self._worked_out: Counter[tuple[str, int]] = Counter()
         """Number of samples that were derived from counters, by metric and log."""
-        self._each: dict[tuple[int, str], float] = {}
-        """The last number that the spans of a kind cover, by log."""
-        self._waited: dict[int, float] = {}
-        """Seconds of waits since the last step, by log without a clock."""
-        self._begun: dict[int, tuple[int, float]] = {}
-        """By log without a clock: the line and the start of the last step."""
+        self._clockless = ClocklessTime()
         self._by_bars: dict[int, tuple[object, float]] = {}
         """By log the last timestamp, and the time since that line by bars and epochs."""
         self._undated = False
@@ -193,7 +181,7 @@ class Assembler:
                 self._progress(state, time, ref, observation, text)
             observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
         elif state.clockless:
-            time += self._steps_took(state.index, observations)
+            time += self._clockless.steps_took(state.index, observations)
             state.pseudo = max(state.pseudo, time)
         if self.store.failures.is_quoting and (not observations or observations[0][0] not in _OF_FAILURES):
             self.store.failures.end_quotes(state.index)
@@ -209,10 +197,10 @@ class Assembler:
         _, kind, duration, lead, key, fields = observation
         if "each" in fields:
             number = float(fields.pop("each"))
-            covered = self._covered(state.index, kind, number)
+            covered = self._clockless.covered(state.index, kind, number)
             if covered > 1:
                 duration, lead, key = duration * covered, lead * covered, f"{number - covered + 1:g}-{number:g}"
-        start = self._passed(state, time, ref, kind, duration) if state.clockless else time - lead
+        start = self._clockless.start_of(state, time, ref, kind, duration) if state.clockless else time - lead
         behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
         if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
@@ -224,37 +212,8 @@ class Assembler:
             )
         )
         if state.clockless:
-            self._pass(state, kind, start + duration)
+            self._clockless.pass_to(state, kind, start + duration)
         self.store.progress.advance(state.index, kind, start + duration, ref.line, state.live_lines)
-
-    def _steps_took(self, source: int, observations: Sequence[Observation]) -> float:
-        """Seconds that passed until a line with a step and the time that one takes; 0 where spans state it."""
-        numbers = [one[2] for one in observations if one[0] == STEP and one[2] is not None]
-        times = [one[2] for one in observations if one[0] == SAMPLE and one[1] == "step_s" and not one[3]]
-        if not numbers or len(times) != 1 or any(one[0] == SPAN for one in observations):
-            return 0.0
-        each = float(times[0])
-        return each * self._covered(source, "step_s", float(numbers[0])) if 0.0 < each < _DAY_S else 0.0
-
-    def _covered(self, source: int, kind: str, number: float) -> float:
-        """Number of items since the last such line, 1 if unknown."""
-        before = self._each.get((source, kind))
-        self._each[source, kind] = number
-        grown = 1.0 if before is None else number - before
-        return grown if 1.0 <= grown <= _MOST_EACH else 1.0
-
-    def _passed(self, state: SourceState, time: float, ref: Ref, kind: str, duration: float) -> float:
-        """Start of a span in a log without clocks: a step contains the waits since the last one."""
-        if kind in _STEPS:
-            self._begun[state.index] = (ref.line, time - min(duration, self._waited.pop(state.index, 0.0)))
-        line, begun = self._begun.get(state.index, (0, time))
-        return begun if line == ref.line else time
-
-    def _pass(self, state: SourceState, kind: str, end: float) -> None:
-        """Advance the time of a log without clocks to the end of a span."""
-        if kind in _WITHIN_STEPS:
-            self._waited[state.index] = self._waited.get(state.index, 0.0) + max(0.0, end - state.pseudo)
-        state.pseudo = max(state.pseudo, end)
 
     def _add(self, span: Span) -> None:
         if not self.store.remarkable(f"span:{span.kind}", span.duration_s or 0.0):
@@ -302,7 +261,7 @@ class Assembler:
         """End a span; the duration in its last line is the best: a header clock has seconds only."""
         if state.clockless:
             span.end = (span.start or 0.0) + duration
-            self._pass(state, span.kind, span.end)
+            self._clockless.pass_to(state, span.kind, span.end)
         else:
             span.start, span.end = time - duration, time
         span.duration_s = duration

@@ -109,6 +109,19 @@ def text_bytes(text: str) -> int:
     return _TEXT_BYTES + len(text)
 
 
+_TOGETHER_S = 60.0
+"""Groups whose last samples are no further apart report at the same time."""
+
+
+def last_value(held: Sequence[Series], *, lowest: bool) -> float | None:
+    """The last value; of several groups with recent values the lowest or highest one. None without any."""
+    newest = max((series.times[-1] for series in held if len(series)), default=None)
+    if newest is None:
+        return None
+    values = [series.values[-1] for series in held if len(series) and series.times[-1] >= newest - _TOGETHER_S]
+    return min(values) if lowest else max(values)
+
+
 # --- What was observed of a run, bounded by a byte budget ---
 #
 # Samples are kept in arrays, spans as objects. When the budget is spent the oldest half of the largest series is

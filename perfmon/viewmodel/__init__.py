@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
-    from .buckets import BaselineRun, baseline_run, held, held_values, is_level, smoothed
+    from .buckets import BaselineRun, baseline_run, held, held_values, is_level, smoothed, viewport
     from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
     from .hosts import (
         Host,
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         Viewport,
         empty_picture,
         little_is_recognised,
-        viewport,
     )
     from .timeline import Now, TimelineBuilder
 

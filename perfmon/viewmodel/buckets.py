@@ -7,14 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
-from math import floor, inf, isnan, nan
+from math import ceil, floor, inf, isnan, log, nan
 from typing import TYPE_CHECKING
 
 from perfmon.clocks import Alignment
 from perfmon.core import Span
 from perfmon.store import STEP_KINDS, Series, Store
 
-from .state import AlertKey, AlertState, Bar, Course, Level, Overview, Transition, Viewport, fitted_span
+from .state import AlertKey, AlertState, Bar, Course, Level, Overview, TimeRange, Transition, Viewport
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
@@ -424,3 +424,27 @@ def _alerts(port: Viewport, ticks: Sequence[Transition], now: float) -> tuple[by
         for column in range(max(0, port.column(begun)), min(port.columns - 1, port.column(ended)) + 1):
             levels[column] = max(levels[column], level)
     return bytes(levels), tuple(starts)
+
+
+_LEAST_SPAN_S, _STEP, _SCROLL_S = 10.0, 1.2, 3.0
+
+
+def fitted_span(observed_s: float) -> float:
+    """Seconds for what was observed so far: in steps of a fifth, so that columns keep for a while what they show."""
+    if observed_s <= _LEAST_SPAN_S:
+        return _LEAST_SPAN_S
+    return float(_LEAST_SPAN_S * _STEP ** ceil(log(observed_s / _LEAST_SPAN_S, _STEP) - 1e-9))
+
+
+def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None, *, over: bool) -> Viewport:
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes.
+
+    A young run (`begin`) has all of the axis, one that is `over` what it needs. Short columns move several at a time.
+    """
+    span_s = judged_s if shown.span_s is None else shown.span_s
+    if begin is not None:
+        span_s = min(span_s, max(_LEAST_SPAN_S, now - begin) if over else fitted_span(now - begin))
+    column_s = span_s / shown.columns
+    step_s = column_s if over else column_s * max(1, min(shown.columns // 10, round(_SCROLL_S / column_s)))
+    end = ceil(now / step_s) * step_s if shown.end is None else ceil(shown.end / column_s) * column_s
+    return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from math import ceil, log
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
@@ -444,28 +443,3 @@ def empty_picture(window_s: float) -> MonitorState:
         alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,
         progress=0.0, stale_s=None,
     )  # fmt: skip
-
-
-_LEAST_SPAN_S, _STEP, _SCROLL_S = 10.0, 1.2, 3.0
-
-
-def fitted_span(observed_s: float) -> float:
-    """Seconds for what was observed so far: in steps of a fifth, so that columns keep for a while what they show."""
-    if observed_s <= _LEAST_SPAN_S:
-        return _LEAST_SPAN_S
-    return float(_LEAST_SPAN_S * _STEP ** ceil(log(observed_s / _LEAST_SPAN_S, _STEP) - 1e-9))
-
-
-def viewport(shown: TimeRange, now: float, judged_s: float, begin: float | None = None, *, over: bool) -> Viewport:
-    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time passes.
-
-    A young run, which has begun at `begin`, has all of the axis, and one that is `over` no more than it needs. Columns
-    that are short move several at a time, for each move draws all of them.
-    """
-    span_s = judged_s if shown.span_s is None else shown.span_s
-    if begin is not None:
-        span_s = min(span_s, max(_LEAST_SPAN_S, now - begin) if over else fitted_span(now - begin))
-    column_s = span_s / shown.columns
-    step_s = column_s if over else column_s * max(1, min(shown.columns // 10, round(_SCROLL_S / column_s)))
-    end = ceil(now / step_s) * step_s if shown.end is None else ceil(shown.end / column_s) * column_s
-    return Viewport(end - shown.columns * column_s, end, shown.columns)

@@ -13,7 +13,7 @@ from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
 from perfmon.diagnosis import Diagnosis, MetricStats
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, bands_of, route, update_values
-from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
+from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, last_value, on_own_axes
 from perfmon.textgraphics import Leg
 
 from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
@@ -133,9 +133,12 @@ METRIC_ORDER = (
 _FILL = "queue_fill"
 _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_share"), 6
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
+<<<<<<< HEAD
 _SHOWN_BY = {"epoch_data_share": "data_share", "lasting_data_share": "data_share", "recent_data_share": "data_share"}
 """Metrics that sum up what the lane of another shows."""
 _TOGETHER_S = 60.0
+=======
+>>>>>>> main
 _ABANDONED_S = 3600.0
 _SHORT_S = 1.0
 _DENSE = 8
@@ -362,7 +365,8 @@ class TimelineBuilder:
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
         values = buckets.values(first, now.viewport.columns)
-        last = nan if self._ends_not_finite(metric, held) else _last(held, band)
+        lowest = band is not None and not band.higher_is_worse
+        last = nan if self._ends_not_finite(metric, held) else last_value(held, lowest=lowest)
         return _metric_lane(metric, values, last, now, band, group)
 
     def _ends_not_finite(self, metric: str, held: Sequence[Series]) -> bool:
@@ -416,15 +420,6 @@ def _kept(made: dict[str, _Lane], key: str, lane: _Lane) -> _Lane:
 
 def _within(bars: Iterable[Bar | None], port: Viewport) -> list[Bar]:
     return [bar for bar in bars if bar is not None and bar.end >= port.start and bar.start <= port.end]
-
-
-def _last(held: Sequence[Series], band: Band | None) -> float | None:
-    """The last value; of several groups with recent values the worst one."""
-    newest = max((series.times[-1] for series in held if len(series)), default=None)
-    if newest is None:
-        return None
-    values = [series.values[-1] for series in held if len(series) and series.times[-1] >= newest - _TOGETHER_S]
-    return min(values) if band is not None and not band.higher_is_worse else max(values)
 
 
 def _metric_lane(

@@ -35,7 +35,7 @@ from perfmon.viewmodel.state import RunState, TimeRange
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0
-_COST = re.compile(r"cpu +\S+  \S+ [MG]iB")
+_COST = re.compile(r"cpu +\S+ +\S+ [MG]iB")
 
 
 def played(*, linger: bool = True) -> Feed:

@@ -262,3 +262,15 @@ def test_a_count_of_iterations_may_have_thousands() -> None:
 def test_threads_that_fail_behind_the_last_words_are_no_death() -> None:
     thread = ["Exception in thread Thread-3:", *_RAISED]
     assert _result_of(*[_bar(n, 90, 2 * n) for n in range(1, 91)], "End training....", *thread).verdict is None
+
+
+def test_a_wait_that_no_clock_of_the_log_shows_is_not_told_shorter_than_it_was() -> None:
+    steps = [f"2026-03-02 09:00:{n:02d} step {n} loss {4 / n:.4f}" for n in range(1, 30)]
+    line = (
+        "[rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL("
+        "SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600042 milliseconds before "
+        "timing out."
+    )
+    behind = "2026-03-02 09:{:02d}:33 INFO still here"
+    assert "no progress" not in _verdict(_result_of(*steps, behind.format(0), line))
+    assert "no progress for 10m" in _verdict(_result_of(*steps, behind.format(10), line))

@@ -7,16 +7,19 @@ import re
 import threading
 import time
 from dataclasses import replace
+from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from handfed import HandFed
 
 from lab import nccl_logs
 from lab.nccl_logs import Faults, Plan, write
 from perfmon.commands._remote import feed_of
-from perfmon.core import Block, Config
-from perfmon.monitor import Monitor, absent_folders
+from perfmon.core import Block, Config, Progress
+from perfmon.monitor import INSPECTOR_HISTORY, Monitor, absent_folders, history_of
+from perfmon.monitor.composite_feeds import LOG
 from perfmon.nccl import Job, LiveJob
 from perfmon.nccl import live as live_module
 from perfmon.pipeline import Session
@@ -68,6 +71,16 @@ def test_live_and_complete_logs_accuse_the_same(fault: str, form: str, tmp_path:
         complete = [(f.signature, f.identity["group"]) for f in job.analyze().findings]
     assert bool(complete) == (fault != "healthy")
     assert accused(fed(tmp_path)[1]) == complete
+
+
+def test_a_job_that_stands_still_is_evaluated_to_its_last_record(tmp_path: Path) -> None:
+    write(tmp_path, replace(PLAN, faults=FAULTS["slow rank"]))
+    job = LiveJob()
+    for path in sorted(tmp_path.iterdir()):
+        job.feed(path, path.read_bytes())
+    lines = [line for clock in (0.0, 3.0, 9.0) for line in job.advance(caught_up=True, clock=clock)]
+    assert [signature for signature, _ in accused(lines)] == ["nccl-slow-rank"]
+    assert job.state(9.0).complete_ops == job.state(9.0).ops > 0
 
 
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.8])
@@ -303,3 +316,24 @@ def test_folders_that_are_not_there_yet_are_known(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     specs = [str(tmp_path / "here"), str(tmp_path / "there"), str(tmp_path / "any*")]
     assert absent_folders(specs) == [specs[1]]
+
+
+def test_more_is_read_back_of_few_logs_than_of_many(tmp_path: Path) -> None:
+    for number in range(64):
+        (tmp_path / f"node-{number}-pid{number}.log").write_text("{}\n")
+    assert history_of([str(tmp_path)]) == INSPECTOR_HISTORY
+    assert history_of([str(tmp_path / "node-1-pid1.log")]) == 16 * INSPECTOR_HISTORY
+    assert history_of([str(tmp_path / "absent")]) == 16 * INSPECTOR_HISTORY
+
+
+def test_the_end_of_records_alone_is_no_stall() -> None:
+    run = HandFed(1_772_452_800.0)
+    waits = 'waiting for="rank 1 on a (pid 7)" wait_pct=1.20 caused_pct=5.00'
+    for _ in range(20):
+        run.feed.now += 3
+        run.say(LOG, f"{datetime.fromtimestamp(run.feed.now):%Y-%m-%d %H:%M:%S}.000 [nccl] {waits}")
+    run.feed.now += 400
+    picture = run.look(60)
+    assert picture.snapshot is not None
+    assert picture.snapshot.run.state is not Progress.STALLED
+    assert not picture.snapshot.findings

@@ -295,6 +295,14 @@ def test_sizes_that_wrapped_around_are_restored(tmp_path: Path) -> None:
     assert any("uint8" in note for note in found.notes)
 
 
+def test_a_short_gzip_with_a_wrong_bit_gives_nearly_all_and_is_noted(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(text_of(lines(400)), 6))
+    packed[len(packed) // 2] ^= 0x10
+    found = analyzed(folder_of(tmp_path, ("x.log.gz", bytes(packed)), ("y.log", text_of([line(1, 9000)]))))
+    assert found.records > 150
+    assert any("cut or damaged" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("damage", ["cut", "overwritten"])
 def test_a_damaged_gzip_gives_what_is_before_the_damage(damage: str, tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(text_of(lines(4000)), 6))

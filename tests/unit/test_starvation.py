@@ -632,6 +632,24 @@ def test_a_trainer_that_is_gone_is_named_after_the_time_of_a_checkpoint() -> Non
     )
 
 
+@pytest.mark.parametrize("every", [1, 5])
+def test_a_consumer_that_died_is_never_called_slow_first(every: int) -> None:
+    """Its own log ends with it: how soon that shows depends on how often it was written."""
+    died = 120
+    producers = queue(count=180, every=1.0, capacity=16, depth=16, put_wait=92.0, get=0)
+    producers = [line.split(" get_wait")[0] for line in producers]
+    consumer = queue(count=died // every, every=every, capacity=16, depth=16, get_wait=0.4, put=0)
+    consumer = [re.sub(r" put_wait=\S+", "", line) for line in consumer]
+    gpus = gpu(180, lambda n: 75 if n < died else 0, every=1.0)
+    named = set[str]()
+    for after in range(6, 60, 6):
+        until = stamp(died + after)
+        logs = {"producers": producers, "consumer": consumer, "gpus": gpus}
+        seen = {name: [line for line in lines if line.replace(".", ",") < until] for name, lines in logs.items()}
+        named |= found(judged(**seen)).keys() & {"consumer-bound", "consumer-dead"}
+    assert named == {"consumer-dead"}
+
+
 def test_a_consumer_that_takes_an_item_now_and_then_is_slow() -> None:
     lines = queue(count=400, every=1.0, capacity=8, depth=8, put_wait=97.0, get_wait=0.2,
                   put=lambda n: 2 if n < 200 else n % 20 == 0, get=lambda n: 2 if n < 200 else n % 20 == 0)  # fmt: skip

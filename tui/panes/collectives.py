@@ -101,7 +101,7 @@ def _awaited(state: CollectivesState) -> str:
 
 def _title_note(state: CollectivesState, width: int) -> str:
     """The size of the job, and how much of it the logs cover."""
-    parts = [f"{state.coverage:.0%} of operations complete", f"{compact(state.lines_per_s)} lines/s"]
+    parts = [f"{int(100 * state.coverage)}% of operations complete", f"{compact(state.lines_per_s)} lines/s"]
     parts = [f"{counted(state.processes, 'process', 'processes')} · {state.hosts} hosts", *parts]
     if state.age_s is not None and state.age_s >= 5.0:
         parts.insert(0, f"no records for {format_seconds(round(state.age_s))}")

@@ -85,10 +85,11 @@ def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeS
 
 
 def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
-    """Resource usage of perfmon."""
+    """Resource usage of perfmon, always as wide, so that nothing next to it comes and goes with it."""
     if info.cpu_percent is None or info.rss_bytes is None or width < 110:
         return []
-    return [(f" cpu {info.cpu_percent:.1f}%  {format_bytes(info.rss_bytes)} ", skin.style("faint"))]
+    cpu = f"{info.cpu_percent:.1f}" if info.cpu_percent < 9.95 else f"{info.cpu_percent:.0f}"
+    return [(f" cpu {cpu:>3}%  {format_bytes(info.rss_bytes):>9} ", skin.style("faint"))]
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
