@@ -303,7 +303,7 @@ def _absences(kind: str, view: View) -> list[Item]:
     between = [b - a for a, b in pairwise(starts)]
     if len(between) < 2:
         return []
-    usual = median(between)
+    usual = max(median(between), _of_one_log(events))
     edges = [*zip(events, starts[1:], strict=False), (events[-1], min(high, _reported_until(events, view)))]
     return [
         Item(
@@ -316,6 +316,17 @@ def _absences(kind: str, view: View) -> list[Item]:
         and not (kind == UPDATE and _policy_advances((start + end) / 2, end, view))  # at first come those on their way
         and not any(start <= low and high <= end for low, high in view.apart)
     ]  # fmt: skip
+
+
+def _of_one_log(events: Sequence[Event]) -> float:
+    """The usual interval in the log that has the shortest: client and server may each have a line of one update, some
+    seconds apart. 0 where no log has three."""
+    starts: dict[int, list[float]] = {}
+    for start, refs in events:
+        for source in {ref.source for ref, _ in refs}:
+            starts.setdefault(source, []).append(start)
+    usual = (median([b - a for a, b in pairwise(times)]) for times in starts.values() if len(times) > 2)
+    return min(usual, default=0.0)
 
 
 def _lines_between(start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:

@@ -44,7 +44,7 @@ def claims(found: Found, view: View) -> list[Window]:
     if lost.leg == "between":
         track = _track(items[0], view)
         return union((_before(track, item, view, lost.back), _until(lost.until, track, item, view)) for item in items)
-    if lost.short:
+    if lost.short or lost.queue:
         return union(_cut_short(found, lost, items, view))
     lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
@@ -52,6 +52,15 @@ def claims(found: Found, view: View) -> list[Window]:
     if lost.share or lost.rest or lost.fraction or lost.seconds:
         legs += _shared(lost, [item for item in items if item not in lasting], view, found.signature.every_s)
     return union(legs)
+
+
+def queued_s(found: Found, view: View) -> float:
+    """Seconds that rank a finding by what waits meanwhile; 0 for one whose signature has no `queue`."""
+    lost = found.signature.lost
+    if lost is None or not lost.queue or not found.counts:
+        return 0.0
+    items = (occurrence.item for occurrence in found.occurrences)
+    return length(union(_shared(Lost(fraction=lost.queue), items, view, found.signature.every_s)))
 
 
 def _track(item: Item, view: View) -> Track:

@@ -74,7 +74,7 @@ def _weigh(found: Sequence[Found], view: View) -> None:
     for finding in found:
         lost, costing = length(union(costs[finding.signature.id])), finding.signature.lost
         least = costing.critical_share / 100.0 * view.observed_s if costing is not None else 0.0
-        slight = finding.signature.kind == "bottleneck" and 0.0 < lost < least
+        slight = finding.signature.kind == "bottleneck" and 0.0 < max(lost, causes.queued_s(finding, view)) < least
         if slight and finding.severity is Severity.CRITICAL:
             finding.severity = Severity.WARNING
 

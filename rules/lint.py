@@ -176,10 +176,10 @@ def _unknown_lost(signature: Signature, known: Known) -> Mistakes:
     for key, kind in (("spans", lost.spans), ("until", lost.until)):
         if kind and not known.word(kind):
             yield f"lost.{key}", f"{kind}: no format reads it"
-    for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction, *lost.seconds):
+    for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction, *lost.queue, *lost.seconds):
         if not known.metric(name):
             yield "lost", f"{name}: no format reads it"
-    if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.short):
+    if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.queue or lost.short):
         yield "lost", "missing, expected leg, spans, share, rest, fraction or short"
 
 

@@ -62,6 +62,9 @@ class Lost:
     """A metric that takes the place of `share` where it was measured together with it: of all steps, not of one."""
     rest: str = ""
     fraction: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    """What waits and what is served: `queue[0] / sum(queue)` of the time ranks the finding among causes as if it were
+    lost. It is not: the rest of the requests is served in the meantime."""
     seconds: tuple[str, ...] = ()
     run_up_s: float = 0.0
     """Of `share`, and of `short` by a condition that holds then: what samples measured in so many seconds before an

@@ -25,6 +25,7 @@ _NAMED = 3
 _SHOWN_NOTES, _LONGEST = 8, 160
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
+_LIKE_TOTALS, _LIKE_LOSSES = 1.05, 1.5
 _ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
 
 
@@ -71,7 +72,7 @@ class _Weighed:
         self._stages, self._metrics = stages, metrics
         self._before, self._after, self._criteria = before, after, criteria
         self._findings = findings
-        self._unlike = _unlike_lengths(before, after)
+        self._unlike, self._other = _unlike_lengths(before, after), other_job(before, after)
         self._judged = [change for change in metrics if change.verdict is not None and not change.group]
         counted = sorted((change for change in self._judged if change.counts), key=_limits_first)
         self._better = [change for change in counted if change.verdict == "better"]
@@ -106,7 +107,7 @@ class _Weighed:
     def verdict(self) -> Outcome:
         """Return the verdict."""
         good, bad = self._good, self._bad
-        if not self._enough():
+        if self._other or not self._enough():
             return "cannot tell"
         if self._fixed_by_change() and not bad and all(result.ok is not False for result in self._criteria):
             return "fixed"
@@ -203,6 +204,8 @@ class _Weighed:
         return ", ".join(reasons[: 2 * _NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def _cannot_tell(self) -> str:
+        if self._other:
+            return f"These are different jobs ({self._other}): what differs is no effect of a change"
         for change in self._findings:
             if not change.proven:
                 return f"{change.title}: {change.doubt}"
@@ -214,6 +217,30 @@ class _Weighed:
             shown = "No significant difference in the data of both runs"
             return f"{shown}, but {self._unlike}: the later part exists in one run only"
         return "No metric with a better direction has enough samples in both runs"
+
+
+def other_job(before: Diagnosis, after: Diagnosis) -> str:
+    """Signs that the runs are not the same job, "" where at most one is there: a job may get other lines, other limits
+    or another loss from one change. None of their formats is the same; their numbers of steps are; or all losses of the
+    one are far from the usual one of the other."""
+    signs = []
+    early, late = ({one for source in run.run.sources for one in source.format.split("+")} for run in (before, after))
+    early, late = early - {"unknown"}, late - {"unknown"}
+    if early and late and not early & late:
+        signs.append(f"formats {_formats(early)} and {_formats(late)}")
+    totals = [run.run.goal.total for run in (before, after) if run.run.goal is not None and run.run.goal.total]
+    if len(totals) == len((before, after)) and max(totals) > _LIKE_TOTALS * min(totals):
+        signs.append(f"{totals[0]:,.0f} and {totals[1]:,.0f} steps in all")
+    losses = [run.metrics["loss"].summary for run in (before, after) if "loss" in run.metrics]
+    if len(losses) == len((before, after)):
+        low, high = sorted(losses, key=lambda loss: loss.p50)
+        if low.p50 > 0 and high.p50 > _LIKE_LOSSES * low.p50 and high.min > low.p50 and low.p95 < high.p50:
+            signs.append(f"a loss of {losses[0].p50:.3g} and of {losses[1].p50:.3g}")
+    return "; ".join(signs) if len(signs) > 1 else ""
+
+
+def _formats(names: Set[str]) -> str:
+    return "+".join(sorted(names)[:2])
 
 
 def _limits_first(change: MetricChange) -> tuple[bool, str]:

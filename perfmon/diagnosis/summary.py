@@ -61,6 +61,9 @@ _SIGNALS = (
 )
 
 
+_RATE, _LEADER = "throughput_tps", "orchestrator"
+
+
 def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
     """Statistics of every metric, by name; its course in as many points at most."""
     return {name: _stats(name, track, view, points) for name, track in sorted(view.metrics.items())}
@@ -85,7 +88,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         name=name,
         unit=metric_unit(name),
         summary=summarise(ordered),
-        last=track.values[-1],
+        last=_last(track, view),
         band=worst,
         band_shares=shares,
         good=band.good if band is not None else None,
@@ -96,6 +99,16 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         ends_not_finite=bool(not_finite) and _place(not_finite) > _place(track),
         of_several=len(set(track.keys[:_TELLING])) > 1,
     )
+
+
+def _last(track: Track, view: View) -> float:
+    """The last sample; of the rate of an asynchronous run that of its orchestrator: a trainer next to it logs the one
+    within its own part of the step."""
+    sources = {source for source, _ in track.streams} if track.metric == _RATE else set()
+    leading = {source for source in sources if _LEADER in view.store.sources[source].components}
+    if not leading or leading == sources:
+        return track.values[-1]
+    return next(track.values[at] for at in range(len(track) - 1, -1, -1) if track.source(at) in leading)
 
 
 def _counts(band: Band, ordered: Sequence[float]) -> list[int]:

@@ -16,7 +16,7 @@ from perfmon.core import (
     format_share,
 )
 from perfmon.hangs import rank_words
-from perfmon.rules import FIRING, UPDATE, Found, Hypothesis, Item, Occurrence, View, fill, share_critical
+from perfmon.rules import FIRING, UPDATE, Found, Hypothesis, Item, Occurrence, View, fill, queued_s, share_critical
 from perfmon.rules.conditions import Condition, Level, every_condition
 from perfmon.sources.formats import in_words
 
@@ -292,7 +292,8 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
 
     def verdict(at: int, with_cost: bool = True) -> Verdict:
         alike = [seconds for i, seconds in shares.lost.items() if found[i].signature.id == found[at].signature.id]
-        lost, chain = sum(alike, 0.0) if with_cost else 0.0, _chain(at, found)
+        chain = _chain(at, found)
+        lost = sum(alike, 0.0) if with_cost else 0.0
         own = found[at].signature.lost
         # Who has a symptom waits for it: the run loses that time.
         who = own.who if own is not None and not chain and view.spans(UPDATE) else ""
@@ -310,7 +311,7 @@ def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: S
         if hung:
             stall = root_of(found, max(hung, key=lambda at: found[at].last))
             return verdict(min(_grave_before(stall, found, view), key=lambda at: found[at].rank, default=stall))
-    costly = _roots(found, shares)
+    costly = _roots(found, shares, view)
     costly = {at: cost for at, cost in costly.items() if not _is_outranked(at, costly, found, wall)}
     if costly and wall > 0:
         at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
@@ -345,17 +346,19 @@ def _is_outranked(at: int, costly: Mapping[int, float], found: Sequence[Found], 
     )
 
 
-def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
-    """Seconds lost to each root cause, with what it explains: a symptom is never the verdict where its cause is known.
+def _roots(found: Sequence[Found], shares: Shares, view: View) -> dict[int, float]:
+    """Seconds lost to each root cause, or during which requests wait for it, with what it explains: a symptom is never
+    the verdict where its cause is known.
 
     All findings of a signature count as one; its costliest stands for them.
     """
     groups: dict[str, dict[int, float]] = {}
     for at, finding in enumerate(found):
-        if finding.signature.kind in ("bottleneck", "failure") and at in shares.lost:
+        cost = max(shares.lost.get(at, 0.0), queued_s(finding, view))
+        if finding.signature.kind in ("bottleneck", "failure") and cost > 0:
             root = root_of(found, at)
             costs = groups.setdefault(found[root].signature.id, {})
-            costs[root] = costs.get(root, 0.0) + shares.lost[at]
+            costs[root] = costs.get(root, 0.0) + cost
     return {max(costs, key=lambda at: (costs[at], -at)): sum(costs.values()) for costs in groups.values()}
 
 

@@ -133,6 +133,12 @@ METRIC_ORDER = (
 _FILL = "queue_fill"
 _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_share"), 6
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
+<<<<<<< HEAD
+_SHOWN_BY = {"epoch_data_share": "data_share", "lasting_data_share": "data_share", "recent_data_share": "data_share"}
+"""Metrics that sum up what the lane of another shows."""
+_TOGETHER_S = 60.0
+=======
+>>>>>>> main
 _ABANDONED_S = 3600.0
 _SHORT_S = 1.0
 _DENSE = 8
@@ -333,7 +339,7 @@ class TimelineBuilder:
         lanes = self._update_lanes(now, bands)
         of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
         for name, held in grouped.items():
-            if name in of_updates:
+            if name in of_updates or (_SHOWN_BY.get(name) in grouped and name not in now.charted):
                 continue
             if name in _OF_QUEUES and 1 < len(held) <= _MOST_QUEUES and not (name == "queue_size" and _FILL in grouped):
                 lanes += [self._lane(name, [series], now, bands, series.group) for series in held]

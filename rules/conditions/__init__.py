@@ -8,7 +8,7 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import SUFFIX, Jump, NotFinite, OfEachStep, Periodic
+from .anomalies import SUFFIX, Jump, Less, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
 from .durations import THAN, LongerThanUndisturbed
@@ -58,6 +58,7 @@ BY_NAME: Mapping[str, tuple[str, Mapping[str, type[Single]]]] = {
             "fall": Fall,
             "growth": Grows,
             "jump": Jump,
+            "less": Less,
             "not-finite": NotFinite,
             "of-each-step": OfEachStep,
             "periodic": Periodic,

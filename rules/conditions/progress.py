@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -14,6 +14,7 @@ from perfmon.core import Table, counted, format_seconds, format_share, median
 from ..activity import LEAST_STALL_S, activity_of
 from ..finished import over_at
 from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
+from .trends import step_at
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
@@ -27,21 +28,39 @@ _FEW_LINES = 20
 
 @dataclass(frozen=True)
 class GoingOn(Explained):
-    """At least `least` steps, checkpoint writes or rollouts happened during it."""
+    """At least `least` steps, checkpoint writes or rollouts happened during it.
+
+    Where a log in the folder of the item's own has steps, those of other folders are another run's.
+    """
 
     least: int = 1
 
     def _met(self, item: Item, view: View) -> tuple[Level, str]:
-        writes = [s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end]
+        folders = frozenset(_folder(ref.source, view) for ref, _ in item.refs)
+        own = view.once((GoingOn, folders), lambda: _with_steps(folders, view))
+        ended = (s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end)
+        writes = [s for s in ended if not own or _folder(s.source, view) in folders]
         steps = 0
         for track in view.steps.values():
             first, stop = track.between(item.start, item.end)
-            steps = max(steps, len(set(track.values[first:stop])))
+            numbers = {track.values[at] for at in range(first, stop) if not own or track.source(at) in own}
+            steps = max(steps, len(numbers))
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
         return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} during it"
 
     def explain(self) -> str:
         return f"at least {self.least} steps or checkpoint writes during it"
+
+
+def _folder(source: int, view: View) -> str:
+    """Of the log, "" where it has none."""
+    return view.store.sources[source].spec.rpartition("/")[0] if source >= 0 else ""
+
+
+def _with_steps(folders: Container[str], view: View) -> frozenset[int]:
+    """The logs in these folders that have steps."""
+    sources = {source for track in view.steps.values() for source, _ in set(track.keys)}
+    return frozenset(source for source in sources if _folder(source, view) in folders)
 
 
 @dataclass(frozen=True)
@@ -322,7 +341,8 @@ class DiedOf(Single):
 
     def describe(self, item: Item, view: View) -> str:
         if self.what == "ended":
-            return "the run makes no progress after it"
+            step = step_at(item.end, view)
+            return f"the run makes no progress after step {step}" if step else "the run makes no progress after it"
         if not item.values.get("known"):
             return "only an echo of it is in these logs"
         echoes = str(item.fields.get("echoes", ""))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 from typing import ClassVar
 
@@ -107,9 +108,76 @@ class EndedBefore(Single):
         return f"the {self.span} of the same key {was} over for {format_share(self.ended_before)} of the time"
 
 
+_LEAST_SAMPLES = 3
+_EMPTY = 0.1
+"""Of the level at its start: so little of it is left when an engine is as good as empty."""
+
+
+@dataclass(frozen=True)
+class Drained(Single):
+    """`drains` (requests that run) of an engine falls sample by sample while the item lasts, from `least` or more to a
+    tenth of that or less, for `least_share` of the item's time or more.
+
+    An engine that is sent requests keeps its level, one that is stopped loses it at once. The time counts from the
+    start of the item to the last sample that is not 0: it is no longer than what was waited.
+    """
+
+    slots: ClassVar[tuple[str, ...]] = ("drained", "drain_share", "at_start")
+    drains: Metric
+    least: float = 4.0
+    least_share: float = 0.5
+
+    def _longest(self, item: Item, view: View) -> tuple[float, float]:
+        """(seconds that the slowest engine took, what all that did held at the start); zeros where none did."""
+        return view.once((self, item.start, item.end), lambda: self._looked_up(item, view))
+
+    def _looked_up(self, item: Item, view: View) -> tuple[float, float]:
+        took, held = 0.0, 0.0
+        for column in view.track(self.drains).streams.values():
+            first, stop = bisect_right(column.times, item.start), bisect_right(column.times, item.end)
+            while stop > first and not column.values[stop - 1]:
+                stop -= 1
+            if stop - first < _LEAST_SAMPLES:
+                continue
+            levels = column.values[max(0, first - 1) : stop]
+            inside = column.values[first:stop]
+            falls = all(after < before for before, after in pairwise(inside)) and levels[0] >= inside[0]
+            if falls and levels[0] >= self.least and inside[-1] <= _EMPTY * levels[0]:
+                took, held = max(took, column.times[stop - 1] - item.start), held + levels[0]
+        return took, held
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown without samples."""
+        if not len(view.track(self.drains)):
+            return Level.UNKNOWN
+        took, _ = self._longest(item, view)
+        return Level.CRITICAL if took > 0 and took >= self.least_share * (item.end - item.start) else Level.NO
+
+    def short(self, item: Item, view: View) -> float | None:
+        """The share of the item's time that it took."""
+        return min(1.0, self._longest(item, view)[0] / max(item.end - item.start, 1e-9))
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """What it took, of how much, and the level at its start."""
+        took, held = self._longest(item, view)
+        share = format_share(took / max(item.end - item.start, 1e-9))
+        return {"drained": format_seconds(took), "drain_share": share, "at_start": f"{held:.0f}"} if took else {}
+
+    def describe(self, item: Item, view: View) -> str:
+        took, held = self._longest(item, view)
+        if not took:
+            return "no engine runs empty"
+        lasted = format_seconds(item.end - item.start)
+        return f"{self.drains} falls from {held:.0f} for {format_seconds(took)} of its {lasted}"
+
+    def explain(self) -> str:
+        share = format_share(self.least_share)
+        return f"{self.drains} falls from {self.least:g} or more to a tenth for {share} of its time"
+
+
 def overlap(table: Table) -> type[Single]:
-    """With `ended_before` it must not overlap the end of the item."""
-    return EndedBefore if "ended_before" in table.data else Overlap
+    """With `ended_before` it must not overlap the end of the item; with `drains` engines run empty during it."""
+    return Drained if "drains" in table.data else EndedBefore if "ended_before" in table.data else Overlap
 
 
 # --- The parts of a duration, and the share of time that spans take ---

@@ -227,8 +227,9 @@ class Growth:
 @dataclass(frozen=True)
 class Grows(Trend[Growth]):
     """`metric` of the item's log and group has grown by `least` or more over `least_s` or more, and will reach `limit`
-    within `within_s` (within `critical_s` it is critical, else a warning). Without a limit it must have grown by
-    `least_share` % of what it was, too, and is a warning.
+    within `within_s` (within `critical_s`, if it is not 0, it is critical, else a warning). Without a limit it must
+    have grown by `least_share` % of what it was, too, and is a warning. With `ahead` the limit is at most so many times
+    as far ahead as the history reaches back.
 
     Of eight parts of its history, medians of each, six or more of the seven steps rise, none loses a quarter of all
     growth, and the last quarter rises at least half as fast as all: what fills and stays full is none. All the history
@@ -246,6 +247,7 @@ class Grows(Trend[Growth]):
     least_s: Amount = 1800.0
     within_s: Amount = 6 * 3600.0
     critical_s: Amount = 3600.0
+    ahead: Amount = 0.0
     everywhere: bool = False
 
     def _found(self, source: int, group: str, view: View) -> Growth | None:
@@ -303,7 +305,8 @@ class Grows(Trend[Growth]):
     def _holds(self, item: Item, found: Growth) -> bool:
         """For the newest samples."""
         newest = self.everywhere or item.end >= found.newest
-        return newest and not (self.limit and found.full_in_s > self.within_s)
+        farthest = min(self.within_s, self.ahead * (item.end - found.since) if self.ahead else inf)
+        return newest and not (self.limit and found.full_in_s > farthest)
 
     def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
@@ -311,7 +314,7 @@ class Grows(Trend[Growth]):
             return Level.UNKNOWN
         if found is None or not self._holds(item, found):
             return Level.NO
-        return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
+        return Level.CRITICAL if self.critical_s and found.full_in_s <= self.critical_s else Level.WARNING
 
     def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)

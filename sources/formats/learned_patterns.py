@@ -12,7 +12,7 @@ from perfmon.core import evidence_text
 
 from .fields import AMOUNT, to_number
 from .schema import Header
-from .step_lines import figure_of
+from .step_lines import TIME_WITH_UNIT, figure_of
 
 LEAST_LINES = 3
 _NUMBER = r"[-+]?(?:[\d.][\d.,]*(?:[eE][-+]?\d+)?[KMB]?|nan|inf)"
@@ -25,8 +25,9 @@ _MARKED = re.compile(r"""["']?(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0
 _WORD = re.compile(r"(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})\s*[\[(#]*\s*$")
 _OF = re.compile(r"\s*(?:/|\bof\b)\s*$")
 _UNIT = re.compile(
-    r"\s?(?P<unit>s/it(?:er)?|sec/(?:it|step)|s/step|ms/(?:it|step)|it/s|iters?/s|steps?/s|(?:tok|tokens?)/s(?:ec)?"
-    r"|(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?|ms|secs?|seconds?|s|mins?|minutes?|m|hours?|h|%)(?![\w/])"
+    r"\s?(?P<unit>s/it(?:er)?|sec/(?:it|step)|s/step|ms/(?:it|step)|it/s|iters?/s|steps?/s"
+    r"|(?:[kM] ?)?(?:(?i:toks?|tokens?)|samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?"
+    r"|ms|secs?|seconds?|s|mins?|minutes?|m|hours?|h|%)(?![\w/])"
 )
 _SECONDS = {
     "ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
@@ -141,6 +142,8 @@ def _emits(shape: Shape) -> tuple[list[str], list[str]]:
     remaining = elapsed = ""
     for slot in shape.slots:
         figure, unit = _figure(slot.name) if slot.name else None, slot.unit
+        if unit not in _SECONDS and TIME_WITH_UNIT.fullmatch(slot.name.split(" ")[-1]) is not None:
+            figure = None
         duration = "duration" if slot.kind == "clock" else _SECONDS.get(unit, "s")
         if slot.kind not in ("number", "clock") or slot.total_of is not None:
             continue
@@ -176,7 +179,10 @@ def _by_unit(slot: Slot, unit: str, metrics: list[str], shape: Shape) -> list[st
         "sec/it": ("step_s", ', unit = "s"'), "sec/step": ("step_s", ', unit = "s"'),
         "ms/it": ("step_s", ', unit = "ms"'), "ms/step": ("step_s", ', unit = "ms"'),
     }.get(unit, ("", ""))  # fmt: skip
-    if re.match(r"tok", unit):
+    thousands = {"k": 1000, "M": 1_000_000}.get(unit[:1], 1) if "/s" in unit else 1
+    if thousands > 1:
+        rest, unit = f", scale = {thousands}", unit[1:].lstrip()
+    if unit[:3].lower() == "tok":
         metric = "throughput_tps"
     elif unit.endswith(("/s", "/sec")) and not re.match(r"(?:it|iters?|steps?)/", unit):
         metric = "samples_per_s"

@@ -21,7 +21,8 @@ _LONGEST = 2000
 _STEP = re.compile(
     r"""(?ix)(?<![\w./-])(?=["'gtocsinue])["']?(?:(?<=["'])_)?
     (?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
-    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?|episodes?)
+    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|itr|num_updates|updates?|upd|episodes?
+        |it(?=\s?[=:\#]\s?\d|\s\d+\s?(?:/\s?\d|[|,;:])))
     (?:[ _](?:index|idx|number|num))?["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
     (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
@@ -44,6 +45,8 @@ _OF_BATCHES = re.compile(r"(?i)(?<![\d./])(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+) (
 """`| epoch   3 |   400/ 2983 batches |`, PyTorch's language model and what was made of it."""
 _FIRST_BATCH = re.compile(r"(?i)^\W{0,4}(?:mini-?)?batch\s?[:=#]?\s{0,8}(?P<n>\d+)(?P<of>(?!))?\b(?![\d.]*\d)")
 _BATCH_OF_EPOCH = re.compile(r"(?i)\b(?:mini-?)?batch\s?[:=#]?\s{0,4}(?P<n>\d+)(?P<of>(?!))? (?:of|in) epoch\b")
+_SHORT_NAME = re.compile(r"(?i)\W{0,2}(?:itr?|upd)\b")
+"""Simulations count so, too: `it 500 dt 0.001` has its time step, and no loss."""
 _LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
 """`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
@@ -52,6 +55,9 @@ _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 _EPOCH = re.compile(
     r"(?i)\bepochs?(?:\b[\s:=\[(#\"']{1,4}|(?=\d{1,6}/\d))(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
+
+_EP = re.compile(r"(?i)(?<![\w./-])ep[\s:=#]{1,2}(?P<n>\d+)(?![\d.]*\.\d)(?:/(?P<of>\d+))?(?=[\s|,;])")
+"""An epoch, where the number of a step is behind it; alone it may be an episode."""
 
 _TOOK = re.compile(
     r"(?i)(?:(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$"
@@ -64,8 +70,11 @@ _NAMES = {
         r"(?:train(?:ing)?[ _/])?(?:loss)|lm[ _]loss|total_loss|avg_loss|avr_loss|mean_loss|step_loss|nll_loss|ce_loss"
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
+    "loss_of_kind": (
+        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy|(?:ce|xe|obj(?:ective)?|cost|elbo)(?=[\"']?\s?[:=]))"
+    ),
     "lr": r"lr|learning[ _]rate|base_lr",
-    "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
+    "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gn|g_?norm|grad_?norm|global_norm|total_norm",
     "step_time": (
         r"m?s/batch|sec/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
@@ -79,7 +88,9 @@ _NAMES = {
     "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
-    "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time",
+    "data_time": (
+        r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
+    ),
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
         r"(?:rew(?:ard)?|return|score)s?"
@@ -105,7 +116,8 @@ _FIELD = re.compile(
     + r")(?:_(?P<in_unit>ms|s|sec))?[\"']?(?P<mark>\s?\(\w{1,3}\))?"
     + r"(?P<mark_before>(?:\s(?:is|was))?\s?[:=]\s{0,8}|\s{1,8})"
     + rf"(?:(?!(?:nan|inf(?:inity)?)\b)[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
-    + r"[\"'\])]{0,2}(?:(?-i:(?P<thousands>[KMBG]))|\s?(?P<unit>%|ms|min|sec|s|m|h))?(?![\w/]*[A-Za-z])"
+    + r"[\"'\])]{0,2}(?:(?-i:(?P<thousands>[KMBGk]))|\s?(?P<unit>%|ms|min|sec|s|m|h))?"
+    + r"(?![\w/]*[A-Za-z]|\s?[kKMGT]i?B\b)"
 )
 _TIME_OF_DATA = re.compile(
     rf"(?i)(?<![\w/.-])(?<!\w )[\"']?time[\"']?\s?[:=]\s{{0,8}}(?P<value>{_NUMBER})"
@@ -123,6 +135,13 @@ _MEMORY = re.compile(
     r"(?:\s?[:=]\s{0,8}|\s{1,8})(?P<value>\d{1,9}(?:\.\d{1,9})?)\s?(?:(?P<unit>[gm])i?b?\b)?(?![\w/%.]*[A-Za-z%])"
 )
 """`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
+_MEMORY_OF_GPU = re.compile(r"(?i)gpu|cuda|vram")
+_MEMORY_TOTAL = re.compile(
+    r"(?i)\s?/\s?(?P<behind>\d{1,9}(?:\.\d{1,9})?)\s?(?P<unit>[gm])i?b?\b"
+    r"|(?<![\w/.-])[\"']?(?=\w*(?:gpu|cuda|vram))(?=\w*(?:total|capacity))(?:(?:gpu|cuda|vram|mem(?:ory)?|total|capacity)_){2,4}"
+    r"(?P<named>[gm])i?b[\"']?\s?[:=]\s{0,8}(?P<value>\d{1,9}(?:\.\d{1,9})?)(?![\w.])"
+)
+"""`gpu_mem 61.2/79.1GB`, `gpu_mem_total_gb=79.1`."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
 _GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
@@ -136,6 +155,8 @@ _CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
 """Those that are not certain prove a step only where the line begins with its number."""
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
+TIME_WITH_UNIT = re.compile(r"(?i)data(?:[ _]?load\w{0,3})?")
+"""`data 14ms`: without a unit it may be an amount of data."""
 _RECORD = re.compile(
     rf"\s?[:|]\s(?:[A-Za-z]\w{{0,20}}(?: \w{{1,20}})?\s?[:=]?\s{{1,4}}{_NUMBER}%?(?:[,;|]\s{{0,4}}|\s*$)){{3,40}}$"
 )
@@ -230,6 +251,8 @@ def _places(body: str) -> tuple[_Place, ...]:
         return ()
     if counted is None or not (marked or counted.of is not None or len(figures) > 1 or _leads(counted, body)):
         return ()
+    if figures.keys() <= {"step_time", "data_time"} and _SHORT_NAME.match(body, counted.begin):
+        return ()
     name = counted.kind
     evaluated = _EVALUATION.search(body, 0 if name != "epoch" else counted.end)
     if (
@@ -240,7 +263,9 @@ def _places(body: str) -> tuple[_Place, ...]:
         return ()
     if name == "step" and not any(figure in figures for figure in _CERTAIN) and not _leads(counted, body):
         return ()  # an accuracy in a sentence
-    if name != "epoch" and (within := next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)):
+    within = next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None)
+    within = within or _EP.search(body, 0, counted.begin + 1)
+    if name != "epoch" and within is not None:
         figures["in_epoch"] = _Place("in_epoch", *within.span("n"))
         if within["of"] is not None:
             figures["epochs"] = _Place("epochs", *within.span("of"))
@@ -252,12 +277,27 @@ def _places(body: str) -> tuple[_Place, ...]:
             unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
             figures["step_time"] = _Place("step_time", *took.span("value"), unit)
     memory = _MEMORY.search(body)
-    if memory is not None and (size := memory["unit"] or memory["named"]) is not None:
+    total = None if memory is None else _memory_total(memory, body)
+    if memory is not None and (size := memory["unit"] or memory["named"] or (total and total["unit"])):
         figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
+        if total is not None:
+            at = total.span("behind" if total["behind"] is not None else "value")
+            figures["memory_total"] = _Place(
+                "memory_total", *at, factor=_GIB[(total["unit"] or total["named"]).lower()]
+            )
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
     return tuple(figures.values())
+
+
+def _memory_total(memory: re.Match[str], body: str) -> re.Match[str] | None:
+    """The size of the GPU's memory, where a line states it with its use."""
+    if _MEMORY_OF_GPU.search(memory[0]) is None:
+        return None
+    found = _MEMORY_TOTAL.match(body, memory.end()) or _MEMORY_TOTAL.search(body)
+    behind = found is not None and found["behind"] is not None
+    return None if found is None or (behind and found.start() != memory.end()) else found
 
 
 class _Counted(NamedTuple):
@@ -351,7 +391,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
-            if clock is not None and ":" in clock:
+            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[name]) is not None
+            if without_unit or (clock is not None and ":" in clock):
                 continue
             unit = unit or _unit_before(found, name)
             ends = "" if clock is not None else _DURATION_UNITS.get(unit.lower(), "s")
@@ -377,6 +418,8 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         is_pace = found["per_s"] is not None
         figures[name] = _Place(name, *at, unit, None if is_pace else factor, is_pace)
         marked = True
+    if (of_kind := figures.pop("loss_of_kind", None)) is not None:
+        figures.setdefault("loss", of_kind._replace(name="loss"))
     return figures, marked
 
 
@@ -399,5 +442,8 @@ def _is_pace(value: str) -> bool:
 
 def figure_of(name: str) -> str | None:
     """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
-    named = (figure for figure, names in _NAMES.items() if figure != "part" and re.fullmatch(f"(?i:{names})", name))
-    return next(named, None)
+    kinds = (
+        kind for kind, names in _NAMES.items() if kind != "part" and re.fullmatch(f"(?i:(?:{names})=)", f"{name}=")
+    )
+    found = next(kinds, None)
+    return "loss" if found == "loss_of_kind" else found

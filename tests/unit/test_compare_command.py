@@ -265,3 +265,50 @@ def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None
     out = capsys.readouterr().out
     assert "CANNOT TELL" in out
     assert "no line of the run after was recognised" in out
+
+
+def _training(path: Path, line: str, first: float, last: float, every_s: float, total: int) -> None:
+    """200 steps whose loss falls from `first` to `last`."""
+    begin = datetime(2026, 3, 2, 8, 0)
+    path.write_text(
+        "".join(
+            line.format(
+                time=f"{begin + timedelta(seconds=every_s * n):%Y-%m-%d %H:%M:%S}",
+                n=n,
+                total=total,
+                loss=last + (first - last) * 0.97**n + 0.002 * (n * 7 % 11),
+                s=every_s,
+            )
+            + "\n"
+            for n in range(1, 201)
+        )
+    )
+
+
+_PLAIN = "{time} INFO step {n}/{total} | loss: {loss:.4f} | {s:.2f} s/it"
+_TITAN = "[titan] {time},118 - root - INFO - step: {n:2}  loss: {loss:7.4f}  memory: 47.36GiB(59.87%)  tps: 7,914"
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "last", "total", "expected"),
+    [
+        (_PLAIN, 1.6, 1.1, 900, "IMPROVED"),
+        (_PLAIN, 1.6, 1.1, 300, "IMPROVED"),  # the same job, told to run shorter
+        (_PLAIN, 10.5, 5.0, 900, "IMPROVED"),  # a loss that is worse says the change was none to keep, not what ran
+        (_PLAIN, 10.5, 5.0, 300, "900 and 300 steps in all; a loss of "),
+        (_TITAN, 1.6, 1.1, 900, "no effect"),  # what another trainer prints of it has no pace in common
+        (_TITAN, 10.5, 5.0, 900, "formats steps and torchtitan; a loss of "),
+    ],
+)
+def test_different_jobs_are_not_compared(
+    line: str, first: float, last: float, total: int, expected: str, capsys: Output
+) -> None:
+    _training(Path("one.log"), _PLAIN, 1.6, 1.1, 4.0, 900)
+    _training(Path("other.log"), line, first, last, 2.0, total)
+    assert main(["compare", "one.log", "other.log"]) == ExitCode.DONE
+    out = " ".join(capsys.readouterr().out.split())
+    if expected == "no effect":
+        assert "different jobs" not in out
+    else:
+        assert expected in out
+        assert ("CANNOT TELL These are different jobs" in out) is (expected != "IMPROVED")

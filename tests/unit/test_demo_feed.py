@@ -80,7 +80,7 @@ def test_it_can_be_played_again() -> None:
 UNPLAYED = {
     "no run tells of it, only what is around one": ("source-silent", "endpoint-down"),
     "the machines of the built-in run are well": (
-        "disk-full", "gpu-idle", "gpu-lost", "gpu-throttled", "host-memory-leak", "slow-transport",
+        "disk-full", "gpu-idle", "gpu-lost", "gpu-memory-growth", "gpu-throttled", "host-memory-leak", "slow-transport",
     ),
     "the lab's real run shows it better": (
         "blocking-eval", "engine-stuck", "event-loop-lag", "long-tail-generation", "under-admission",
@@ -95,6 +95,7 @@ UNPLAYED = {
     "its one engine is not capped, and its rollouts need no tools, share no prefix and are all used": (
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",
     ),
+    "its updates wait for no requests: the example of the signature does": ("update-waits-for-requests",),
     "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
     "it has no streaming pipeline: the lab has a real one": (
         "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-growth",

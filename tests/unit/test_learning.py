@@ -30,12 +30,18 @@ _LOGS = {
     "words": [
         f"[worker] finished iteration {n} of 200 with loss {4 - n / 20:.3f} at 812.{n} tokens/s" for n in range(40)
     ],
+    "short": [
+        f"at {n}: it {n}/9000 | nll={4 - n / 30:.3f} | {81 + n / 7:.1f} kTok/s | gn {_rng.random():.2f} "
+        f"| dt {1250 + n}ms | data {9 + n % 5}ms"
+        for n in range(40)
+    ],
     "coloured": [f"\x1b[32mIter\x1b[0m: {n}K  step_time: {_rng.random():.3f}  mfu: 0.4{n % 10}" for n in range(40)],
 }  # fmt: skip
 _EXPECTED = {
     "pairs": {"loss", "lr", "grad_norm", "step_s", "step"},
     "json": {"loss", "throughput_tps", "step"},
     "words": {"loss", "throughput_tps", "step"},
+    "short": {"loss", "throughput_tps", "grad_norm", "step_s", "data_wait_s", "step"},
     "coloured": {"step_s", "mfu_pct", "step"},
 }
 _PROSE = [

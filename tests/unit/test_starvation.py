@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from streams import connection, epoch, gpu, interleaved, peaknet, queue, stamp, text
@@ -556,6 +557,23 @@ def test_each_of_several_queues_has_its_own_lane() -> None:
         assert lanes.keys() == names
     shown = {lane.group: (lane.now, lane.critical_share) for lane in lanes.values()}
     assert shown == {"received": (90.0, 0.0), "parsed": (5.0, 1.0)}
+
+
+def test_a_share_and_its_means_have_one_lane() -> None:
+    rows = (
+        f"Epoch: [0][{n:4}/5004]\tTime  0.500 ( 0.500)\tData  0.250 ( 0.250)\tLoss 6.8750e+00 (6.9010e+00)\n"
+        for n in range(0, 400, 10)
+    )
+    session = Session(Config())
+    session.feed(session.add_source("run.log"), Block("".join(rows).encode(), 0, 1))
+    snapshot = session.snapshot()
+    now = Now(Viewport(snapshot.run.start, snapshot.run.end, 20), snapshot.run.end, align(session.store), snapshot, ())
+    builder = TimelineBuilder(session.store, session.recent, session.knowledge.bands)
+    assert {"data_share", "epoch_data_share", "lasting_data_share"} <= snapshot.metrics.keys()
+    lanes = [lane.name for lane in builder.build(now).metrics]
+    assert [name for name in lanes if name.endswith("data_share")] == ["data_share"]
+    charted = {lane.name for lane in builder.build(replace(now, charted=("epoch_data_share",), points=40)).metrics}
+    assert "epoch_data_share" in charted
 
 
 # --- pauses of a healthy trainer --------------------------------------------------------------------------------------
