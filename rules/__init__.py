@@ -9,6 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .activity import is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
+    from .checkpoints import Checkpoint, last_checkpoint
     from .conditions import Condition
     from .death import CAUSE_WORDS
     from .engine import find
