@@ -263,9 +263,7 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
 
 
-@pytest.mark.parametrize(
-    ("width", "result"), [(160, "  as of 10 s ago"), (120, "  as of 10 s ago")]
-)
+@pytest.mark.parametrize(("width", "result"), [(160, "  as of 10 s ago"), (120, "  as of 10 s ago")])
 def test_a_verdict_that_lags_behind_says_so(width: int, result: str) -> None:
     shown = replace(picture(snapshot=snapshot(findings=(finding(),))), unjudged_s=14.2)
     assert text(verdict_row(shown, width, PLAIN)).endswith(result)  # behind what is wrong, and its cost
