@@ -14,7 +14,7 @@ DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
 _KEYS = (
     "good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless",
-    "plausible_from", "judged_by",
+    "plausible_from", "judged_by", "only_with",
 )  # fmt: skip
 _NO_VALUE = (inf, -inf)
 CALIBRATED, LEARNED = "calibrated from", "learned from"
@@ -40,6 +40,13 @@ class Band:
     """If set, the limits apply to runs in which some value is at least this: else the whole is never used."""
     judged_by: tuple[str, ...] = ()
     """Metrics that show better whether a critical value is a fault: in a run with one of them it is none by itself."""
+    only_with: tuple[str, ...] = ()
+    """Spans, metrics and marks: these limits apply only to a run with one of them."""
+
+    @property
+    def names(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The keys that hold names of spans, metrics and marks, with these."""
+        return ("unless", self.unless), ("judged_by", self.judged_by), ("only_with", self.only_with)
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -110,7 +117,9 @@ class Bands:
         gone = {
             metric
             for metric, band in self.table.items()
-            if (band.unless and has_any(band.unless)) or (band.plausible_from and largest(metric) < band.plausible_from)
+            if (band.unless and has_any(band.unless))
+            or (band.only_with and not has_any(band.only_with))
+            or (band.plausible_from and largest(metric) < band.plausible_from)
         }
         if not gone:
             return self
@@ -192,11 +201,14 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         relative = table.text("relative_to", "")
         if relative not in ("", "async_level"):
             raise table.wrong("relative_to", "expected async_level")
-        source, unless = table.text("origin", origin), table.texts("unless")
-        if not all(unless):
-            raise table.wrong("unless", "expected names of spans, metrics or marks")
+        source, unless, only_with = table.text("origin", origin), table.texts("unless"), table.texts("only_with")
+        for key, names in (("unless", unless), ("only_with", only_with)):
+            if not all(names):
+                raise table.wrong(key, "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
         plausible = table.amount("plausible_from", 0.0)
         judged_by = table.texts("judged_by")
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless, plausible, judged_by)
+        bands[metric] = Band(
+            metric, good, critical, higher, inclusive, relative, source, unless, plausible, judged_by, only_with
+        )
     return bands

@@ -133,6 +133,7 @@ def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], vi
         state=RESOLVING if over else finding.state,
         first=min(occurrence.item.start for occurrence in kept),
         last=max(occurrence.item.end for occurrence in kept),
+        since=max(finding.since, min(occurrence.item.start for occurrence in kept)),
     )
     cause.claims = claims(replace(cause, signature=finding.signature, subject=finding.subject), view)
     return cause
@@ -234,4 +235,5 @@ def _finding(signature: Signature, subject: Subject, identity: dict[str, str], l
         state=life.state,
         first=min(occurrence.item.start for occurrence in life.occurrences),
         last=max(occurrence.item.end for occurrence in life.occurrences),
+        since=life.since,
     )

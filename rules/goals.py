@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -49,6 +50,16 @@ class Way:
     remaining_s: float | None
     proven: bool
     """It has advanced enough for the remaining time to be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a run does now that is not its steps, and how far it is with that."""
+
+    name: str
+    """evaluating or loading"""
+    done: float
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +203,30 @@ def _is_all_there_is(counter: WorkCounter, view: RunView) -> bool:
     """True for the bar of a script that does nothing else: what a trainer copies, or reads before, is no goal."""
     tracks = view.store.progress.of(counter.source)
     return counter.kind != "bytes" and all(t.kind == counter.kind and t.last_line <= counter.line for t in tracks)
+
+
+_LOADED = ("shards", "files", "model-load")
+_EVALUATES = re.compile(r"(?i)eval|valid|\btest|predict")
+
+
+def phase_of(view: RunView) -> Phase | None:
+    """The evaluation whose bar moves since the last step, or what is loaded before the first one; None elsewhere.
+
+    A bar without a name that begins after steps, and does not count them, is that of an evaluation.
+    """
+    way, counters = view.fact(way_of), view.store.progress.counters.values()
+    last = max(counters, key=lambda one: (one.time + view.shift(one.source), one.line), default=None)
+    if last is None or not last.total or last.amount >= last.total or last.line < last_run_line(last.source, view):
+        return None
+    if last.kind in _LOADED and not view.fact(activity_of).step_times:
+        return Phase("loading", last.amount, last.total)
+    steps = [track.times[-1] for track in view.fact(activity_of).tracks if track.is_step]
+    named = _EVALUATES.search(last.key) is not None
+    after = bool(steps) and last.first + view.shift(last.source) >= max(steps)
+    is_main = last.kind in COUNTED or (way is not None and way.counter is last) or bool(last.restarts and not named)
+    if is_main or not after or not (named or (last.kind == "items" and not last.label)):
+        return None
+    return Phase("evaluating", last.amount, last.total)
 
 
 def _is_on_the_side(counter: WorkCounter) -> bool:

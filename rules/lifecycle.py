@@ -87,6 +87,8 @@ class Found:
     state: str
     first: float
     last: float
+    since: float = 0.0
+    """The start of the last of its episodes: it has not paused since then."""
     claims: list[Window] = field(default_factory=list)
     """The time that it cost, on the run's axis."""
     explained_by: int | None = None
@@ -150,6 +152,8 @@ class Lifecycle:
     occurrences: list[Occurrence]
     """Those of the episodes that fired; of a pending one those so far."""
     critical: bool
+    since: float
+    """The start of the last episode."""
 
 
 def track_lifecycle(
@@ -170,7 +174,7 @@ def track_lifecycle(
     critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
     over = now - _last(fired[-1]).item.end > hold
     state = RESOLVED if over else RESOLVING if _clear_again(fired[-1], streams) else FIRING
-    return Lifecycle(state, kept, critical)
+    return Lifecycle(state, kept, critical, min(o.item.start for o in fired[-1] if o.level.holds))
 
 
 def _hold(occurrences: Sequence[Occurrence], streams: Mapping[object, Stream], signature: Signature) -> float:
@@ -243,4 +247,4 @@ def _pending(
     # What continues so far may miss an occurrence, for another condition.
     if streams[last.item.stream].count_after(last.item.end, last.item.at) > last.so_far:
         return None
-    return Lifecycle(PENDING, latest, False)
+    return Lifecycle(PENDING, latest, False, min(o.item.start for o in latest))

@@ -276,13 +276,13 @@ def _percent(part: object, limits: Limits) -> Iterator[str]:
 
 
 def unread_metrics(bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each metric of users' files that no format reads, and each such name of `unless` and `judged_by`."""
+    """One line for each metric of users' files that no format reads, and each such name in its keys."""
     for metric, place in bands.files.items():
         band = bands.get(metric)
         if not words.has_metric(metric):
             name = "" if band is not None else f"{metric}: "
             yield f"{place}: {name}no format reads it{words.near(metric)}"
-        for key, names in (("unless", band.unless), ("judged_by", band.judged_by)) if band is not None else ():
+        for key, names in band.names if band is not None else ():
             for name in names:
                 if name not in words.every:
                     yield f"{place}.{key}: {name}: no format reads it{words.near(name)}"

@@ -177,6 +177,22 @@ def idle_since(view: RunView) -> float | None:
     return max(since, last) if seen > last else None
 
 
+def last_output_of_servers(view: RunView) -> float | None:
+    """Time of the last line of a run of nothing but servers that print nothing while no request comes.
+
+    None where they are known to be idle or at work: from then on they are idle, or hung.
+    """
+    states = [state for state in view.logs if state.lines]
+    if not view.timed or not states or not all(state.idle_silence and not state.busy for state in states):
+        return None
+    if view.fact(state_of).state not in (Progress.RUNNING, Progress.SILENT) or view.fact(idle_since) is not None:
+        return None
+    if any(track.is_step for track in view.fact(activity_of).work) or not view.fact(activity_of).work:
+        return None
+    passed = [state.passed + view.shift(state.index) for state in states if state.passed is not None]
+    return max(view.reported[1], *passed, -inf)
+
+
 def component_states(view: RunView) -> tuple[RunState, ...]:
     """The same of each component that the logs name, by name."""
     whole = view.fact(state_of)
@@ -315,4 +331,4 @@ class View(RunView):
 
 
 __all__ = ["EMPTY", "UPDATE", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View", "component_states"]
-__all__ += ["idle_since", "state_of"]
+__all__ += ["idle_since", "last_output_of_servers", "state_of"]

@@ -332,6 +332,8 @@ class _Record:
         self.turned = 0.0
         self._judged = float("inf")
         """Up to when it was judged last: the time between that and the next window is unknown."""
+        self._seen_from = float("inf")
+        """The start of the longest window that was judged."""
         self._tally = OccurrenceCounter()
         self._state: AlertState | None = None
         self._fired = False
@@ -360,8 +362,13 @@ class _Record:
         if unsure:
             return
         begun = fresh if self._fired and fresh is not None else first
-        if not self.listed or (self.over and finding.state != _RESOLVED):
+        if not self.listed:
+            self._since = max(first, window[0] + finding.since_s)
+        elif self.over and finding.state != _RESOLVED:
             self._since = begun
+        elif window[0] < self._seen_from:  # a window that reaches further back than those before
+            self._since = min(self._since, max(first, window[0] + finding.since_s))
+        self._seen_from = min(self._seen_from, window[0])
         self._fired = self._fired or finding.state != _PENDING
         over_already = finding.state == _RESOLVED and not self.listed
         self._turn(finding.state, last if over_already else begun if self.over else now)
@@ -423,6 +430,7 @@ class _Record:
         self.began, self._since, self.last = self.began + seconds, self._since + seconds, self.last + seconds
         self.changed, self.turned = self.changed + seconds, self.turned + seconds
         self._judged += seconds
+        self._seen_from += seconds
         self._turns = deque((time + seconds for time in self._turns), maxlen=_FLAPS)
         if self.silenced_until is not None:
             self.silenced_until += seconds

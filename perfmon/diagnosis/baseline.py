@@ -90,7 +90,7 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
             continue
         band = replace(band, origin=f"{origin}, n={len(track)}")
         if known is not None:
-            band = replace(band, unless=known.unless, judged_by=known.judged_by)
+            band = replace(band, unless=known.unless, judged_by=known.judged_by, only_with=known.only_with)
         learned.append(Learned(band, len(track), len(groups), _quantiles(track.values), known))
     return Calibration(tuple(learned), too_few, tuple(held_already))
 
@@ -204,7 +204,7 @@ def _entry(held: Learned) -> Iterable[str]:
     yield f"critical = {band.critical:g}" + (f"  # instead of {known.critical:g}" if known is not None else "")
     if not band.higher_is_worse:
         yield "higher_is_worse = false"
-    for key, names in (("unless", band.unless), ("judged_by", band.judged_by)):
+    for key, names in band.names:
         if names:
             yield f"{key} = [{', '.join(map(_quoted, names))}]"
     yield f"origin = {_quoted(band.origin)}"

@@ -31,7 +31,7 @@ from perfmon.core import (
 from perfmon.sources.pollers import Area
 
 if TYPE_CHECKING:
-    from perfmon.rules import Pace
+    from perfmon.rules import Pace, Phase
     from perfmon.store import Seen
 
 
@@ -104,10 +104,21 @@ class RunInfo:
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
     """The time of its last checkpoint, on the axis of `start`; None where no line reports one."""
+    saved_step: float | None = None
+    """The step of its last checkpoint; None where no line reports that."""
+    unsaved_steps: float | None = None
+    """Steps since then."""
+    sound_step: float | None = None
+    """The step of the last checkpoint before its loss diverged; None where it did not, or no line reports one."""
     pace: Pace | None = None
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
     """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    unused: float | None = None
+    """The time of the last output of its servers, which print none without requests: since then they are idle, or hung;
+    None where they are known to be idle, or others run."""
+    phase: Phase | None = None
+    """What it does now that is not its steps."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
 
@@ -201,6 +212,8 @@ class Finding:
     """Commands to run, or options to set, one line each; words in capitals are to be replaced."""
     lost: tuple[tuple[float, float], ...] = ()
     """The newest of the intervals that `lost_s` is the length of: from and to, in seconds since `run.start`."""
+    since_s: float = 0.0
+    """Start of the last of its episodes: it has not paused since then."""
     proof: tuple[str, ...] = ()
     """Metrics and kinds of spans that its conditions are met by, the one that shows it best first."""
 

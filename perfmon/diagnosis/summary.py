@@ -261,11 +261,22 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]
+    if _only_serves(view):
+        absent = []
     missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
     if updates and not any(update.recv_t is not None for update in updates):
         missing.append("no inference log: the server side of weight updates is inferred")
     return tuple(missing)
+
+
+def _only_serves(view: View) -> bool:
+    """True for engines that serve requests, next to which nothing trains."""
+    trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
+    return bool(view.track("kv_usage")) and not trains
+
+
+_OF_TRAINING = ("loss", "reward", "staleness", "step_s", "trainer_step_s", "orchestrator_step_s")
 
 
 def role_gpus(view: View) -> dict[str, frozenset[str]]:
@@ -328,6 +339,8 @@ def no_verdict_text(
     if assessment is Assessment.LEARNING and not view.logs:
         return "Too little to judge: no log is watched, only polled values"
     seen, state = _seen(view), _STATES.get(view.state.state, "")
+    if assessment is Assessment.LEARNING and not view.activity.tracks and not events:
+        return f"Too little to judge yet: {counted(lines, 'line')} so far, none about a step"
     if assessment is Assessment.LEARNING:
         if view.state.state is Progress.RUNNING and _is_ready(view):
             return "The server is ready, and served no request yet"
@@ -368,6 +381,8 @@ _TRAINERS = ("trainer", "")
 
 
 def _seen(view: View) -> list[str]:
+    if _only_serves(view):
+        return _seen_of_server(view)
     seen = []
     names: Mapping[str, str] = {
         UPDATE: "weight update",
@@ -389,6 +404,16 @@ def _seen(view: View) -> list[str]:
     seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
     if not seen:
         steps = max((steps_covered(component, view) for component in view.steps), default=0)
-        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
+        own = [(m, track) for m, track in sorted(view.metrics.items()) if not (view.logs and _is_polled(track, view))]
+        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in own[:4]]
         seen = [counted(steps, "step")] if steps else samples
     return seen
+
+
+def _seen_of_server(view: View) -> list[str]:
+    """What shows that engines keep up with their requests: how many wait, and how full the cache is."""
+    waiting, usage = view.track("waiting"), view.track("kv_usage")
+    most = max(waiting.values, default=0.0)
+    queue = f"at most {counted(int(most), 'waiting request')}" if most else "no waiting requests"
+    cache = f"a KV cache at most {max(usage.values):.0f} % full"
+    return [*([queue] if waiting else []), cache, f"{counted(len(usage), 'report')} of the engine"]

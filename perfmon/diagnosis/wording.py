@@ -142,6 +142,7 @@ def worded(
         identity=finding.identity,
         first_s=_within(finding.first, view),
         last_s=_within(finding.last, view),
+        since_s=_within(finding.since, view),
         count=len(finding.occurrences),
         lost_s=lost,
         lost_share=lost / wall,

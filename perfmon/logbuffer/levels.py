@@ -62,8 +62,9 @@ class ErrorEvent:
         """Return true if these lines, none of which states a level, may belong to it."""
         if self.text is None or len(between) > _MOST_BETWEEN:
             return False
-        for line in _searchable_lines(between):
-            if _LINK.match(line):
+        for whole in _searchable_lines(between):
+            line = whole.removeprefix(self.prefix or "")  # of a launcher
+            if _LINK.match(line.lstrip()):
                 self.linked = True
             elif line and not line[0].isspace():
                 return False

@@ -27,6 +27,7 @@ _LEVEL = re.compile(
     r"|(?P<error_>err(?:or)?)|(?P<critical_>crit(?:ical)?|fatal|panic)"
     r")\b"
     r"|^(?:(?P<infoglog>I)|(?P<warningglog>W)|(?P<errorglog>E)|(?P<criticalglog>F))\d{4} \d\d:"
+    r"|(?P<errortraceback>Traceback \(most recent call last\))"
     r"|^(?P<errortrace>Traceback \(|[\w.]*(?:Error|Exception)(?=:|$))"
     r"|^(?:(?P<errorword>[Ee]rror)|(?P<criticalword>[Ff]atal)|(?P<warningword>[Ww]arning)):"
 )

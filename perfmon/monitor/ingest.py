@@ -19,7 +19,8 @@ from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
-from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stands_at
+from .source_health import SourceHealth, UnparsedSamples, all_servers_gone, stale_sources, stands_at
+from .source_health import undated_patience_s as patience_s
 
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
@@ -71,6 +72,8 @@ _UNDATED_S = 10.0
 """Nearer to the last timestamp no line is moved."""
 _WRITTEN_S = 120.0
 """A file that was written to so recently may be of a running process."""
+_SOON_S = 600.0
+"""Another one was written to so soon after its last timestamp that this was no copying."""
 _TAIL_LINES = 5
 """Fewer lines than that are the last words of a record."""
 _ZONE_S = 1800.0
@@ -212,6 +215,35 @@ class Ingest:
         if step is not None:
             remove_clock_step(self._session.store, own, step)
 
+    def note_rhythms(self) -> None:
+        """Note how long the logs may be silent of which no timestamps show how far apart their lines are."""
+        for held in self.run_sources:
+            undated = held.state.murmurs or needs_arrivals(self._session, held.state)
+            tracks = self._session.store.progress.of(held.state.index)
+            held.health.undated_s = patience_s(tracks) if undated else None
+
+    def first(self, alignment: Alignment) -> float | None:
+        """Return the time of the first line of the run."""
+        dated = [held.state for held in self.run_sources if held.state.first is not None]
+        return min((alignment.shifts.get(state.index, 0.0) + (state.first or 0.0) for state in dated), default=None)
+
+    def stale_s(self, present: RunClock) -> float | None:
+        """Return the age of the newest line, if every log is silent for longer than usual."""
+        clock = self._feed.clock()
+        stale, others = stale_sources([(held.health, held.state) for held in self.run_sources], clock)
+        silent = present.silent_s(clock) if stale and not others else None
+        # Lines without a clock are dated by their arrival: their own age is the silence.
+        return None if silent is None else max(silent, min(clock - (health.read_at or clock) for health in stale))
+
+    def silent(self, present: RunClock, alignment: Alignment) -> dict[str, float]:
+        """Return the logs and pollers that are stale, and the time of their last output."""
+        clock, logs = self._feed.clock(), self.run_sources
+        alone = all_servers_gone([(one.health, one.state) for one in logs], clock)
+        silent = [one for one in logs if one.health.freshness(clock, one.state, alone=alone) is Freshness.STALE]
+        last_at = {held.shown: float("-inf") if (last := last_of(held, alignment)) is None else last for held in silent}
+        now = present.now(clock) if (actual := present.actual(clock)) is None else actual
+        return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self.unanswered()}
+
     def trusted_sources(self) -> list[WatchedLog]:
         """The logs whose clock was not set, as far as is known."""
         clock = self._feed.clock()
@@ -259,11 +291,12 @@ class Ingest:
         """
         state, clock = held.state, self._feed.clock()
         undated = state.lines - state.last_line[0] >= _TAIL_LINES or state.bar_line > state.last_line[0]
-        if state.kind is None or state.tail is None or not undated or clock - changed > _WRITTEN_S:
+        if state.kind is None or state.tail is None or not undated:
             return None
         late = _late(state.kind, state.tail, changed)
         is_here = self._feed.player is None and held.path.is_absolute()
-        if not _UNDATED_S <= late <= (_COPIED_S if is_here else _ZONE_S):
+        most = _SOON_S if clock - changed > _WRITTEN_S else _COPIED_S if is_here else _ZONE_S
+        if not _UNDATED_S <= late <= most:
             return None
         pass_tail(self._session, state, late)
         return state.tail + late

@@ -163,7 +163,7 @@ class Monitor:
 
     def toggle_recording(self, path: str) -> None:
         """Stop the current recording, or start one; an existing file is kept."""
-        self.ask(lambda watch: watch.toggle_recording(path))
+        self.ask(lambda watch: watch.record(path, toggle=True))
 
     def stop_recording(self) -> None:
         """Stop the recording."""

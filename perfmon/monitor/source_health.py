@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from perfmon.alerting import alert_key, of_pollers
-from perfmon.core import SAME, Block, evidence_text, percentile
+from perfmon.core import SAME, Block, evidence_text, median, percentile
 from perfmon.diagnosis import Diagnosis, Finding, Moment, verdict_of
 from perfmon.rules import Signature, usual_gap
 from perfmon.sources.scan import ScanResult
 from perfmon.store import SourceState
 from perfmon.viewmodel import Freshness
+
+if TYPE_CHECKING:
+    from perfmon.store import ProgressTrack
 
 # --- Rates, age and freshness of each log ---
 
@@ -24,6 +29,12 @@ _USUAL = 5.0
 """Times its usual gap that a log may be silent."""
 _ARRIVALS = 64
 _ENOUGH = 8
+_NO_RHYTHM_S = 300.0
+"""Of a log whose rhythm is not known."""
+_PAUSES = 2.0
+"""Times the second-longest of its earlier gaps that a log may be silent: such a pause may come with each step."""
+_EVENTS, _INTERVALS = 256, 2
+"""The last progress of each kind that shows how often a log reports any, and the least number of intervals."""
 _BACK_S = 60.0
 
 
@@ -35,6 +46,10 @@ class SourceHealth:
         """Time at which something was last read of it, by the clock of arrival."""
         self.grows = False
         """It was written to while it was followed."""
+        self.undated_s: float | None = None
+        """Patience in seconds where lines have no clocks, so that their gaps are unknown; None for others."""
+        self._longest = (0.0, 0.0)
+        """Its longest pauses while it was followed, in seconds."""
         self._gaps: deque[float] = deque(maxlen=_ARRIVALS)
         self._counts: deque[tuple[float, int, int]] = deque()
 
@@ -42,6 +57,8 @@ class SourceHealth:
         """Note that something was read; `live`: it was written just before, so the rhythm counts."""
         if live and self.read_at is not None:
             self._gaps.append(clock - self.read_at)
+            second, first = sorted((*self._longest, clock - self.read_at))[1:]
+            self._longest = (second, first)
         self.read_at, self.grows = clock, self.grows or live
 
     def count(self, clock: float, lines: int, size: int) -> None:
@@ -77,9 +94,22 @@ class SourceHealth:
 
     def patience_s(self, state: SourceState) -> float:
         """Seconds of silence from which on the log is stale: its own rhythm decides."""
+        longest = sorted(gap.end - gap.start for gap in state.gaps)[-2:]
+        recurring = max(self._longest[0], longest[0] if len(longest) > 1 else 0.0)
+        least = max(_STALE_S, _PAUSES * recurring)
         if len(self._gaps) >= _ENOUGH:
-            return max(_STALE_S, _USUAL * percentile(sorted(self._gaps), 0.95))
-        return max(_STALE_S, _USUAL * usual_gap(state))
+            return max(least, _USUAL * percentile(sorted(self._gaps), 0.95))
+        usual = _NO_RHYTHM_S if state.lines < _ENOUGH else _USUAL * usual_gap(state)
+        return max(least, usual if self.undated_s is None else self.undated_s)
+
+
+def undated_patience_s(tracks: Iterable[ProgressTrack]) -> float:
+    """Seconds for which a log without clocks may be silent, by how often it reports progress."""
+    times = sorted({time for track in tracks for time in track.times[-_EVENTS:]})
+    intervals = sorted(after - before for before, after in pairwise(times))
+    if len(intervals) < _INTERVALS:
+        return _NO_RHYTHM_S
+    return max(_USUAL * median(intervals), _PAUSES * intervals[-2])
 
 
 def all_servers_gone(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> bool:
@@ -198,6 +228,7 @@ def _moved(finding: Finding, seconds: float, known: set[str]) -> Finding:
         finding,
         first_s=finding.first_s + seconds,
         last_s=finding.last_s + seconds,
+        since_s=finding.since_s + seconds,
         lost_s=0.0,
         lost_share=0.0,
         lost=(),

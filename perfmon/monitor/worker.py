@@ -5,23 +5,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmon.alerting import AlertManager
+from perfmon.alerting import AlertManager, alert_key
 from perfmon.clocks import Alignment, align, axis_moved
 from perfmon.core import AUTO, BUILTIN, WATCHED, Block, Config, Notice, Progress, TimeBase
 from perfmon.diagnosis import Diagnosis
 from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import Session
 from perfmon.sources import ARCHIVES, LogFile
-from perfmon.viewmodel import Alert, AlertKey, Board, Freshness, MonitorState, Now, RunState, TimelineBuilder, Viewport
+from perfmon.viewmodel import Alert, AlertKey, Board, MonitorState, Now, RunState, TimelineBuilder, Viewport
 
 from .feeds import Feed, ResetMarker
 from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import all_servers_gone, stale_sources, with_present
+from .source_health import with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -67,16 +68,14 @@ class Watch:
         self._pace = EvaluationScheduler(played=self._feed.player is not None)
         self._snapshot: Diagnosis | None = None
         self._alerts: tuple[Alert, ...] = ()
-        self._alignment = align(self.session.store)
-        self._aligned = -1
+        self._alignment, self._aligned = align(self.session.store), -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
         self._source_list = SourceList(self.session, self._logbook.levels, self._clock)
         self._hangs = HangWatch(self.session, self._ingest, self._feed, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
         self._run_has_time, self._baseline_note = False, ""
-        self._history_dated = self._first_full_pass_done = False
-        self._fresh_lines = False
+        self._history_dated = self._first_full_pass_done = self._fresh_lines = False
         self._pending_polls, self._polls_counted_at = 0, float("-inf")
 
     def _build_board(self) -> None:
@@ -144,7 +143,9 @@ class Watch:
         clock, present = self._feed.clock(), self._present
         if self._fresh_lines:
             self._fresh_lines = False
-            newest = max((t for t in map(self._last, self._timed_sources()) if t is not None), default=None)
+            newest = max(
+                (t for one in self._timed_sources() if (t := last_of(one, self._alignment)) is not None), default=None
+            )
             if newest is not None and not self._history_dated:
                 present.loaded(newest)
             elif newest is not None:
@@ -181,19 +182,15 @@ class Watch:
         timed = {id(held) for held in self._timed_sources()}
         for held, changed in times:
             end = self._ingest.date_tail(held, changed)
-            last = self._last(held) if end is None else end + self._alignment.shifts.get(held.state.index, 0.0)
+            last = (
+                last_of(held, self._alignment)
+                if end is None
+                else end + self._alignment.shifts.get(held.state.index, 0.0)
+            )
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
                 self._present.written(last, changed, clock, waited=waited)
             held.health.arrived(changed, live=False)
-
-    def _last(self, held: WatchedLog) -> float | None:
-        return last_of(held, self._alignment)
-
-    def _first(self, alignment: Alignment) -> float | None:
-        """Time of the first line of the run."""
-        dated = [held.state for held in self._ingest.run_sources if held.state.first is not None]
-        return min((alignment.shifts.get(state.index, 0.0) + (state.first or 0.0) for state in dated), default=None)
 
     def _align(self) -> Alignment:
         if dated_now := self._ingest.find_days():
@@ -234,13 +231,10 @@ class Watch:
             actual = self._present.actual(clock)
             self.alerts.silence(key, now + seconds, None if actual is None else actual + seconds)
 
-    def record(self, path: str) -> None:
-        """Begins a recording."""
-        self._recorder.begin(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
-
-    def toggle_recording(self, path: str) -> None:
-        """Ends what is being recorded, or begins a recording."""
-        self._recorder.toggle(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
+    def record(self, path: str, *, toggle: bool = False) -> None:
+        """Begin a recording; with `toggle` end the current one instead, if there is one."""
+        begin = self._recorder.toggle if toggle else self._recorder.begin
+        begin(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
 
     def _past(self) -> Past:
         """The lines of the log pane: a recording starts with them."""
@@ -268,6 +262,10 @@ class Watch:
         if fresh:  # windows judged until now were apart, with unjudged time between them
             self._first_full_pass_done, self.alerts = True, self.alerts.fresh_copy()
         began = self._clock()
+        if self._feed.caught_up and not self._history_dated:
+            self._align()
+            self._now()  # dates the logs that have no clocks: with these it is another axis
+            self._aligned = -1
         alignment = self._align()
         now = self._now()
         if now is None:  # no line has a clock: everything is judged, in order
@@ -277,6 +275,8 @@ class Watch:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
             self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
+            if fresh and not self.steered:
+                self._judge_past(alignment, now, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
         if actual is not None and any(held.state.polled for held in self._logs.values()):
@@ -286,11 +286,25 @@ class Watch:
         if not self.steered:
             self._notices += self._hangs.watch(self._snapshot, alignment.shifts)
         self._notices += self._ingest.clock_notes()
+        self._ingest.note_rhythms()
         # That the logs of a run that is over are silent is no news.
         stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
         self._pace.judged(clock, self._clock() - began, version)
         return True
+
+    def _judge_past(self, alignment: Alignment, now: float, awaited: float | None) -> None:
+        """Find in all that was read when that began which holds now: no window shows more than itself."""
+        begin, judged = self._ingest.first(alignment), self._snapshot
+        current = {alert_key(finding) for finding in judged.findings} if judged is not None else set()
+        if not current or begin is None or begin >= now - self._judged_s:
+            return
+        whole = self.session.present((float("-inf"), now), alignment, awaited)
+        lasting = tuple(finding for finding in whole.findings if alert_key(finding) in current)
+        self.alerts.update(replace(whole, findings=lasting), now, None)
+        if (needed_s := self._to_judge_s(now)) > self._judged_s:
+            self._judged_s = needed_s
+            self._snapshot = self.session.present((now - needed_s, now), alignment, awaited)
 
     def _to_judge_s(self, now: float) -> float:
         """The window; each reaches back to what came before logs fell silent, progress stopped or a loss diverged."""
@@ -309,7 +323,7 @@ class Watch:
 
     def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
         """Judge a run that has ended as a whole, up to its end: neither its last minutes nor the time since then."""
-        begin, end = self._first(alignment), self._present.newest
+        begin, end = self._ingest.first(alignment), self._present.newest
         if begin is None or end is None or begin >= end or self.steered or not self._run_over:
             return
         ended = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
@@ -343,25 +357,11 @@ class Watch:
 
     def _stale_s(self) -> float | None:
         """Age of the newest line, if every log is silent for longer than usual."""
-        if not self._history_dated or self.ended:
-            return None
-        clock = self._feed.clock()
-        stale, others = stale_sources([(held.health, held.state) for held in self._ingest.run_sources], clock)
-        silent = self._present.silent_s(clock) if stale and not others else None
-        # Lines without a clock are dated by their arrival: their own age is the silence.
-        return None if silent is None else max(silent, min(clock - (health.read_at or clock) for health in stale))
+        return None if not self._history_dated or self.ended else self._ingest.stale_s(self._present)
 
     def _silent(self) -> dict[str, float]:
         """The logs and pollers that are stale, and the time of their last output."""
-        if not self._history_dated or self.ended:
-            return {}
-        clock, logs = self._feed.clock(), self._ingest.run_sources
-        alone = all_servers_gone([(held.health, held.state) for held in logs], clock)
-        silent = [one for one in logs if one.health.freshness(clock, one.state, alone=alone) is Freshness.STALE]
-        last_at = {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
-        actual = self._present.actual(clock)
-        now = self._present.now(clock) if actual is None else actual
-        return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self._ingest.unanswered()}
+        return {} if not self._history_dated or self.ended else self._ingest.silent(self._present, self._alignment)
 
     def picture(self, shown: TimeRange, number: int) -> MonitorState:
         """Build the current state."""
@@ -371,7 +371,7 @@ class Watch:
         self._recorder.keep_up()
         alignment, now = self._align(), self._now()
         known = now if now is not None else 0.0 if self._snapshot is None else self._snapshot.run.end
-        begin, ticks = self._first(alignment), self.alerts.transitions()
+        begin, ticks = self._ingest.first(alignment), self.alerts.transitions()
         port = viewport(shown, known, self._shown_s, begin, over=self._over or self._run_over)
         board = self._drawn_board(port, known, ticks, shown)
         overview = None if now is None else self._board.overview(begin, known, shown.columns, alignment, ticks)

@@ -66,6 +66,8 @@ class State(NamedTuple):
     """Whose time is lost, where the rest of the run continues meanwhile; "" where the run loses it."""
     idle_s: float | None = None
     """Seconds for which its servers have had no request, where that is all there is to state."""
+    unused_s: float | None = None
+    """Seconds without output of servers that print nothing without requests: they are idle, or hung."""
     overdue_s: float | None = None
     """Seconds without progress, where its rhythm allows no such pause."""
     done: float | None = None
@@ -91,9 +93,11 @@ def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
         stale_s = max(ages, default=None)
     state = state_of(specs, picture.snapshot, picture.state.value, firing_of(picture), stale_s)
     finding, idle = picture.verdict_finding, picture.idle_since if stale_s is None else None
+    unused = picture.unused_since if stale_s is None else None
     return state._replace(
         cause="" if finding is None else evidence_text(finding.sentence),
         idle_s=None if idle is None else _finite(max(0.0, picture.present - idle)),
+        unused_s=None if unused is None else _finite(picture.present - unused),
         overdue_s=_finite(picture.overdue_s) if finding is None and stale_s is None else None,
         left_s=None if stale_s is not None or picture.overdue_s is not None else state.left_s,
     )

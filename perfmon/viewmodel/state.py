@@ -26,6 +26,8 @@ BEYOND = 1.5
 """Times the limit of the rhythm: by then a stall would be known."""
 _PAUSE_S, _PAUSE = 10.0, 2.0
 """Seconds, and times the usual interval, from which on a pause is shown."""
+_UNUSED_S = 60.0
+"""Seconds without output of servers from which on it is shown that they may be idle."""
 _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 
 LEAP_YEAR_S = 63_072_000.0
@@ -392,6 +394,8 @@ class MonitorState:
         run = None if self.snapshot is None else self.snapshot.run
         if run is None or run.pace is None or run.idle is not None or run.state is not Progress.RUNNING:
             return None
+        if self.unused_since is not None:
+            return None
         if self.state in (RunState.ENDED, RunState.LOADING):
             return None
         late = self.present - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
@@ -414,6 +418,17 @@ class MonitorState:
         if found is None or found.assessment not in _UNOBTRUSIVE or self.state in (RunState.ENDED, RunState.LOADING):
             return None
         return found.run.idle
+
+    @property
+    def unused_since(self) -> float | None:
+        """The time since which servers that print nothing without requests have printed nothing: they are idle or hung;
+        None where that is not long, or something else is stated.
+        """
+        found = self.snapshot
+        if found is None or found.verdict is not None or self.state in (RunState.ENDED, RunState.LOADING):
+            return None
+        since = found.run.unused
+        return since if since is not None and self.present - since >= _UNUSED_S else None
 
     @property
     def present(self) -> float:

@@ -387,7 +387,7 @@ PREFIX = {
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s{0,4}\d{1,5}: ",
     "ray, vLLM": (
-        r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
+        r"\((?:[A-Za-z_][\w.:<>-]*(?:\([^()]*\)|\[[\w=, -]{1,40}\])?(?: rank=\d+)? )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s"
     ),
     "docker-compose, torchx": (
         r"(?!(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL)\b)[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s"
@@ -400,7 +400,10 @@ PREFIX = {
     "kaggle": r"\d{1,6}\.\d{1,9}s\t\d+\t",
     "dmesg": r"\[\s{0,8}\d{1,10}\.\d{6}\]\s(?=\D)",
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
-    "tag": r"\[[A-Za-z][\w.-]{0,40}(?: \d{1,5})?\]\s(?=\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)",
+    "tag": (
+        r"(?:\[[A-Za-z][\w.:-]{0,40}(?: \d{1,5})?\]:?|[Rr]ank \d{1,5}:)\s"
+        r"(?=\[?(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d)"
+    ),
     "pdsh, clush, parallel --tag": (
         r"(?:(?=[A-Za-z][A-Za-z.-]*+\d)[\w.-]++|\d{1,3}(?:\.\d{1,3}){3})(?::\s|\t)" + _UNSURE
     ),

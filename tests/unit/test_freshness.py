@@ -61,3 +61,19 @@ def test_a_server_whose_last_statistics_show_work_is_not_idle() -> None:
     assert lively.freshness(295.0, state) is Freshness.FRESH
     assert lively.freshness(400.0, state) is Freshness.STALE
     assert stale_sources([(lively, state)], 400.0) == ([lively], False)
+
+
+def test_a_pause_that_has_come_twice_may_come_again() -> None:
+    lively, state = SourceHealth(), SourceState("a.log", 0)
+    for at in (*range(30), *range(80, 110), *range(160, 190), *range(240, 260)):
+        lively.arrived(float(at), live=True)
+    assert lively.freshness(259.0 + 55.0, state) is not Freshness.STALE
+    assert lively.freshness(259.0 + 105.0, state) is Freshness.STALE
+
+
+def test_two_lines_have_no_rhythm() -> None:
+    lively, state = SourceHealth(), SourceState("a.log", 0)
+    state.lines = 2
+    lively.arrived(0.0, live=True)
+    assert lively.freshness(200.0, state) is not Freshness.STALE
+    assert lively.freshness(310.0, state) is Freshness.STALE

@@ -106,3 +106,16 @@ def test_a_traceback_is_one_error_however_many_lines_it_has(lines: list[str], er
     for at in range(0, len(lines), cut):
         filler.add(0, [line.encode() for line in lines[at : at + cut]])
     assert filler.book.levels(0) == (0, errors, True)
+
+
+@pytest.mark.parametrize("before", ["", "[rank3]: ", "3: ", "(Actor pid=77) ", "[default0]:"])
+def test_a_traceback_is_one_error_whatever_a_launcher_puts_before_its_lines(before: str) -> None:
+    filler = Filler()
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "train.py", line 8, in <module>',
+        "    step()",
+        "RuntimeError: lost",
+    )
+    filler.add(0, [b"step 1", *(f"{before}{line}".encode() for line in lines), b"step 2"])
+    assert filler.book.levels(0) == (0, 1, True)

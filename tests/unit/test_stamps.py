@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from perfmon.core.config import Config
 from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.pipeline.session import Session
 from perfmon.sources.formats.fields import any_stamp, iso_stamp
 from perfmon.sources.formats.loader import load_packs
@@ -223,3 +224,20 @@ def test_a_clock_without_a_year_after_the_last_year_is_read() -> None:
     lines = "9999-12-31 23:59:59 step 1 loss 2.5\nMar 02 10:00:00 gpu-1 trainer[1]: step 2 loss 2.4\n"
     session.feed(session.add_source("run.log"), Block(lines.encode(), 0, 1))
     assert session.store.sources[0].lines == 2
+
+
+@pytest.mark.parametrize(
+    "before", ["[{rank}]: ", "[rank{rank}]: ", "(pid={rank}123) ", "{rank}: ", "Rank {rank}: ", "[node7:{rank}]: "]
+)
+@pytest.mark.parametrize(
+    "clock", ["11:{:02}:{:02} ", "2026-03-02 11:{:02}:{:02},118 ", "[11:{:02}:{:02}] ", "2026-03-02T11:{:02}:{:02}Z "]
+)
+def test_what_a_launcher_puts_before_the_clock_of_a_line_does_not_hide_it(before: str, clock: str) -> None:
+    """As srun, mpirun, torchrun, Ray and scripts do, whose programs date their lines themselves."""
+    lines = [
+        f"{before.format(rank=rank)}{clock.format(at * 9 // 60, at * 9 % 60)}step={at} loss=2.5 toks=81003"
+        for at in range(20)
+        for rank in range(4)
+    ]
+    run = diagnose_texts({"run.log": "\n".join(lines)}).run
+    assert run.end - run.start == pytest.approx(9.0 * 19, abs=1.0)

@@ -12,7 +12,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import BEYOND, Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .progress import idle, output_since, overdue
+from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, halves, row_cells
 
 _WIDE = 150
@@ -24,6 +24,7 @@ _SILENT = (
     "Does the process still run (ps)?",
 )
 """Advice for a run without output, from the longest to the shortest text."""
+_IDLE_OR_HUNG = "curl http://HOST:PORT/health, or any request, shows which: a hung server does not answer."
 _EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
@@ -220,6 +221,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         texts = _SILENT if snapshot.run.idle is None else _SILENT[-1:]
         advice = next((text for text in texts if cells(text) + 4 <= width), texts[-1])
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
+    if unused(picture) is not None:
+        return ((f"  {skin.glyph('next')} {_IDLE_OR_HUNG}", skin.style("accent")),)
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
@@ -247,8 +250,10 @@ def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
         limit = f"limit {format_seconds(BEYOND * pace.limit_s)}, by its own rhythm"
         output = output_since(picture, snapshot)
         return f"WATCH: {late} ({limit}){f', {output}' if output else ''}; no rule proves a stall"
-    if (unused := idle(picture, snapshot)) is not None:
-        return f"IDLE: {unused}, by the last statistics in the logs"
+    if (quiet := unused(picture)) is not None:
+        return f"IDLE?: {quiet}, no output since its last line. {_IDLE_OR_HUNG}"
+    if (unrequested := idle(picture, snapshot)) is not None:
+        return f"IDLE: {unrequested}, by the last statistics in the logs"
     known = snapshot.assessment.value.upper()
     return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 

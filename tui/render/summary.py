@@ -15,7 +15,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import idle, output_since, overdue, progress_row
+from .progress import idle, output_since, overdue, progress_row, unused
 from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
 from .sources import common_folder
 
@@ -50,11 +50,12 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
     cause = rest_of_cause(picture, width, skin)
+    reading = _is_reading(picture)
     drawn = (
         verdict_row(picture, width, skin),
         progress_row(picture, width, skin),
-        why_row(picture, width, skin, cause),
-        ledger_row(picture, width, skin),
+        () if reading else why_row(picture, width, skin, cause),
+        () if reading else ledger_row(picture, width, skin),
     )
     return [crop(row, width, fill) for row in drawn[:height]]
 
@@ -63,7 +64,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
-    if snapshot is None:
+    if snapshot is None or _is_reading(picture):
         return _waiting(picture, skin)
     if snapshot.verdict is None:
         return _no_verdict(picture, snapshot, width, skin)
@@ -76,9 +77,15 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
     costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < _NARROW)
     graver = _graver(picture, verdict, skin)
-    for part in (*graver, *figures, *costs) if stands else (*graver, *costs, *figures):
+    late = [_judged(picture, width, skin)]
+    for part in (*graver, *figures, *costs, *late) if stands else (*graver, *costs, *figures, *late):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
+
+
+def _is_reading(picture: MonitorState) -> bool:
+    """The history is being read: what is known of a part of it is no verdict."""
+    return picture.state is RunState.LOADING and picture.progress is not None
 
 
 def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
@@ -109,7 +116,7 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
         runs.append((plain(verdict.title).upper(), style))
         where = _where(picture, verdict) if width >= _NARROW else ""
         runs += [(f"  {where}", skin.style("title"))] if where else []
-    return runs + (_as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin))
+    return runs + _as_of(picture, verdict, width - row_cells(runs), skin)
 
 
 def _where(picture: MonitorState, verdict: Verdict) -> str:
@@ -193,10 +200,10 @@ def _called(source: SourceStatus, picture: MonitorState) -> str:
 
 def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
-    if picture.unjudged_s is None:
+    if picture.unjudged_s is None or picture.past_s is not None:
         return []
     age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
-    return [(f"  judged {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
+    return [(f"  as of {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
 def _cost(
@@ -281,7 +288,7 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
 
 def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
-        text = f"reading existing log history: {format_share(picture.progress)}"
+        text = f"reading history: {format_share(picture.progress)}"
     elif picture.sources:
         text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
@@ -308,9 +315,14 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
         badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
         quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
         return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
-    if (unused := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
+    if (unused_for := unused(picture)) is not None:
+        badge = _badge(skin, Level.NONE, f"{skin.glyph('stale')} IDLE?")
+        last = moment_text(picture.unused_since or 0.0, picture.time_base)
+        why = f": no output since {last}; a server without requests prints none"
+        return (*badge, (unused_for, skin.style("stale")), (why, skin.style("text")))
+    if (unrequested := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
         badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
-        return (*badge, (unused, skin.style("text")))
+        return (*badge, (unrequested, skin.style("text")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
@@ -322,6 +334,8 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             ),
             (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
+    if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
+        return _finished(snapshot, skin)
     if only_machines(picture):
         summary = "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
@@ -347,6 +361,22 @@ def only_machines(picture: MonitorState) -> bool:
     if any(source.lines for source in picture.sources):
         return False
     return bool(picture.seen) and not any(one.reading.area in _OF_RUNS for one in picture.seen)
+
+
+def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
+    """What came of a run that is over, and nothing was wrong with."""
+    goal = snapshot.run.goal
+    early = goal is not None and goal.early
+    level, word = (Level.WARNING, "ENDED EARLY") if early else (Level.GOOD, "FINISHED")
+    text = "" if goal is None else f"{goal.done:,.0f}"
+    if goal is not None and goal.total:
+        text = f"{text} of {goal.total:,.0f}"
+    text += "" if goal is None else f" {plain(goal.unit, 20).removesuffix('s')}s"
+    judged = snapshot.assessment is Assessment.HEALTHY
+    took = f" in {_wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
+    found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    badge = _badge(skin, level, f"{skin.mark(level)} {word}")
+    return (*badge, (f"{text}{took}: {found}" if text else found, skin.style("text")))
 
 
 def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
