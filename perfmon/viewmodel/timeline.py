@@ -133,12 +133,8 @@ METRIC_ORDER = (
 _FILL = "queue_fill"
 _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_share"), 6
 """Metrics of which every queue has a lane of its own, where there are no more queues than that."""
-<<<<<<< HEAD
 _SHOWN_BY = {"epoch_data_share": "data_share", "lasting_data_share": "data_share", "recent_data_share": "data_share"}
 """Metrics that sum up what the lane of another shows."""
-_TOGETHER_S = 60.0
-=======
->>>>>>> main
 _ABANDONED_S = 3600.0
 _SHORT_S = 1.0
 _DENSE = 8
