@@ -75,7 +75,7 @@ def test_a_start_shows_how_much_is_loaded_and_ends_at_the_last_write() -> None:
     begun = NOW - timedelta(seconds=240)
     _, picture = opened(
         f"(APIServer pid=7) INFO {begun:%m-%d %H:%M:%S} [api_server.py:1896] vLLM API server version 0.11.0",
-        f"(EngineCore_DP0 pid=9) INFO {begun:%m-%d %H:%M:%S} [gpu_model_runner.py:9] Starting to load model acme/big...",
+        f"(EngineCore_DP0 pid=9) INFO {begun:%m-%d %H:%M:%S} [runner.py:9] Starting to load model acme/big...",
         *(
             f"Loading safetensors checkpoint shards: {done}% Completed | {done}/90 [00:{done:02}<05:10,  3.8s/it]"
             for done in range(1, 40)
