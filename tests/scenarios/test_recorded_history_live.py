@@ -56,7 +56,7 @@ async def watched(logs: Path, file: Path, record_at: int) -> MonitorState:
                 break
     picture = judged(watch)
     if record_at < 0:
-        watch.toggle_recording(str(file))
+        watch.record(str(file), toggle=True)
     await feed.close()
     watch.close()
     return picture

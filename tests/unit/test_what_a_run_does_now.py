@@ -23,11 +23,11 @@ LOG = LogFile("run.log", Path("/run.log"))
 def opened(*lines: str, written_s: float = 0.0) -> tuple[HandFed, MonitorState]:
     """A log that was there when the monitor was opened, and was last written to so many seconds before."""
     run = HandFed(NOW.timestamp())
-    run.feed.caught_up, run.feed.of_past = False, True  # type: ignore[misc]
+    run.feed.caught_up, run.feed.of_past = False, True
     for line in lines:
         run.say(LOG, line)
     run.feed.changed_at = lambda _log: NOW.timestamp() - written_s  # type: ignore[assignment,method-assign]
-    run.feed.caught_up, run.feed.of_past = True, False  # type: ignore[misc]
+    run.feed.caught_up, run.feed.of_past = True, False
     return run, run.look()
 
 
@@ -86,6 +86,7 @@ def test_a_start_shows_how_much_is_loaded_and_ends_at_the_last_write() -> None:
     assert now.state is Progress.STARTING
     assert now.phase is not None
     assert (now.phase.name, now.phase.total) == ("loading", 90)
+    assert picture.stale_s is not None
     assert picture.stale_s == pytest.approx(65.0, abs=1.0)  # it had loaded one each 4 s
     assert picture.present - picture.stale_s - now.start == pytest.approx(240.0 - 65.0, abs=2.0)
 
