@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .activity import is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
     from .causes import queued_s
+    from .checkpoints import Checkpoint, last_checkpoint
     from .conditions import Condition
     from .death import CAUSE_WORDS
     from .engine import find

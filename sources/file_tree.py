@@ -176,6 +176,9 @@ _PART = re.compile(rf"(?:{_PARTS})(?:[-_.]?(?:{_PARTS}))?(?:[-_.]?\d{{1,5}}){{0,
 _OF_PART = re.compile(rf"(?:{_PARTS})(?![a-z])", re.IGNORECASE)
 """Names that begin like those: `env_maze`."""
 _NUMBERED = re.compile(r"(?:attempt|torchelastic|(?:local_?|global_?)?rank|node|host)s?[-_]?\d*", re.IGNORECASE)
+_TRACKED = re.compile(r"(?:wandb|lightning_logs|mlruns|tb_logs|tensorboard)(?:/|$)", re.IGNORECASE)
+"""Folders of experiment trackers, within the folder of a run."""
+_SEVERAL = 3
 _NUMBER = re.compile(r"\d{1,4}")
 _DIGITS = re.compile(r"\d+")
 _JOB = re.compile(r"(?P<job>(?:.*[-_.])?\d{4,}(?:[-_]\d+)?)\.(?:out|err|log|txt)")
@@ -196,17 +199,32 @@ class LogGroup:
 def grouped(paths: Iterable[str], root: str) -> list[LogGroup]:
     """Logs below the folder `root`, an absolute path as theirs, by run; sorted by name.
 
-    If `root` itself has logs that are not of batch jobs, all is one run: then it is the folder of a run.
+    If `root` itself has logs that are not of batch jobs, all is one run: then it is the folder of a run. If folders of
+    runs are below it, only those logs are one: a stray one hides no run.
     """
     paths, folders = sorted(paths), dict[str, list[str]]()
     several = _folders_of_runs([os.path.relpath(path, root) for path in paths])
     for path in paths:
         folders.setdefault(_own_folder(os.path.relpath(os.path.dirname(path), root), several), []).append(path)
+    groups: list[LogGroup] = []
     if "." in folders and not _jobs(folders["."]):
-        return [LogGroup(".", (root,), tuple(path for held in folders.values() for path in held))]
+        if not _hold_runs({folder: held for folder, held in folders.items() if folder != "."}):
+            return [LogGroup(".", (root,), tuple(path for held in folders.values() for path in held))]
+        own = folders.pop(".")
+        groups = [LogGroup(os.path.basename(own[0]) if len(own) == 1 else ".", tuple(own), tuple(own))]
     inner = _without_subfolders(folders)
-    groups = [group for folder, held in inner.items() for group in _of_folder(folder, held, root)]
+    groups += [group for folder, held in inner.items() for group in _of_folder(folder, held, root)]
     return sorted(groups, key=lambda group: group.name)
+
+
+def _hold_runs(folders: Mapping[str, Sequence[str]]) -> bool:
+    """Folders below one that has logs of its own are runs, not its parts: two have logs of the same names, or there are
+    three. Those of a tracker are copies of what the logs above contain.
+    """
+    own = {folder: held for folder, held in folders.items() if not _TRACKED.match(folder)}
+    own = {folder: held for folder, held in own.items() if not _OF_PART.match(folder) or "/" in folder}
+    alike = Counter(name for held in own.values() for name in {_DIGITS.sub("0", os.path.basename(log)) for log in held})
+    return len(own) >= _SEVERAL or max(alike.values(), default=0) > 1
 
 
 def _folders_of_runs(logs: Iterable[str]) -> set[str]:

@@ -12,7 +12,7 @@ from textual.events import Callback
 
 from perfmon.core import counted
 from perfmon.sources import LogGroup
-from perfmon.status import RunRow
+from perfmon.status import RunRow, ordered
 from perfmon.textgraphics import fit
 
 from .plain_app import AppOptions, PlainApp, actions_of
@@ -27,6 +27,7 @@ _WORDS = {
     "quit": ("quit", "Quit."),
 }
 _TICK_S = 1.0
+_PATIENCE_S = 10.0
 _AGAIN_S = 10.0
 """Runs whose logs grew are looked at again, and new ones looked for, this often."""
 _STATE, _STEPS, _LEFT, _AGE, _LOGS = 11, 12, 9, 11, 5
@@ -130,6 +131,7 @@ class RunsApp(PlainApp):
         self._find, self._look = find, look
         self.choice: RunsApp.Choice | None = None
         self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="runs", daemon=True)
         self.list = RunsPane(rows, together, self)
         self.list.cursor = min(cursor, self.list.count() - 1)
 
@@ -144,11 +146,16 @@ class RunsApp(PlainApp):
         self.list.focus()
         self.show_bars()
         self.set_interval(_TICK_S, self.list.redraw)
-        threading.Thread(target=self._watch, name="runs", daemon=True).start()
+        self._thread.start()
 
     def on_unmount(self) -> None:
         """Stop looking."""
         self._over.set()
+
+    def settle(self) -> None:
+        """Wait until the thread has ended: Python cannot end one that is in compiled code."""
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE_S)
 
     def on_resize(self) -> None:
         """Another size."""
@@ -207,13 +214,14 @@ class RunsApp(PlainApp):
         return known
 
     def show_rows(self, rows: Sequence[RunRow]) -> None:
-        """Show newer rows; the cursor stays on its run."""
+        """Show newer rows; the cursor stays on its run, or at the top."""
         pane = self.list
         at = pane.cursor or 0
         held = pane.runs[at].group.name if at < len(pane.runs) else None
-        pane.runs = list(rows)
-        places = {row.group.name: place for place, row in enumerate(rows)}
-        pane.cursor = places.get(held, min(at, pane.count() - 1)) if held is not None else pane.count() - 1
+        pane.runs = ordered(rows)
+        places = {row.group.name: place for place, row in enumerate(pane.runs)}
+        if at:
+            pane.cursor = places.get(held, min(at, pane.count() - 1)) if held is not None else pane.count() - 1
         pane.redraw()
         self.show_bars()
 

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from perfmon.status import RunRow
 
 DESCRIPTION = """\
-List the runs whose logs are in FOLDER (default: here), the newest first: state, verdict, age of the last line, place.
+List the runs whose logs are in FOLDER (default: here), those that need attention first, then the newest: state,
+verdict, steps, age of the last line, place.
 Enter opens one in the live monitor, esc comes back to the list. Without FOLDER and without logs here, runs of jobs on
 this machine are listed by the logs that their processes write.
 
 Each folder with logs is a run; folders named like a part of one (logs, trainer, rank_0, node-1) belong to the folder
 around them, unless more folders next to them hold logs of the same names, as runs do. Logs named by batch jobs
-(slurm-1234.out) are a run for each job. A folder that has logs of its own is one run, with all below it. Without a
-terminal, or with --plain, the list is printed.
+(slurm-1234.out) are a run for each job. A folder that has logs of its own is one run, with all below it, unless folders
+of runs are below it. Without a terminal, or with --plain, the list is printed.
 
 Plain `perfmon`, and `perfmon FOLDER`, do the same, but open a single run at once; `perfmon watch FOLDER` watches all
 logs below the folder together."""
@@ -122,13 +123,12 @@ def _in_folder(folder: Path) -> list[LogGroup]:
 
 
 def _print(rows: Sequence[RunRow], config: Config) -> int:
-    from perfmon.status import look
+    from perfmon.status import look, ordered
     from perfmon.textgraphics import fit
 
     names = ("state", "verdict", "step", "left", "last line")
     print("  ".join([*(fit(name, room) for name, room in zip(names, _WIDTHS, strict=True)), "run"]))
-    for row in rows:
-        seen = look(row, config)
+    for seen in ordered(look(row, config) for row in rows):
         cells = (seen.word, seen.verdict, seen.steps, seen.left, seen.age_text(time.time()))
         shown = [fit(cell, room) for cell, room in zip(cells, _WIDTHS, strict=True)]
         print("  ".join([*shown, plain(seen.group.name, 400)]))
@@ -159,6 +159,7 @@ def _choose(args: argparse.Namespace, config: Config, found: _Found, rows: Seque
             raise app.fault
         rows, at = app.list.runs, app.list.cursor or 0
         if app.choice is None:
+            app.settle()
             return left or app.return_code or ExitCode.DONE
         group = app.choice.group
         specs = (os.path.abspath(found.folder or "."),) if group is None else group.specs
@@ -182,5 +183,7 @@ def _open(args: argparse.Namespace, config: Config, specs: Sequence[str], poller
 
 
 def _title(specs: Sequence[str]) -> str:
-    first = os.path.relpath(specs[0]) if specs[0].startswith(f"{os.getcwd()}/") else specs[0]
+    here = os.getcwd()
+    first = os.path.relpath(specs[0]) if specs[0].startswith(f"{here}/") else specs[0]
+    first = os.path.basename(here) or here if first == here else first
     return without_secrets(plain(first if len(specs) == 1 else f"{first} and {len(specs) - 1} more", 200))

@@ -6,8 +6,9 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from perfmon.core import ExitCode, InputError, UsageError, plain
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain
 from perfmon.status import State, read_state, read_states
 from perfmon.textgraphics import UNICODE, Glyphs, compact_seconds, compact_value, glyphs_for, spark
 
@@ -15,18 +16,24 @@ from ._options import add_data_arguments, completes_files, read_config, seconds,
 
 DESCRIPTION = """\
 Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
-state is printed; otherwise perfmon reads the last 4 MiB of each log.
+state is printed; otherwise perfmon reads the last 4 MiB of each log. Without SOURCE it is the state of the run in this
+folder, of several that of the worst one, with its name; for tmux, and where no logs are here, that of the only running
+monitor.
 
 For tmux:  set -g status-right '#(perfmon status --format tmux)'"""
 EXAMPLE = "perfmon status logs/ --format tmux"
 _RANKS = {"warning": 1, "critical": 2}
 _LOOK = "600s"
+_COMMON = ("log", "logs", "output", "outputs")
+"""Names of folders that distinguish no run."""
+_MOST_RUNS = 50
+"""Runs of a folder whose logs are read: the newest."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(
         parser.add_argument(
-            "spec", metavar="SOURCE", nargs="*", help="the sources of the monitor (default: the only running monitor)"
+            "spec", metavar="SOURCE", nargs="*", help="the sources of the monitor, or logs (default: see above)"
         )
     )
     parser.add_argument(
@@ -42,14 +49,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    state = _of_monitor(args) if args.spec else _of_the_only_monitor(args)
-    origin = "monitor"
+    found = _Found(_of_monitor(args)) if args.spec else _of_this_folder(args) or _of_the_only_monitor(args)
+    state, origin = found.state, "monitor"
     if state is None:
         state, origin = _of_logs(args), "logs"
-    print(_rendered(state, args.format, origin))
+    print(_rendered(state, args.format, origin, found))
     down = state.progress in ("failed", "stalled")
-    found = args.fail_on and (down or _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on])
-    return ExitCode.FOUND if found else ExitCode.DONE
+    grave = args.fail_on and (down or _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on])
+    return ExitCode.FOUND if grave else ExitCode.DONE
+
+
+class _Found(NamedTuple):
+    """The state to print."""
+
+    state: State | None
+    name: str = ""
+    """The run, where no SOURCE names it."""
+    runs: int = 1
+    bad: int = 0
+    """Runs that need attention, of so many."""
+
+
+def _of_this_folder(args: argparse.Namespace) -> _Found | None:
+    """The worst of the runs in this folder; None where it has none, and for tmux, which starts it anywhere."""
+    if args.format == "tmux":
+        return None
+    from perfmon.sources import runs_in
+    from perfmon.status import look, ordered, rows_of
+
+    try:
+        rows = rows_of(runs_in("."))[:_MOST_RUNS]
+    except PerfmonError:
+        return None
+    config = read_config(args)
+    seen = [row for row in ordered(look(row, config) for row in rows) if row.state is not None]
+    if not seen or seen[0].state is None:
+        return None
+    bad = sum(row.level in _RANKS for row in seen)
+    name = seen[0].group.name
+    return _Found(seen[0].state, "" if name == "." else name, len(seen), bad)
 
 
 def _of_monitor(args: argparse.Namespace) -> State | None:
@@ -57,7 +95,7 @@ def _of_monitor(args: argparse.Namespace) -> State | None:
     return state if state is not None and state.age_s <= args.max_age else None
 
 
-def _of_the_only_monitor(args: argparse.Namespace) -> State:
+def _of_the_only_monitor(args: argparse.Namespace) -> _Found:
     states = [state for state in read_states() if state.age_s <= args.max_age]
     distinct = {state.specs: state for state in reversed(states)}
     if not distinct:
@@ -65,7 +103,19 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
     if len(distinct) > 1:
         which = "; ".join(" ".join(specs) for specs in sorted(distinct))
         raise UsageError(f"{len(distinct)} monitors are running; give the path of one: {which}")
-    return next(iter(distinct.values()))
+    state = next(iter(distinct.values()))
+    more = f" and {len(state.specs) - 1} more" if len(state.specs) > 1 else ""
+    return _Found(state, f"{_short_name(state.specs[0])}{more}")
+
+
+def _short_name(spec: str) -> str:
+    """The end of a path, which distinguishes it; of other sources all that is no secret."""
+    if "://" in spec or "@" in spec:
+        from perfmon.core import without_secrets  # a status line loads as little as it can
+
+        return without_secrets(spec)
+    parts = [part for part in spec.split("/") if part]
+    return spec if len(parts) < 2 else "/".join(parts[-2:] if parts[-1] in _COMMON else parts[-1:])
 
 
 def _of_logs(args: argparse.Namespace) -> State:
@@ -90,10 +140,12 @@ def _of_logs(args: argparse.Namespace) -> State:
     return state_of_picture(absolute(args.spec), sample.picture)._replace(run="observed")
 
 
-def _rendered(state: State, form: str, origin: str) -> str:
+def _rendered(state: State, form: str, origin: str, found: _Found) -> str:
     if form == "json":
-        return json.dumps({"schema": 1, "from": origin, **state._asdict()}, allow_nan=False)
-    return FORMATS[form](state, glyphs_for(os.environ))
+        named = {"name": found.name} if found.name else {}
+        return json.dumps({"schema": 1, "from": origin, **named, **state._asdict()}, allow_nan=False)
+    line = FORMATS[form](state, glyphs_for(os.environ), found.name)
+    return f"{line}; {found.bad} of {found.runs} runs need attention" if found.runs > 1 else line
 
 
 # --- The state of a run in one short line, for tmux and other bars ---
@@ -112,20 +164,22 @@ _CAUSE = 60
 """Characters of the cause of a failure."""
 
 
-def plain_line(state: State, glyphs: Glyphs = UNICODE) -> str:
-    """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█ step 20/500 4m20s left`."""
-    parts = (_state_text(state, glyphs), _trend(state, glyphs), _progress(state), _cause(state))
+def plain_line(state: State, glyphs: Glyphs = UNICODE, name: str = "") -> str:
+    """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█ step 20/500 4m20s left`; with a name `✗ logs: FRONTEND-QUEUE …`."""
+    parts = (_state_text(state, glyphs, name), _trend(state, glyphs), _progress(state), _cause(state))
     return " ".join(part for part in parts if part)
 
 
-def tmux_line(state: State, glyphs: Glyphs = UNICODE) -> str:
+def tmux_line(state: State, glyphs: Glyphs = UNICODE, name: str = "") -> str:
     """The same, coloured as tmux's `status-right` has it; nothing of a log's text can be a format."""
     colour = _COLOURS[_level(state)]
     trend = _trend(state, glyphs).replace("#", "@")  # the highest level, in ASCII
-    return f"#[fg={colour}]{_state_text(state, glyphs).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
+    return f"#[fg={colour}]{_state_text(state, glyphs, name).replace('#', '')}#[default]" + (
+        f" {trend}" if trend else ""
+    )
 
 
-FORMATS: Mapping[str, Callable[[State, Glyphs], str]] = {"tmux": tmux_line, "plain": plain_line}
+FORMATS: Mapping[str, Callable[[State, Glyphs, str], str]] = {"tmux": tmux_line, "plain": plain_line}
 
 
 _ENDS: Mapping[str, str] = {"finished": "", "failed": "run-failed", "stalled": "stall"}
@@ -149,8 +203,8 @@ def _level(state: State) -> str:
     return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
 
-def _state_text(state: State, glyphs: Glyphs) -> str:
-    mark = glyphs[_level(state)]
+def _state_text(state: State, glyphs: Glyphs, name: str) -> str:
+    mark = glyphs[_level(state)] + (f" {plain(name, _NAME)}:" if name else "")
     if state.run == "loading":
         return f"{mark} reading logs"
     if not state.observed:

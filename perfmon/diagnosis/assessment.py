@@ -44,6 +44,7 @@ from perfmon.rules import (
     find,
     idle_since,
     is_past_clock,
+    last_checkpoint,
     last_output_of_servers,
     last_run_line,
     overdue_s,
@@ -119,7 +120,7 @@ def judge(
     assessment = _assessment(view, verdict, found, unscored)
     return Diagnosis(
         version=__version__,
-        run=_run_info(view, alignment, infos, assessment),
+        run=_run_info(view, alignment, infos, assessment, found),
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
         ledger=_ledger(found, shares, view.observed_s),
@@ -151,20 +152,25 @@ _LEAST_LINES = 5
 """The same of logs that are not monitored."""
 _MORE_PROOF = 8
 """The same in a log of which most lines are not recognised: some of them may be read for what they are not."""
-_SAVES = ("checkpoint", "checkpoint-write")
-"""Kinds of progress that save the run."""
 _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 _MANY_LINES, _HARDLY_READ = 1000, 0.02
 """The same where only a start is reported: so many lines belong to none."""
 
 
-def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...], assessment: Assessment) -> RunInfo:
+def _run_info(
+    view: View,
+    alignment: Alignment,
+    infos: tuple[SourceSummary, ...],
+    assessment: Assessment,
+    found: Sequence[Found],
+) -> RunInfo:
     start, end = view.window
     state = view.state.state
     if assessment is Assessment.UNREADABLE and state is Progress.STARTING:
         state = Progress.UNKNOWN
     components = {one.component: one.state for one in component_states(view)}
+    saved = last_checkpoint(view)
     of_one = Counter(one.source for one in view.boundaries)  # without a clock all may have one time
     runs = 1 + max(len({round(one.time) for one in view.boundaries}), *of_one.values(), 0)
     return RunInfo(
@@ -181,7 +187,10 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
         role_gpus(view),
         None if view.limit is None else view.limit.left_s,
         is_past_clock(view),
-        _saved(view),
+        saved.time if saved is not None and _dates_saves(view) else None,
+        None if saved is None else saved.step,
+        None if saved is None else saved.steps_after,
+        _sound_step(view, found),
         pace_of(view),
         view.fact(idle_since),
         view.fact(last_output_of_servers),
@@ -189,23 +198,17 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
     )
 
 
-def _saved(view: View) -> float | None:
-    """The time of the last checkpoint of the run; the time of no log is known to be that of another without clocks.
-
-    One log alone has the clock of its progress bar.
-    """
+def _dates_saves(view: View) -> bool:
+    """The time of no log is known to be that of another without clocks; one log alone has the clock of its bar."""
     paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
-    if not view.timed and not (paced and len(view.logs) == 1):
-        return None
-    tracks = view.store.progress.tracks.values()
-    saves = [
-        track.times[-1] + view.shift(track.source)
-        for track in tracks
-        if track.kind.partition(":")[0] in _SAVES and track.last_line >= last_run_line(track.source, view)
-    ]
-    spans = reversed(view.store.spans.get("checkpoint-write", ()))
-    ended = next((one.end + view.shift(one.source) for one in spans if one.end is not None), None)
-    return max((*saves, *([] if ended is None else [ended])), default=None)
+    return view.timed or (paced and len(view.logs) == 1)
+
+
+def _sound_step(view: View, found: Sequence[Found]) -> float | None:
+    """The step of the last checkpoint before the loss diverged."""
+    since = [one.first for one in found if one.signature.id == "loss-diverged"]
+    saved = last_checkpoint(view, min(since)) if since and view.timed else None
+    return None if saved is None else saved.step
 
 
 def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], unscored: Sequence[str]) -> Assessment:

@@ -104,6 +104,12 @@ class RunInfo:
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
     """The time of its last checkpoint, on the axis of `start`; None where no line reports one."""
+    saved_step: float | None = None
+    """The step of its last checkpoint; None where no line reports that."""
+    unsaved_steps: float | None = None
+    """Steps since then."""
+    sound_step: float | None = None
+    """The step of the last checkpoint before its loss diverged; None where it did not, or no line reports one."""
     pace: Pace | None = None
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None

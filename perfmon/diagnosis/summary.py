@@ -261,11 +261,22 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]
+    if _only_serves(view):
+        absent = []
     missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
     if updates and not any(update.recv_t is not None for update in updates):
         missing.append("no inference log: the server side of weight updates is inferred")
     return tuple(missing)
+
+
+def _only_serves(view: View) -> bool:
+    """True for engines that serve requests, next to which nothing trains."""
+    trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
+    return bool(view.track("kv_usage")) and not trains
+
+
+_OF_TRAINING = ("loss", "reward", "staleness", "step_s", "trainer_step_s", "orchestrator_step_s")
 
 
 def role_gpus(view: View) -> dict[str, frozenset[str]]:
@@ -370,6 +381,8 @@ _TRAINERS = ("trainer", "")
 
 
 def _seen(view: View) -> list[str]:
+    if _only_serves(view):
+        return _seen_of_server(view)
     seen = []
     names: Mapping[str, str] = {
         UPDATE: "weight update",
@@ -395,3 +408,12 @@ def _seen(view: View) -> list[str]:
         samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in own[:4]]
         seen = [counted(steps, "step")] if steps else samples
     return seen
+
+
+def _seen_of_server(view: View) -> list[str]:
+    """What shows that engines keep up with their requests: how many wait, and how full the cache is."""
+    waiting, usage = view.track("waiting"), view.track("kv_usage")
+    most = max(waiting.values, default=0.0)
+    queue = f"at most {counted(int(most), 'waiting request')}" if most else "no waiting requests"
+    cache = f"a KV cache at most {max(usage.values):.0f} % full"
+    return [*([queue] if waiting else []), cache, f"{counted(len(usage), 'report')} of the engine"]

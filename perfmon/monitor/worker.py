@@ -263,6 +263,7 @@ class Watch:
             self._first_full_pass_done, self.alerts = True, self.alerts.fresh_copy()
         began = self._clock()
         if self._feed.caught_up and not self._history_dated:
+            self._align()
             self._now()  # dates the logs that have no clocks: with these it is another axis
             self._aligned = -1
         alignment = self._align()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from .state_file import State, read_state, state_of_picture
 
 _WINDOW = "600s"
 _MINUTE_S = 60.0
+_WRITTEN_S = 300.0
 _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
 _ZONES_S = 15 * 3600.0
@@ -119,10 +121,23 @@ class RunRow:
         return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
 
 
+def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
+    """Those that need attention first, then the newest; those that are written to all the time by name: a list that
+    changes its order with each line cannot be read.
+    """
+    now = time.time()
+    rank = {"critical": 0, "warning": 1}
+
+    def place(row: RunRow) -> tuple[int, float, str]:
+        age = now - row.changed
+        return rank.get(row.level, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+
+    return sorted(rows, key=place)
+
+
 def rows_of(groups: Iterable[LogGroup]) -> list[RunRow]:
     """Runs that were not looked at yet, the newest first."""
-    rows = [RunRow(group, _changed(group)) for group in groups]
-    return sorted(rows, key=lambda row: (-row.changed, row.group.name))
+    return ordered(RunRow(group, _changed(group)) for group in groups)
 
 
 def look(row: RunRow, config: Config) -> RunRow:

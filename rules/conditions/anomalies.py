@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from perfmon.core import format_share, format_value, median, metric_unit, percentile
 
+from ..checkpoints import last_checkpoint
 from ..finished import over_at
 from .base import Item, Level, Metric, Names, Single, View
 from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
@@ -442,6 +443,6 @@ def _step_on(source: int, line: int, view: View) -> str:
 
 
 def _checkpoint_before(time: float, view: View) -> str:
-    """The key (a step) of the last checkpoint that was written by then; "" where none was, or it has no name."""
-    written = [span for span in view.spans("checkpoint-write") if span.end < time and span.key]
-    return max(written, key=lambda span: span.end).key if written else ""
+    """The step of the last checkpoint that was written by then; "" where none was, or no line reports its step."""
+    saved = last_checkpoint(view, time)
+    return "" if saved is None or saved.step is None else f"{saved.step:.0f}"

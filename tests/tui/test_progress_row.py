@@ -114,6 +114,50 @@ def test_a_failure_shows_what_was_not_saved() -> None:
     assert "checkpoint" not in text(shown(state=Progress.FINISHED, since=end, saved=end - 725.0))
 
 
+def test_what_is_lost_since_the_last_checkpoint_is_named() -> None:
+    end = snapshot().run.end
+    failed = shown(state=Progress.FAILED, since=end, saved=end - 725.0, saved_step=100.0, unsaved_steps=99.0)
+    assert " · last checkpoint 12m before · 99 steps lost" in text(failed)
+    over: dict[str, Any] = {"state": Progress.FINISHED, "since": end, "saved_step": 199.0}
+    assert text(shown(unsaved_steps=0.0, **over)).endswith(" · last checkpoint: step 199, at the end")
+    assert text(shown(unsaved_steps=1.0, **over)).endswith(" · last checkpoint: step 199, 1 step since")
+    silent = shown(state=Progress.STALLED, saved_step=150.0, unsaved_steps=49.0)
+    assert "last checkpoint: step 150, 49 steps since" in text(silent)
+    assert "last checkpoint before: step 100" in text(shown(sound_step=100.0))
+
+
+def test_the_step_of_a_checkpoint_is_the_last_one_before_it() -> None:
+    lines = [
+        f"2026-03-02 10:{at // 60:02d}:{at % 60:02d} INFO step {at} | loss 2.5 | step_time 1.0s" for at in range(300)
+    ]
+    lines.insert(201, "2026-03-02 10:03:20 INFO saved checkpoint to ckpt/last")
+    run = diagnose_texts({"trainer.log": "\n".join(lines)}).run
+    assert (run.saved_step, run.unsaved_steps, run.sound_step) == (200.0, 99.0, None)
+    lines[230:] = [line.replace("2.5", "nan") for line in lines[230:]]
+    lines.insert(260, "2026-03-02 10:04:18 INFO saved checkpoint to ckpt/later")
+    bad = diagnose_texts({"trainer.log": "\n".join(lines)})
+    assert (bad.run.saved_step, bad.run.sound_step) == (258.0, 200.0)
+    assert bad.verdict is not None
+    assert "last checkpoint before: step 200" in bad.verdict.sentence
+    assert diagnose_texts({"trainer.log": "\n".join(lines[:200])}).run.saved_step is None
+
+
+def test_a_server_shows_its_requests() -> None:
+    metrics = {
+        "kv_usage": metric("kv_usage", (41.0, 47.6), "%"),
+        "running": metric("running", (38.0, 41.0), ""),
+        "waiting": metric("waiting", (0.0, 2.0), ""),
+        "gen_tps": metric("gen_tps", (2300.0,), "tokens/s"),
+    }
+    assert text(shown(metrics, goal=None, saved=None)) == (
+        " running · 41 requests · 2 waiting · KV cache 48 % · 2300 tok/s generated"
+    )
+    assert text(shown(metrics, goal=None, saved=None), 60) == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    several = {**metrics, "running": replace(metrics["running"], of_several=True)}
+    assert "requests" not in text(shown(several, goal=None, saved=None))
+    assert "requests" not in text(shown({**METRICS, **metrics})), "of a run that trains"
+
+
 def test_a_loss_that_ends_as_nan_is_critical() -> None:
     made = shown({"loss": replace(METRICS["loss"], ends_not_finite=True)})
     assert "loss nan ✗" in text(made)

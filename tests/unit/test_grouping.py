@@ -34,7 +34,13 @@ from perfmon.sources.file_tree import grouped
         (["trainer/x.log", "inference/x.log", "judge/x.log"], {".": 3}),
         (["trainer/x.log", "env_maze/x.log", "env_chess/x.log"], {".": 3}),
         (["trainer/t.log", "judge/j.log", "tools/s.log"], {".": 3}),
-        (["run.log", "one/train.log", "two/train.log", "nccl/train.log"], {".": 4}),
+        (["run.log", "one/train.log", "two/train.log", "nccl/train.log"],
+         {".": 2, "one": 1, "two": 1}),
+        (["nohup.out", "x.log", "runs/a/hf.log", "runs/b/trl.log", "old/c/vllm.log"],
+         {".": 2, "runs/a": 1, "runs/b": 1, "old/c": 1}),
+        (["train.log", "judge/j.log", "tools/s.log"], {".": 3}),
+        (["train.log", *(f"wandb/run-{at}/files/output.log" for at in range(4))], {".": 5}),
+        (["train.log", *(f"rank_{at}/stderr.log" for at in range(4))], {".": 5}),
         (["slurm-1234.out", "slurm-1234.err", "slurm-1235.out"], {"slurm-1234": 2, "slurm-1235": 1}),
         (["logs/gpt-88123_4.out", "logs/gpt-88123_5.out"], {"gpt-88123_4": 1, "gpt-88123_5": 1}),
         (["slurm-1234.out", "slurm-1234.err"], {".": 2}),
@@ -72,7 +78,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_plain_perfmon_lists_several_runs_the_newest_first(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == ExitCode.DONE
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["state", "verdict", "last", "line", "run"]
+    assert head.split() == ["state", "verdict", "step", "left", "last", "line", "run"]
     assert [row.split()[-1] for row in rows] == ["new", "old"]
     assert "KV cache pressure" in rows[0]
     assert rows[1].startswith("silent")

@@ -27,8 +27,8 @@ from perfmon.status.state_file import StateFile
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, without settings and monitors."""
     for name in ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
-        (tmp_path / name).mkdir()
-        monkeypatch.setenv(name, str(tmp_path / name))
+        (tmp_path / f".{name}").mkdir()  # hidden: what lies in the folder itself may be logs
+        monkeypatch.setenv(name, str(tmp_path / f".{name}"))
     monkeypatch.delenv("PERFMON_CONFIG", raising=False)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.chdir(tmp_path)
@@ -43,13 +43,13 @@ def logs(place: Path) -> Path:
 
 
 def test_the_line_of_a_running_monitor(capsys: pytest.CaptureFixture[str]) -> None:
-    StateFile(["logs"]).write(pictures.picture(pictures.alert()))
-    for command in (["status", "logs"], ["status"]):
+    StateFile(["run"]).write(pictures.picture(pictures.alert()))
+    for command, name in ((["status", "run"], ""), (["status"], "run: ")):
         assert main(command) == ExitCode.DONE
-        assert capsys.readouterr() == ("✗ FRONTEND-QUEUE 13.3s 31% lost ████████\n", "")
+        assert capsys.readouterr() == (f"✗ {name}FRONTEND-QUEUE 13.3s 31% lost ████████\n", "")
     assert main(["status", "--format", "tmux", "--fail-on", "warning"]) == ExitCode.FOUND
-    assert capsys.readouterr().out.startswith("#[fg=red]✗ FRONTEND-QUEUE")
-    assert main(["status", "logs", "--format", "json"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("#[fg=red]✗ run: FRONTEND-QUEUE")
+    assert main(["status", "run", "--format", "json"]) == ExitCode.DONE
     result = json.loads(capsys.readouterr().out)
     assert (result["from"], result["severity"], result["lost_share"]) == ("monitor", "critical", 0.31)
 
@@ -59,10 +59,10 @@ def test_a_terminal_without_utf_8_gets_ascii(
     form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LC_ALL", "C")
-    StateFile(["logs"]).write(pictures.picture(pictures.alert()))
+    StateFile(["run"]).write(pictures.picture(pictures.alert()))
     assert main(["status", "--format", form]) == ExitCode.DONE
     line = capsys.readouterr().out.replace("#[fg=red]", "").replace("#[default]", "")
-    assert line.startswith("X FRONTEND-QUEUE 13.3s 31% lost ")
+    assert line.startswith("X run: FRONTEND-QUEUE 13.3s 31% lost ")
     assert line.isascii()
     assert form == "plain" or "#" not in line
 
@@ -147,11 +147,30 @@ def test_a_run_that_ended_or_hangs_is_in_the_line_the_list_and_the_monitor_what_
 
 def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     StateFile([str(logs)]).write(pictures.picture(snapshot=None))
-    [path] = Path("XDG_RUNTIME_DIR/perfmon").iterdir()
+    [path] = Path(".XDG_RUNTIME_DIR/perfmon").iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "written": 1000.0}))
     assert main(["status", str(logs), "--format", "json"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["from"] == "logs"
-    assert main(["status"]) == ExitCode.USAGE
+    assert main(["status"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("✗ FRONTEND-QUEUE"), "the run in this folder"
+
+
+def test_a_folder_shows_its_own_runs_and_no_monitor_of_another_one(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    StateFile(["elsewhere"]).write(pictures.picture(pictures.alert()))
+    write_demo(place / "runs" / "bad", "frontend-queue", 0, 10.0)
+    write_demo(place / "runs" / "good", "healthy", 0, 10.0)
+    os.chdir(place / "runs")
+    assert main(["status"]) == ExitCode.DONE
+    line = capsys.readouterr().out
+    assert line.startswith("✗ bad: FRONTEND-QUEUE")
+    assert line.endswith("; 1 of 2 runs need attention\n")
+    os.chdir("bad")
+    assert main(["status", "--format", "json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["signature"] == "frontend-queue"
+    assert main(["status", "--format", "tmux"]) == ExitCode.DONE
+    assert "✗ elsewhere: " in capsys.readouterr().out
 
 
 def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFixture[str]) -> None:

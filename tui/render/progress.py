@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
     from perfmon.rules import Pace, Phase
 
-_WIDE, _LABELLED = 100, 150
+_NARROW, _WIDE, _LABELLED = 72, 100, 150
 _STATES = {
     Progress.STARTING: ("starting for {age}", "info"),
     Progress.RUNNING: ("running", "good"),
@@ -35,6 +35,8 @@ _SPEEDS = (
     ("samples_per_s", "samples/s"),
     ("consumed_per_s", "batches/s"),
 )
+_TRAINING = frozenset(("loss", "reward", "staleness", *_PACES))
+"""Metrics that a server alone does not have."""
 _LATEST, _FEWEST = 5, 10
 """Steps whose median is the present pace; a trend needs this many."""
 _CHANGED = 0.05
@@ -54,14 +56,19 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
-    rates = [*_pace(snapshot, width, skin), *_speed(snapshot, skin), *_learning(snapshot, skin)]
+    rates = [
+        *_serving(snapshot, width, skin),
+        *_pace(snapshot, width, skin),
+        *_speed(snapshot, width, skin),
+        *_learning(snapshot, skin),
+    ]
     rates = [] if unused(picture) is not None else rates
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
     parts = [
         (0, _state(picture, snapshot, width, skin)),
         *_goal(snapshot.run.goal, width, skin),
         *(_faded(rates, skin) if _is_past(picture, snapshot) else rates),
-        *_end(picture, snapshot, skin),
+        *_end(picture, snapshot, width, skin),
     ]
     room, shown = width - 1, set[int]()
     for at in sorted(range(len(parts)), key=lambda at: parts[at][0]):
@@ -221,17 +228,33 @@ def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     return [(4, runs)]
 
 
-def _speed(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+def _speed(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Tokens or samples a second, and the share of the hardware that this uses."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[Part] = []
     found = next(((name, unit) for name, unit in _SPEEDS if name in snapshot.metrics), None)
     if found is not None:
-        parts.append((7, [(compact(snapshot.metrics[found[0]].last, 6), text), (f" {found[1]}", muted)]))
+        unit = found[1] if width >= _WIDE else found[1].partition(" ")[0]
+        parts.append((7, [(compact(snapshot.metrics[found[0]].last, 6), text), (f" {unit}", muted)]))
     for name, label, unit in (("mfu_pct", "MFU ", " %"), ("tflops", "", " TFLOPS")):
         if name in snapshot.metrics:
             parts.append((8, [(label, muted), (f"{snapshot.metrics[name].last:.0f}", text), (unit, muted)]))
             break
+    return parts
+
+
+def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
+    """Requests of an engine, where nothing trains next to it, and the use of its cache; of several engines none."""
+    metrics = snapshot.metrics
+    if snapshot.run.goal is not None or not {"running", "kv_usage"} <= metrics.keys() or _TRAINING & metrics.keys():
+        return []
+    text, muted, parts = skin.style("text"), skin.style("muted"), list[Part]()
+    for name, label in (("running", "requests"), ("waiting", "waiting")):
+        if (stats := metrics.get(name)) is not None and not stats.of_several:
+            parts.append((1, [(compact(stats.last, 6), text), (f" {label}", muted)]))
+    if not metrics["kv_usage"].of_several:
+        label = "KV cache " if width >= _WIDE else "KV "
+        parts.append((3, [(label, muted), (f"{metrics['kv_usage'].last:.0f} %", text)]))
     return parts
 
 
@@ -267,7 +290,7 @@ def direction(stats: MetricStats) -> int:
     return 0 if abs(change) <= _SURE * noise * sqrt(2.0 / third) else 1 if change > 0 else -1
 
 
-def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Time left, the cost of a failure now, and the errors so far."""
     run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
     parts: list[Part] = []
@@ -275,13 +298,7 @@ def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[
     if run.goal is not None and run.goal.remaining_s and moving:
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
-    if run.saved is not None:
-        over = picture.is_over and run.since is not None
-        age = (run.since or 0.0) - run.saved if over else picture.present - run.saved
-        if not over:
-            parts.append((9, [("checkpoint ", muted), (_age(age), text), (" ago", muted)]))
-        elif run.state is Progress.FAILED and age > 0:
-            parts.append((2, [("last checkpoint ", muted), (_age(age), text), (" before", muted)]))
+    parts += _checkpoint(picture, snapshot, width, skin)
     errors = sum(source.error_lines for source in picture.sources)
     if errors:
         more = "" if all(source.levels_exact for source in picture.sources) else "+"
@@ -289,3 +306,27 @@ def _end(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[
         words += f" in {run.runs} runs" if run.runs > 1 else ""
         parts.append((2, [(f"{skin.mark(Level.WARNING)} {words}", skin.style("warning"))]))
     return parts
+
+
+def _checkpoint(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
+    """The last checkpoint: its age, or of a run that does not continue its step, and what came after it."""
+    run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
+    if run.sound_step is not None:
+        words = "last checkpoint before: " if width >= _WIDE else "last good save: "
+        return [(2, [(words, muted), (f"step {run.sound_step:,.0f}", text)])]
+    lost = "" if not run.unsaved_steps else f"{run.unsaved_steps:,.0f} step{'s' * (run.unsaved_steps != 1)}"
+    if run.state is Progress.FAILED:
+        age = (run.since or 0.0) - run.saved if run.since is not None and run.saved is not None else 0.0
+        parts: list[Part] = []
+        if age > 0:
+            words = "last checkpoint " if width >= _NARROW else "saved "
+            parts.append((2, [(words, muted), (_age(age), text), (" before", muted)]))
+        return [*parts, (3, [(lost, text), (" lost", muted)])] if lost and run.saved_step is not None else parts
+    over = run.state is Progress.FINISHED or _is_past(picture, snapshot)
+    if over and run.saved_step is not None:
+        where = f", {lost} since" if lost else ", at the end" if run.unsaved_steps == 0 else ""
+        words = "last checkpoint: " if width >= _NARROW else "saved: "
+        return [(2, [(words, muted), (f"step {run.saved_step:,.0f}", text), (where, muted)])]
+    if run.saved is None or picture.is_over:
+        return []
+    return [(9, [("checkpoint ", muted), (_age(picture.present - run.saved), text), (" ago", muted)])]

@@ -193,7 +193,8 @@ def _cost(
         if not brief:  # the bar names the time, too
             lost.append((f" of {wall(snapshot)}", text))
         whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
-        parts.append(whole if row_cells(whole) <= room and not brief else lost)
+        fits = row_cells(whole) + (cells(lasting) + 2 if lasting else 0) <= room  # since when matters more
+        parts.append(whole if fits and not brief else lost)
     if alerts and ongoing:
         count = sum(alert.count for alert in alerts)
         parts += (
