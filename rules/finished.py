@@ -197,9 +197,8 @@ def log_finished_at(state: SourceState, view: RunView) -> float | None:
         and (ends[-1].line >= last or _only_full_bars(state, ends[-1].line, view))
     ):
         # The bar behind these words has a clock of its own, which they may lack.
-        return (
-            max([ends[-1].time, *(one.time for one in view.counters(state.index) if one.line > ends[-1].line)]) + shift
-        )
+        behind = (one.time for one in view.counters(state.index) if one.line > ends[-1].line)
+        return max([ends[-1].time, *behind]) + shift
     begun = sum(one.source == state.index for one in view.fact(boundaries))
     if ends and _CUT_SHORT in ends[-1].fields and _is_one_line_behind(state, ends[-1].line, view):
         return ends[-1].time + shift

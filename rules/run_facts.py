@@ -178,9 +178,8 @@ def idle_since(view: RunView) -> float | None:
 
 
 def last_output_of_servers(view: RunView) -> float | None:
-    """Time of the last line of a run of nothing but servers that print nothing while no request comes.
-
-    None where they are known to be idle or at work: from then on they are idle, or hung.
+    """Time of the last line of a run of nothing but servers that print nothing without requests, and are not known to
+    be idle or at work: from then on they are idle, or hung. None elsewhere.
     """
     states = [state for state in view.logs if state.lines]
     if not view.timed or not states or not all(state.idle_silence and not state.busy for state in states):

@@ -218,7 +218,8 @@ class Ingest:
     def note_rhythms(self) -> None:
         """Note how long the logs may be silent of which no timestamps show how far apart their lines are."""
         for held in self.run_sources:
-            undated = held.state.murmurs or needs_arrivals(self._session, held.state)
+            undated = held.state.passed is not None or needs_arrivals(self._session, held.state)
+            undated |= held.state.murmurs
             tracks = self._session.store.progress.of(held.state.index)
             held.health.undated_s = patience_s(tracks) if undated else None
 

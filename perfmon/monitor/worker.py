@@ -50,8 +50,7 @@ class Watch:
         """`clock`, in seconds, measures the work, which is spaced by its cost; the run's own time is the feed's."""
         self.ended = False
         """Nothing more will come."""
-        self._feed, self._config, self._window_s = feed, config, window_s
-        self._judged_s = window_s
+        self._feed, self._config, self._window_s, self._judged_s = feed, config, window_s, window_s
         self._logbook, self._notices, self._clock = logbook, notices, clock
         self._recorder = Recorder(notices)
         self._most_behind = 0

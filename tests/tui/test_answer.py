@@ -13,8 +13,8 @@ from pictures import START, alert, picture, source
 from snapshots import finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
-from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
-from perfmon.rules import Pace
+from perfmon.diagnosis.result import Assessment, ConditionState, Goal, LedgerEntry
+from perfmon.rules import Pace, Phase
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row, without_alert
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
@@ -482,3 +482,45 @@ def test_what_no_alert_explains_is_explained_with_its_limit() -> None:
     )
     assert without_alert(replace(shown, stale_s=98.0), late).startswith("SILENT: no log output for 98.0 s")
     assert without_alert(picture(snapshot=whole), whole) == "HEALTHY, no alerts: No bottleneck found."
+
+
+def test_a_part_of_the_history_has_no_verdict() -> None:
+    shown = replace(picture(snapshot=snapshot(findings=(finding(),))), state=RunState.LOADING, progress=0.41)
+    rows = [text(row) for row in answer_rows(shown, 120, 4, PLAIN)]
+    assert "reading history: 41 %" in rows[0]
+    assert "lost" not in rows[0]
+    assert [row.strip() for row in rows[2:]] == ["", ""]
+    assert "lost" in text(verdict_row(replace(shown, state=RunState.LIVE, progress=None), 120, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("assessment", "early", "result"),
+    [
+        (Assessment.HEALTHY, False, "FINISHED  300 of 300 steps in 10m 01s: no bottleneck found"),
+        (Assessment.LEARNING, False, "FINISHED  300 of 300 steps: too few lines to judge its pace"),
+        (Assessment.HEALTHY, True, "ENDED EARLY  300 of 300 steps in 10m 01s: no bottleneck found"),
+    ],
+)
+def test_a_run_that_is_over_says_what_it_made(assessment: Assessment, early: bool, result: str) -> None:
+    base = replace(healthy(), assessment=assessment)
+    run = replace(base.run, state=Progress.FINISHED, goal=Goal(300.0, 300.0, "step", 0.0, early=early))
+    assert result in text(verdict_row(picture(snapshot=replace(base, run=run)), 120, PLAIN))
+
+
+def test_a_silent_server_is_idle_or_hung_and_says_what_proves_which() -> None:
+    base = picture(snapshot=healthy())
+    run = replace(healthy().run, unused=base.now - 1260.0)
+    shown = replace(base, snapshot=replace(healthy(), run=run))
+    assert "IDLE?  idle or hung for 21m: no output since " in text(verdict_row(shown, 120, PLAIN))
+    assert "curl http://HOST:PORT/health" in text(why_row(shown, 120, PLAIN))
+    assert "idle or hung for 21m" in without_alert(shown, replace(healthy(), run=run))
+
+
+def test_an_evaluation_is_shown_with_its_progress() -> None:
+    run = replace(healthy().run, phase=Phase("evaluating", 540.0, 1000.0))
+    shown = picture(snapshot=replace(healthy(), run=run))
+    assert "evaluating 540 of 1,000" in text(answer_rows(shown, 120, 4, PLAIN)[1])
+    silent = replace(shown, stale_s=70.0)
+    assert "evaluating 540 of 1,000, no output for 1m" in text(answer_rows(silent, 120, 4, PLAIN)[1]).replace(
+        "60 s", "1m"
+    )

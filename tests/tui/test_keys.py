@@ -960,7 +960,7 @@ async def test_a_live_view_is_frozen_and_goes_on(tmp_path: Path) -> None:
             file.write("2026-08-21 10:00:05 second\n")
         await hands.shows("+1 line ")
         await hands.press("space")
-        await hands.shows("LIVE")
+        await hands.shows("STARTING")
 
 
 @pytest.mark.parametrize("opened", ["D", "w", "question_mark"])

@@ -16,7 +16,7 @@ from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
-    from perfmon.rules import Pace
+    from perfmon.rules import Pace, Phase
 
 _NARROW, _WIDE, _LABELLED = 72, 100, 150
 _STATES = {
@@ -102,6 +102,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words, style = f"reading {format_share(picture.progress)}", "info"
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.stale_s is not None:
         words, style, since = "no output for {age}", "stale", float(round(picture.present - picture.stale_s))
+        words = words if run.phase is None else f"{_doing(run.phase)}, {words}"
     elif run.state in (Progress.RUNNING, Progress.STARTING) and picture.state is RunState.ENDED:
         words, style = "no end logged", "muted"
     elif (late := picture.pause_since) is not None and run.pace is not None:
@@ -109,8 +110,7 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
         words = f"no {what} for {{age}} ({usually})"
         style, since = "warning", late
     elif run.phase is not None and run.state in (Progress.RUNNING, Progress.STARTING):
-        words = f"{run.phase.name} {run.phase.done:,.0f} of {run.phase.total:,.0f}"
-        words += " for {age}" if run.state is Progress.STARTING else ""
+        words = _doing(run.phase) + (" for {age}" if run.state is Progress.STARTING else "")
     elif (silent := unused(picture)) is not None:
         words, style = silent, "stale"
     elif run.state is Progress.RUNNING and run.idle is not None:
@@ -133,6 +133,10 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
             words = f"{words} ({day_text(since, picture)})"
         words = words.replace("{age}", "" if since is None else _age(picture.present - since))
     return [(words, skin.style(style))]
+
+
+def _doing(phase: Phase) -> str:
+    return f"{phase.name} {phase.done:,.0f} of {phase.total:,.0f}"
 
 
 def overdue(picture: MonitorState, snapshot: Diagnosis) -> str | None:

@@ -7,38 +7,26 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, TimeBase, format_seconds, format_share, plain
-from perfmon.diagnosis import Assessment, Diagnosis, LedgerEntry, Verdict
-from perfmon.sources.pollers import Area
+from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.diagnosis import Diagnosis, LedgerEntry, Verdict
 from perfmon.textgraphics import stack
-from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState, SourceStatus
+from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
-from .progress import idle, output_since, overdue, progress_row, unused
-from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
-from .sources import common_folder
+from .progress import progress_row
+from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
+from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_verdict, only_machines, waiting_row, wall
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
-_NARROW, _ROOMY, _WIDE = 72, 100, 150
-_NOTHING = {
-    RunState.LOADING: "searching for logs",
-    RunState.ENDED: "no log lines",
-    RunState.REPLAY: "loading",
-    RunState.PAUSED: "paused at the start: space plays",
-}
+_ROOMY, _WIDE = 100, 150
 _BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
-_CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
-_OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
-"""Areas that belong to a run; hosts and GPUs exist without one."""
-_FATES = "hung, killed or over"
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
 _OF_STEPS = "work at full pace"
 """Productive time of a run that makes what is of little use."""
-_STEP_S = 5.0
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
 _LEAST_BAR = 8
@@ -50,7 +38,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
     cause = rest_of_cause(picture, width, skin)
-    reading = _is_reading(picture)
+    reading = is_reading(picture)
     drawn = (
         verdict_row(picture, width, skin),
         progress_row(picture, width, skin),
@@ -64,28 +52,23 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
-    if snapshot is None or _is_reading(picture):
-        return _waiting(picture, skin)
+    if snapshot is None or is_reading(picture):
+        return waiting_row(picture, skin)
     if snapshot.verdict is None:
-        return _no_verdict(picture, snapshot, width, skin)
+        return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
     if snapshot.run.state is Progress.FAILED:
         sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
         return (*runs, (f"  {sentence}", skin.style("text")))
     stands = _stall_of(picture, verdict) is not None
-    figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= _NARROW else []
-    costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < _NARROW)
+    figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= NARROW else []
+    costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < NARROW)
     graver = _graver(picture, verdict, skin)
-    late = [_judged(picture, width, skin)]
+    late = [judged_ago(picture, width, skin)]
     for part in (*graver, *figures, *costs, *late) if stands else (*graver, *costs, *figures, *late):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
-
-
-def _is_reading(picture: MonitorState) -> bool:
-    """The history is being read: what is known of a part of it is no verdict."""
-    return picture.state is RunState.LOADING and picture.progress is not None
 
 
 def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
@@ -109,12 +92,12 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
         (skin.glyph(muted.value), muted.value.upper()) if muted else (skin.mark(level), LEVEL_WORDS[level] or "NOTE")
     )
     style = skin.style("muted") if muted else skin.level(level)
-    runs = _badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= _NARROW else sign)
+    runs = badge(skin, Level.NONE if muted else level, f"{sign} {word}" if width >= NARROW else sign)
     if (since := _stall_of(picture, verdict)) is not None:
         runs.append((_stalled_for(since, picture), style))
     else:
         runs.append((plain(verdict.title).upper(), style))
-        where = _where(picture, verdict) if width >= _NARROW else ""
+        where = _where(picture, verdict) if width >= NARROW else ""
         runs += [(f"  {where}", skin.style("title"))] if where else []
     return runs + _as_of(picture, verdict, width - row_cells(runs), skin)
 
@@ -164,10 +147,6 @@ def _graver(picture: MonitorState, verdict: Verdict, skin: ThemeStyles) -> list[
     ]
 
 
-def _badge(skin: ThemeStyles, level: Level, text: str) -> list[Run]:
-    return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
-
-
 def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """Age of the verdict if the logs that prove it are stale; the reason, if the cost still fits next to it."""
     if picture.is_over:
@@ -184,26 +163,12 @@ def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles
         oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
         if oldest is None:
             return []
-        age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
+        age, who = oldest.age_s or 0.0, f"no output from {called(oldest, picture)}"
     brief = f"  SILENT {short_duration(age)}"
     full = f"  {who} for {short_duration(age)}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
     fits = cells(full) + sum(map(row_cells, cost)) <= room
     return [(full if fits else brief, skin.style("stale"))]
-
-
-def _called(source: SourceStatus, picture: MonitorState) -> str:
-    """A log without the folder that all lie in: the end of a path distinguishes it."""
-    folder = common_folder([other.name for other in picture.sources])
-    return plain(source.name.removeprefix(folder), 40)
-
-
-def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
-    """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
-    if picture.unjudged_s is None or picture.past_s is not None:
-        return []
-    age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
-    return [(f"  as of {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
 def _cost(
@@ -226,9 +191,10 @@ def _cost(
         lost: list[Run] = [(f"  {who}lost ", muted), (share, skin.style("title"))]
         brief = lasting and (narrow or (who and row_cells(lost) + _OF_WHOLE > room))
         if not brief:  # the bar names the time, too
-            lost.append((f" of {_wall(snapshot)}", text))
+            lost.append((f" of {wall(snapshot)}", text))
         whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
-        parts.append(whole if row_cells(whole) <= room and not brief else lost)
+        fits = row_cells(whole) + (cells(lasting) + 2 if lasting else 0) <= room  # since when matters more
+        parts.append(whole if fits and not brief else lost)
     if alerts and ongoing:
         count = sum(alert.count for alert in alerts)
         parts += (
@@ -254,10 +220,6 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
 def _costs_no_time(verdict: Verdict | None) -> bool:
     """It is about what the run makes, not how fast: that the time was used is no good news."""
     return verdict is not None and verdict.lost_s == 0 and verdict.severity is Severity.CRITICAL
-
-
-def _wall(snapshot: Diagnosis) -> str:
-    return short_duration(snapshot.run.wall_s)
 
 
 def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
@@ -286,120 +248,6 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
-def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
-    if picture.progress is not None and any(source.bytes for source in picture.sources):
-        text = f"reading history: {format_share(picture.progress)}"
-    elif picture.sources:
-        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
-    else:
-        text = _NOTHING.get(picture.state, "waiting for the first log line")
-    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
-
-
-def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
-    summary = plain(snapshot.summary, 1000)
-    unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
-    if picture.stale_s is not None and not picture.is_over and not unreadable:
-        names = ", ".join(_called(source, picture) for source in picture.sources[:3])
-        open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
-        if snapshot.run.idle is not None:
-            open_end = "  its last line reports no requests"
-        return (
-            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
-            (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
-            (open_end, skin.style("text")),
-            (f"  ({names})", skin.style("muted")),
-        )
-    silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
-    if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
-        badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
-        quiet = f"no output from {_called(silent[0], picture)}" if silent else output_since(picture, snapshot)
-        return (*badge, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
-    if (unused_for := unused(picture)) is not None:
-        badge = _badge(skin, Level.NONE, f"{skin.glyph('stale')} IDLE?")
-        last = moment_text(picture.unused_since or 0.0, picture.time_base)
-        why = f": no output since {last}; a server without requests prints none"
-        return (*badge, (unused_for, skin.style("stale")), (why, skin.style("text")))
-    if (unrequested := idle(picture, snapshot, brief=width < _NARROW)) is not None and not silent:
-        badge = _badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
-        return (*badge, (unrequested, skin.style("text")))
-    if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
-        first = max(silent, key=lambda source: source.age_s or 0.0)
-        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
-        return (
-            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
-            (
-                f"no output from {_called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
-                skin.style("stale"),
-            ),
-            (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
-        )
-    if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
-        return _finished(snapshot, skin)
-    if only_machines(picture):
-        summary = "no log lines yet: only hosts and GPUs are judged"
-    elif snapshot.assessment is Assessment.HEALTHY:
-        return _healthy(picture, summary, width, skin)
-    elif snapshot.assessment in _CAREFUL:
-        badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {snapshot.assessment.value.upper()}")
-        return (*badge, (_shortened(summary, width - row_cells(badge)), skin.style("text")))
-    learning = f" {skin.glyph('loading')} LEARNING "
-    return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
-
-
-def _since(picture: MonitorState, width: int) -> str:
-    """The time of the last line, where there is room for it and a clock."""
-    if picture.stale_s is None or width < _NARROW or picture.time_base is not TimeBase.WALL:
-        return ""
-    last = picture.present - picture.stale_s
-    day = f"{day_text(last, picture)} " if picture.dated else ""
-    return f", since {day}{moment_text(last, picture.time_base)}"
-
-
-def only_machines(picture: MonitorState) -> bool:
-    """Nothing but hosts and GPUs has reported anything: the run is unknown."""
-    if any(source.lines for source in picture.sources):
-        return False
-    return bool(picture.seen) and not any(one.reading.area in _OF_RUNS for one in picture.seen)
-
-
-def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
-    """What came of a run that is over, and nothing was wrong with."""
-    goal = snapshot.run.goal
-    early = goal is not None and goal.early
-    level, word = (Level.WARNING, "ENDED EARLY") if early else (Level.GOOD, "FINISHED")
-    text = "" if goal is None else f"{goal.done:,.0f}"
-    if goal is not None and goal.total:
-        text = f"{text} of {goal.total:,.0f}"
-    text += "" if goal is None else f" {plain(goal.unit, 20).removesuffix('s')}s"
-    judged = snapshot.assessment is Assessment.HEALTHY
-    took = f" in {_wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
-    found = "no bottleneck found" if judged else "too few lines to judge its pace"
-    badge = _badge(skin, level, f"{skin.mark(level)} {word}")
-    return (*badge, (f"{text}{took}: {found}" if text else found, skin.style("text")))
-
-
-def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
-    good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
-    judged = _judged(picture, width, skin)
-    room = width - row_cells(good) - row_cells(judged)
-    return (*good, (_shortened(summary, room), skin.style("text")), *judged)
-
-
-def _shortened(summary: str, room: int) -> str:
-    """As many of the things that were observed as there is room for."""
-    head, _, rest = summary.partition(": ")
-    seen, observed, more = rest.partition(" observed")
-    things, text = seen.split(", "), summary
-    while observed and cells(text) > room and len(things) > 1:
-        things.pop()
-        text = f"{head}: {', '.join(things)} observed{more}"
-    if cells(text) <= room:
-        return text
-    least = f"{head}{more}" if observed else summary.partition(". ")[0]
-    return least if cells(least) <= room else head
-
-
 # --- where the window went ----------------------------------------------------------------------------------------
 def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """One stacked bar of the window, and its legend: as many causes as fit."""
@@ -423,7 +271,7 @@ def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
 def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
     """`last 10m`, `1h 20m until it failed`: the time that the bar is about."""
     wall, state = short_duration(snapshot.run.wall_s), snapshot.run.state
-    if width < _NARROW:
+    if width < NARROW:
         return wall
     if state is Progress.FAILED and not any(
         entry.cause == DOWNTIME and entry.share >= 0.1 for entry in snapshot.ledger
