@@ -16,7 +16,6 @@ from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
-from ..render.explanation import without_alert
 from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
@@ -324,7 +323,7 @@ class OpenActions(FileActions):
         self.request_verdict()
 
     def request_verdict(self, about: object = None) -> None:
-        """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
+        """Open the alert of the verdict, else the one that fires first; without any, the page of the run's state."""
         snapshot, alerts = self.picture.snapshot, self.picture.alerts
         named = snapshot.verdict.signature if snapshot is not None and snapshot.verdict is not None else ""
         of_verdict = [alert for alert in alerts if alert.key[0] == named and alert.state is not AlertState.RESOLVED]
@@ -333,8 +332,12 @@ class OpenActions(FileActions):
             self.request_alert((of_verdict or firing)[0])
         elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
             self.post_message(Request("doctor"))
+        elif snapshot is None:
+            self.show_message("nothing has been read yet")
         else:
-            self.show_message("no alerts" if snapshot is None else without_alert(self.picture, snapshot))
+            from ..screens.pages import StatePage
+
+            self.push_screen(PageScreen(StatePage(self.skin, self.picture, self.monitor.logbook)))
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

@@ -249,7 +249,7 @@ def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
         return f"WATCH: {late} ({limit}){f', {output}' if output else ''}; no rule proves a stall"
     if (unused := idle(picture, snapshot)) is not None:
         return f"IDLE: {unused}, by the last statistics in the logs"
-    known = snapshot.assessment.value.upper()
+    known = snapshot.run.state.value.upper() if picture.is_over else snapshot.assessment.value.upper()
     return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 
 
