@@ -26,7 +26,8 @@ _LEVEL = re.compile(
     r"(?P<debug_>trace|debug)|(?P<info_>info|notice|success)|(?P<warning_>warn(?:ing)?)"
     r"|(?P<error_>err(?:or)?)|(?P<critical_>crit(?:ical)?|fatal|panic)"
     r")\b"
-    r"|^(?:(?P<infoglog>I)|(?P<warningglog>W)|(?P<errorglog>E)|(?P<criticalglog>F))\d{4} \d\d:"
+    r"|^(?:\[(?:default|rank)\d{1,6}\]: ?)?\[?"
+    r"(?:(?P<infoglog>I)|(?P<warningglog>W)|(?P<errorglog>E)|(?P<criticalglog>F))\d{4} \d\d:"
     r"|^(?P<errortrace>Traceback \(|[\w.]*(?:Error|Exception)(?=:|$))"
     r"|^(?:(?P<errorword>[Ee]rror)|(?P<criticalword>[Ff]atal)|(?P<warningword>[Ww]arning)):"
 )
