@@ -1,10 +1,13 @@
-"""The page of a first row without an alert: what is known, since when, what would prove it, and what to do."""
+"""Pages of a run without an alert: its state and what would prove it; a format for logs that are not recognised."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, format_seconds, plain
+from perfmon.core import Progress, TimeBase, format_seconds, format_value, metric_unit, plain
 from perfmon.diagnosis import Assessment, Diagnosis, EvidenceLine
 from perfmon.viewmodel import MonitorState
 
@@ -13,6 +16,9 @@ from .explanation import without_alert
 from .progress import overdue, progress_row
 from .rows import Entry, day_text, moment_text, paragraph, rule, short_duration
 from .sources import common_folder
+
+if TYPE_CHECKING:
+    from perfmon.sources.formats import Proposal
 
 _SILENT, _LATE, _IDLE, _OVER, _WELL, _EARLY = "silent", "late", "idle", "over", "well", "early"
 _PROOF = {
@@ -133,3 +139,37 @@ def _known(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> Ite
         yield f"{plain(source.name.removeprefix(folder), 80)}: {read}{age}"
     if len(picture.sources) > _MOST_LOGS:
         yield f"and {len(picture.sources) - _MOST_LOGS} more logs"
+
+
+# --- A format that was learned ---
+
+_SAMPLES = 2
+
+
+def proposal_page(
+    log: str, proposal: Proposal, target: Path, again: bool, skin: ThemeStyles, width: int
+) -> list[Entry]:
+    """What a format reads of a log, with sample lines and their values, and what applying it does."""
+    room, bullet = width - 2, skin.glyph("bullet")
+    reads = f"{proposal.recognised:,} of {proposal.lines:,} lines of {plain(log, 200)} would be recognised"
+    after = "reads the logs of this run again with it" if again else "is used from the next start"
+    sections = [
+        ("FIELDS", [", ".join(proposal.found)]),
+        ("ENTER", [f"writes {target} and {after}; nothing has been written yet"]),
+    ]
+    lines = [Entry(words) for words in paragraph(reads, room, "text", " ")]
+    for title, texts in sections:
+        lines.append(Entry(rule(title, skin, width)))
+        lines += [Entry(words) for text in texts for words in paragraph(text, room, "text", f" {bullet} ", "accent")]
+    lines.append(Entry(rule("SAMPLE LINES", skin, width, "and what is read of them")))
+    patterns = tomllib.loads(proposal.toml).get("pattern", ())
+    samples = [sample for pattern in patterns for sample in pattern.get("sample", ())]
+    for sample in samples[:_SAMPLES]:
+        lines += [Entry(words) for words in paragraph(plain(sample["text"], 2000), room, "muted", " ")]
+        given = sample.get("gives", {}).items()
+        values = "  ".join(f"{name} {format_value(float(value), metric_unit(name))}" for name, value in given)
+        lines += [
+            Entry(words) for words in paragraph(values or "its counter", room, "text", f"   {skin.glyph('next')} ")
+        ]
+    left = [line.lstrip("# ") for line in proposal.toml.splitlines() if line.startswith("# Not read")]
+    return [*lines, *(Entry(words) for text in left for words in paragraph(text, room, "muted", " "))]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partialmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmon.core import TimeBase
 from perfmon.diagnosis import EvidenceLine
@@ -15,11 +17,14 @@ from ..render.header_footer import key_row
 from ..render.help import help_lines
 from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
 from ..render.sources import doctor
-from ..render.state_page import state_page
+from ..render.state_page import proposal_page, state_page
 from ..render.trace import UpdateLines, entry_row, in_order, name_of, summary, trace_page
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page, Prompt
 from ..widgets.pane import Request
+
+if TYPE_CHECKING:
+    from perfmon.sources.formats import Proposal
 
 _LAST = 5
 """Last lines of logs on a page."""
@@ -142,6 +147,31 @@ class StatePage(Page):
         self._picture = self._latest
         self.forget()
         self.redraw()
+
+
+class ProposalPage(Page):
+    """A format that was learned from a log; enter writes it to `target`, esc leaves it.
+
+    With `again`, the logs that are watched are then read once more with it.
+    """
+
+    def __init__(self, skin: ThemeStyles, log: str, proposal: Proposal, target: Path, *, again: bool) -> None:
+        super().__init__(skin, id="proposal")
+        self._log, self._proposal, self._target, self._again = log, proposal, target, again
+
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """Return the title row."""
+        right = ((" Enter applies it  esc leaves it ", "footer-key"),)
+        return (panel_row(((" learn ", "title"), ("a format", "muted")), right, width, self.skin),)
+
+    def layout_entries(self, width: int) -> Sequence[Entry]:
+        """Lay out what it reads, with lines of the log as samples."""
+        return proposal_page(self._log, self._proposal, self._target, self._again, self.skin, width)
+
+    def do_open(self) -> None:
+        """Apply it."""
+        self.post_message(Request("keep_format", (self._proposal, self._target)))
+        self.screen.dismiss(None)
 
 
 # --- All of one alert: it holds still while it is open, and shows when there is news ---
