@@ -129,6 +129,8 @@ class Signature:
     advice: tuple[str, ...]
     advice_by_cause: Mapping[str, tuple[str, ...]]
     """Of a failure: what to do by its cause, instead of `advice`."""
+    title_by_cause: Mapping[str, str]
+    """Of a failure: its title by its cause, instead of `title`."""
     confused_with: tuple[str, ...]
     subjects: tuple[Subject, ...]
     """The first of these that the run has data for, and those with `also`."""
@@ -186,6 +188,7 @@ _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
     "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
+    "title_by_cause",
     "outranks", "decided_by", "commands",
 )  # fmt: skip
 
@@ -240,6 +243,13 @@ def _advice_by_cause(table: Table) -> dict[str, tuple[str, ...]]:
         return {}
     entry = table.table("advice_by_cause", table.data["advice_by_cause"])
     return {cause: entry.texts(cause, required=True) for cause in entry.data}
+
+
+def _title_by_cause(table: Table) -> dict[str, str]:
+    if "title_by_cause" not in table.data:
+        return {}
+    entry = table.table("title_by_cause", table.data["title_by_cause"])
+    return {cause: entry.text(cause) for cause in entry.data}
 
 
 def _causes(table: Table) -> tuple[Cause, ...]:
@@ -315,6 +325,7 @@ def load_signature(path: Path) -> Signature:
         sentence=_sentence(table),
         advice=table.texts("advice", required=True),
         advice_by_cause=_advice_by_cause(table),
+        title_by_cause=_title_by_cause(table),
         confused_with=table.texts("confused_with"),
         decided_by=table.text("decided_by", ""),
         subjects=_subjects(table),

@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .actions import ACTIONS, HINTS
     from .app import PerfmonApp, board_columns, shoot
-    from .plain_app import BACK, AppOptions
+    from .plain_app import AGAIN, BACK, AppOptions
     from .profile_app import ProfileApp
     from .runs_app import RunsApp
 

@@ -21,6 +21,7 @@ from .widgets.overlays import Page, PageScreen
 from .widgets.pane import Pane
 
 BACK = -1
+AGAIN = -2
 """The code that the monitor returns where esc goes back to a list of runs."""
 
 
@@ -49,6 +50,8 @@ class AppOptions:
     """Actions that the user is shown a hint at, until they were used."""
     back: bool = False
     """It was opened from a list of runs, to which esc goes back once nothing else is left to take back."""
+    again: bool = False
+    """Its sources can be read from their start once more: leaving with AGAIN does that."""
 
 
 class Bar(Pane):

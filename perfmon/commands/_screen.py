@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, UsageError, plain
+from perfmon.core import ExitCode, UsageError, plain, user_folder
 
 from ._options import add_window_argument, raise_failure, warn
 
@@ -71,13 +72,42 @@ def open_screen(
     note: Callable[[], str | None] = lambda: None,
     hang: HangSources | None = None,
     back: bool = False,
+    again: bool = False,
 ) -> int:
     """Run the monitor until the user leaves it.
 
     With `back`, esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned.
+    With `again`, its sources can be read from their start once more, as for a format that was learned from them.
     `hang` is what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
+    from perfmon.tui import AGAIN
+
+    code: int | None = AGAIN
+    while code == AGAIN:
+        code = _shown(
+            args, config, title=title, specs=specs, feed=feed, announce=announce, note=note, hang=hang, back=back,
+            again=again,
+        )  # fmt: skip
+        formats = user_folder() / "formats"
+        if formats.is_dir() and formats not in config.format_dirs:
+            config = replace(config, format_dirs=(*config.format_dirs, formats))
+    return code or ExitCode.DONE
+
+
+def _shown(
+    args: argparse.Namespace,
+    config: Config,
+    *,
+    title: str,
+    specs: Sequence[str],
+    feed: Callable[[], Feed],
+    announce: bool,
+    note: Callable[[], str | None],
+    hang: HangSources | None,
+    back: bool,
+    again: bool,
+) -> int | None:
     problems: list[str] = []
     themes, theme = themes_for(config, args.theme, problems)
     need_terminal()
@@ -110,7 +140,9 @@ def open_screen(
         monitor.listeners.append(show_note)
         if announce:
             monitor.listeners.append(announcer)
-        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, _hints(), back))
+        app = PerfmonApp(
+            monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, _hints(), back, again)
+        )
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
@@ -119,7 +151,7 @@ def open_screen(
     raise_failure(monitor)
     if app.fault is not None:
         raise app.fault
-    return code or ExitCode.DONE
+    return code
 
 
 def _hints() -> tuple[str, ...]:

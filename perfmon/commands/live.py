@@ -96,7 +96,10 @@ nccl=user@host:/DIR).
             )  # fmt: skip
 
         note = cache(partial(several_runs, tuple(args.spec)))  # found out while the first frame is drawn, once
-        return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang, note=note)
+        again = fleet is None and "-" not in args.spec
+        return open_screen(
+            args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang, note=note, again=again
+        )
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:

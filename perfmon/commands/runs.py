@@ -179,7 +179,9 @@ def _open(args: argparse.Namespace, config: Config, specs: Sequence[str], poller
         return feed_of(None, specs, pollers=polled)  # nothing of it is loaded before the first frame is on the screen
 
     hint = "esc: back to the list of runs"
-    return open_screen(args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True)
+    return open_screen(
+        args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True, again=True
+    )
 
 
 def _title(specs: Sequence[str]) -> str:

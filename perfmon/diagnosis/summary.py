@@ -273,7 +273,8 @@ def unseen_signals(view: View) -> tuple[str, ...]:
 def _only_serves(view: View) -> bool:
     """True for engines that serve requests, next to which nothing trains."""
     trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
-    return bool(view.track("kv_usage")) and not trains
+    serves = bool(view.track("kv_usage")) or view.fact(idle_since) is not None
+    return serves and not trains
 
 
 _OF_TRAINING = ("loss", "reward", "staleness", "step_s", "trainer_step_s", "orchestrator_step_s")
@@ -413,6 +414,8 @@ def _seen(view: View) -> list[str]:
 def _seen_of_server(view: View) -> list[str]:
     """What shows that engines keep up with their requests: how many wait, and how full the cache is."""
     waiting, usage = view.track("waiting"), view.track("kv_usage")
+    if not usage:
+        return []
     most = max(waiting.values, default=0.0)
     queue = f"at most {counted(int(most), 'waiting request')}" if most else "no waiting requests"
     cache = f"a KV cache at most {max(usage.values):.0f} % full"

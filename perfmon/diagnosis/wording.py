@@ -136,7 +136,7 @@ def worded(
     conditions, proof = _conditions(finding, view)
     return Finding(
         signature=signature.id,
-        title=signature.title,
+        title=signature.title_by_cause.get(_cause_of(finding), signature.title),
         severity=finding.severity,
         state=finding.state,
         identity=finding.identity,
@@ -162,12 +162,16 @@ def worded(
     )
 
 
+def _cause_of(finding: Found) -> str:
+    """The cause of a failure; "" without one."""
+    return str(finding.occurrences[0].item.fields.get("cause", ""))
+
+
 def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The signature's advice, or that for the cause of a failure, or for the format of which the finding's lines are;
     and the commands that go with it.
     """
-    cause = str(finding.occurrences[0].item.fields.get("cause", ""))
-    general = finding.signature.advice_by_cause.get(cause, finding.signature.advice)
+    general = finding.signature.advice_by_cause.get(_cause_of(finding), finding.signature.advice)
     special, commands = finding.signature.advice_for, finding.signature.commands
     if not special:
         return general, commands

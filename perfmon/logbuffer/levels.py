@@ -9,9 +9,13 @@ from math import isfinite
 
 from .lines import LogLevel, level_of, searchable
 
-_SIGNS = re.compile(rb"[WwEeCcFfPpT](?:ARN|arn|RR|rr|RIT|rit|ATAL|atal|ANIC|anic|XCEP|xcep|raceb)")
-"""In every line that states a level from warning up, but those of glog."""
+_SIGNS = re.compile(
+    rb"[WwEeCcFfPpT](?:ARN|arn|RR|rr|RIT|rit|ATAL|atal|ANIC|anic|XCEP|xcep|raceb)"
+    rb"|\]: ?\[?[WEF]\d{4} |\n\[?[WEF]\d{4} \d\d:"
+)
+"""In every line that states a level from warning up, or before it; glog's are those of its second half."""
 _GLOG = re.compile(rb"(?m)^[WEF]\d{4} \d\d:")
+_NEWLINE = ord("\n")
 _LEVEL_BYTES = 600
 """The level is in the first 200 characters; colours and progress bars are longer than they look."""
 _LIVE_BYTES, _LIVE_LINES = 1 << 16, 500
@@ -164,9 +168,10 @@ def _levels(data: bytes) -> Iterator[tuple[int, int, LogLevel, str]]:
     """Yield the begin, end, level and head of each line of `data` that states a warning or worse."""
     at, size = 0, len(data)
     signs = _GLOG if data[:1] in (b"I", b"W", b"E", b"F") and _GLOG.search(data) else _SIGNS
-    while (found := signs.search(data, at)) is not None:
-        begin = data.rfind(b"\n", 0, found.start()) + 1
-        at = (data.find(b"\n", found.start()) + 1) or size
+    while (found := signs.search(data, max(0, at - 1))) is not None:
+        sign = found.start() + (data[found.start()] == _NEWLINE)
+        begin = data.rfind(b"\n", 0, sign) + 1
+        at = (data.find(b"\n", sign) + 1) or size
         head = searchable(data[begin : min(at - 1, begin + _LEVEL_BYTES)])
         level = level_of(head)
         if level >= LogLevel.WARNING:

@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import pytest
 from builders import lane, with_metrics
-from hosts import PLAIN
+from hosts import PLAIN, SKIN
 from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
-from snapshots import finding, healthy, metric, snapshot
+from snapshots import HOSTILE, finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
-from perfmon.diagnosis.result import Assessment, ConditionState, Goal, LedgerEntry
+from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, Goal, LedgerEntry
 from perfmon.rules import Pace, Phase
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.explanation import why_row, without_alert
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
-from perfmon.tui.render.rows import Row, cells, moment_text, short_duration
+from perfmon.tui.render.rows import Row, cells, moment_text, short_duration, styled
+from perfmon.tui.render.state_page import state_page
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
@@ -524,3 +525,29 @@ def test_an_evaluation_is_shown_with_its_progress() -> None:
     assert "evaluating 540 of 1,000, no output for 1m" in text(answer_rows(silent, 120, 4, PLAIN)[1]).replace(
         "60 s", "1m"
     )
+
+
+def test_a_state_without_an_alert_has_a_page() -> None:
+    whole = healthy()
+    pace = Pace(whole.run.end - 120.0, 2.0, 30.0, True)
+    shown = replace(picture(snapshot=whole), now=whole.run.end)
+    over = replace(whole, run=replace(whole.run, state=Progress.FINISHED, since=whole.run.end - 60.0))
+    idle = replace(whole, run=replace(whole.run, idle=whole.run.end - 420.0))
+    states = {
+        "judged, up to the last line": (shown, whole),
+        "the last line was ": (replace(shown, stale_s=98.0), whole),
+        "the last progress was ": (shown, replace(whole, run=replace(whole.run, pace=pace))),
+        "the end was ": (shown, over),
+        "the last request was ": (shown, idle),
+    }
+    last = (EvidenceLine("trainer.log", 7, HOSTILE),)
+    for since, (made, found) in states.items():
+        entries = state_page(replace(made, snapshot=found), found, last, SKIN, 100)
+        lines = ["".join(words for words, _ in styled(entry.words, SKIN, "background")) for entry in entries]
+        page = "\n".join(lines)
+        assert since in page
+        assert all(f"── {head} " in page for head in ("WHAT IS KNOWN", "WHAT WOULD PROVE IT", "WHAT TO DO"))
+        assert max(map(cells, lines)) <= 100
+        assert "\x1b" not in page
+        assert any(entry.evidence is not None for entry in entries)
+        assert any(entry.command for entry in entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,31 @@ def test_enter_opens_a_monitor_and_escape_comes_back(tmp_path: Path) -> None:
         window.press("Escape")
         window.shows("2 runs in ")
         window.hides("TIMELINE")
+        window.press("q")
+        window.shows("left: 0")
+    finally:
+        server("kill-server")
+
+
+@pytest.mark.system
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_a_format_is_proposed_and_applied_at_once(tmp_path: Path) -> None:
+    began = time.time() - 600
+    stamps = [time.strftime("%H:%M:%S", time.localtime(began + 2 * at)) for at in range(300)]
+    lines = [f"{stamp} ## it {at}/24000 ## zeta=2.{at:03d} ## gn 0.6{at}" for at, stamp in enumerate(stamps)]
+    (tmp_path / "zeta.log").write_text("\n".join(lines) + "\n")
+    formats = tmp_path / "perfmon" / "formats"
+    server = Server(tmp_path)
+    try:
+        window = server.open(tmp_path, f"{PERFMON} watch zeta.log", XDG_CONFIG_HOME=str(tmp_path))
+        window.shows("UNREADABLE")
+        window.press(":", *"learn", "Enter")
+        window.shows("SAMPLE LINES")
+        assert not formats.exists(), "nothing is written before enter"
+        window.press("Enter")
+        window.hides("UNREADABLE")
+        window.shows("grad_norm")
+        assert [path.name for path in formats.iterdir()] == ["zeta.toml"]
         window.press("q")
         window.shows("left: 0")
     finally:

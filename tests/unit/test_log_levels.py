@@ -16,6 +16,7 @@ LINES = (
     "ERROR it broke", "WARNING it may break", "INFO all is well", "nothing", "level=warn msg=x", "CUDA error: none",
     "Traceback (most recent call last):", "ValueError: no", "E0821 10:00:00 1 x.cc:1] broken", "\x1b[31mFATAL\x1b[0m x",
     "W0821 10:00:00 1 x.cc:1] odd", "10%|#\r20%|##\rERROR late", "[warning] x", "step 3 error_rate=0.1", "panic: x",
+    "[rank3]:[E1126 12:30:12.8 P.cpp:6] [Rank 3] timeout", "[rank3]:[W1126 12:30:12.8 P.cpp:6] slow",
     "x" * 300 + " ERROR too far", "Exception", "my.Error: yes", "no exception", "Warning: yes",
 )  # fmt: skip
 

@@ -317,4 +317,4 @@ def test_a_collective_that_timed_out_names_first_who_is_missing() -> None:
         "600021 milliseconds before timing out."
     )
     snapshot = _result_of(*_steps(1, 8, 0), *(line.format(rank) for rank in (0, 1, 3)))
-    assert "ALLREDUCE timed out; rank 2 did not report; reported by ranks 0-1, 3;" in snapshot.findings[0].sentence
+    assert "rank 2 did not report; ALLREDUCE timed out; reported by ranks 0-1, 3;" in snapshot.findings[0].sentence

@@ -16,13 +16,15 @@ from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
-from ..render.explanation import without_alert
+from ..plain_app import AGAIN
 from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
 from .view import TimeActions
 
 if TYPE_CHECKING:
+    from perfmon.sources.formats import Proposal
+
     from ..render.lanes import Lane
 
 LEARNED = "learned"
@@ -78,27 +80,52 @@ class FileActions(TimeActions):
         self._write(write)
 
     def do_learn(self, log: str = "") -> None:
-        """Learn a format from a log: without a name from the one of which least is recognised."""
+        """Propose a format for a log: without a name for the one of which least is recognised. Nothing is written."""
         unread = [source for source in self.picture.sources if little_is_recognised(source)]
         chosen = log or next((source.name for source in sorted(unread, key=lambda s: -(s.lines - s.events))), "")
         if not chosen:
             self.show_message("every log is recognised: name one to learn from")
             return
 
-        def write() -> str:
+        def propose() -> tuple[Proposal, Path]:
             from perfmon.core import load_config
-            from perfmon.sources.formats import format_name, installed, keep, learn, load_packs
+            from perfmon.sources.formats import format_name, installed, learn, load_packs
 
             packs, name = load_packs(load_config().format_dirs), format_name(chosen)
             target = installed(name, packs)
             try:
-                proposal = learn(chosen, name, packs)
+                return learn(chosen, name, packs), target
             except InputError as error:
                 instead = "log steps with the emit helper (docs/instrument.md), or write a format (CONTRIBUTING.md)"
                 raise InputError(f"{error}; {instead}") from None
-            return f"written: {keep(proposal, target)} ({', '.join(proposal.found)}); used from the next start"
 
-        self._write(write)
+        async def work() -> None:
+            from ..screens.pages import ProposalPage
+
+            self.show_message(f"reading {plain(chosen, 60)}")
+            try:
+                proposal, target = await asyncio.to_thread(propose)
+            except PerfmonError as error:
+                self.show_message(str(error))
+                return
+            self.show_message("")
+            self.push_screen(PageScreen(ProposalPage(self.skin, chosen, proposal, target, again=self.opening.again)))
+
+        self.run_worker(work(), exclusive=False)
+
+    def request_keep_format(self, about: tuple[Proposal, Path]) -> None:
+        """Write a proposed format, and read the logs once more with it where that is possible."""
+        from perfmon.sources.formats import keep
+
+        try:
+            written = keep(*about)
+        except PerfmonError as error:
+            self.show_message(str(error))
+            return
+        if self.opening.again:
+            self.exit(AGAIN)
+        else:
+            self.show_message(f"written: {written}; used from the next start")
 
     def do_record(self) -> None:
         """Start or stop a recording."""
@@ -324,7 +351,7 @@ class OpenActions(FileActions):
         self.request_verdict()
 
     def request_verdict(self, about: object = None) -> None:
-        """Open the alert of the verdict, else the one that fires first; without any, what is recognised of the logs."""
+        """Open the alert of the verdict, else the one that fires first; without any, the page of the run's state."""
         snapshot, alerts = self.picture.snapshot, self.picture.alerts
         named = snapshot.verdict.signature if snapshot is not None and snapshot.verdict is not None else ""
         of_verdict = [alert for alert in alerts if alert.key[0] == named and alert.state is not AlertState.RESOLVED]
@@ -333,8 +360,12 @@ class OpenActions(FileActions):
             self.request_alert((of_verdict or firing)[0])
         elif snapshot is not None and snapshot.assessment is Assessment.UNREADABLE:
             self.post_message(Request("doctor"))
+        elif snapshot is None:
+            self.show_message("nothing has been read yet")
         else:
-            self.show_message("no alerts" if snapshot is None else without_alert(self.picture, snapshot))
+            from ..screens.pages import StatePage
+
+            self.push_screen(PageScreen(StatePage(self.skin, self.picture, self.monitor.logbook)))
 
     def request_ack(self, alert: Alert) -> None:
         """Acknowledge an alert."""

@@ -216,9 +216,10 @@ class TimeActions(PaneActions):
         self.request_range((middle - half, middle + half))
 
     def updates(self) -> list[Bar]:
-        """The weight updates in view."""
-        lanes = [lane for lane in self.picture.board.spans if lane.kind == "weight-update"]
-        return list(lanes[0].bars) if lanes else []
+        """The weight updates in view; where the logs have none with phases, the synchronisations of weights."""
+        lanes = {lane.kind: lane.bars for lane in self.picture.board.spans}
+        lasting = (bar for bar in lanes.get("weight-sync", ()) if bar.open or bar.end > bar.start)
+        return list(lanes.get("weight-update") or lasting)
 
     def _jump(self, what: str, onward: bool) -> None:
         if what == "alert":

@@ -254,7 +254,7 @@ def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
         return f"IDLE?: {quiet}, no output since its last line. {_IDLE_OR_HUNG}"
     if (unrequested := idle(picture, snapshot)) is not None:
         return f"IDLE: {unrequested}, by the last statistics in the logs"
-    known = snapshot.assessment.value.upper()
+    known = snapshot.run.state.value.upper() if picture.is_over else snapshot.assessment.value.upper()
     return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 
 

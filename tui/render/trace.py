@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from perfmon.core import LEGS, TimeBase, counted, format_seconds, format_share, median
 from perfmon.diagnosis import ClockOffset, EvidenceLine
 from perfmon.logbuffer import Line
+from perfmon.rules import UPDATE
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
 from perfmon.viewmodel import Bar, Level, MonitorState
 
@@ -54,6 +55,8 @@ class LogEntry(Entry):
 def name_of(bar: Bar) -> str:
     """`def456 s43`."""
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
+    if bar.kind != UPDATE:
+        return f"step {bar.key}" if bar.key.isdecimal() else bar.key or step.strip() or "without a name"
     return f"{bar.key or 'no id'}{step}"
 
 
@@ -72,6 +75,7 @@ def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeS
     """The whole page at that width."""
     lanes = (lane for lane in picture.board.spans if lane.kind == bar.kind)
     others = [other for lane in lanes for other in lane.bars if other.seq != bar.seq and not other.open]
+    others = [other for other in others if bar.kind == UPDATE or other.end > other.start]
     sections: list[tuple[str, str, list[Entry]]] = [
         (
             "PHASES",
@@ -174,6 +178,8 @@ def _lines(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyle
 
 def _why_not(bar: Bar, found: UpdateLines) -> str:
     """Reason for missing lines."""
+    if bar.kind != UPDATE:
+        return "" if found.lines else "no buffered line is of that time" if found.complete else "searching …"
     if not bar.key:
         return "its lines carry no id, so no lines can be found"
     if not found.complete:

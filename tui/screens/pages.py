@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partialmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmon.core import TimeBase
+from perfmon.diagnosis import EvidenceLine
 from perfmon.logbuffer import Filter, LogBuffer, View
 from perfmon.viewmodel import Alert, Bar, MonitorState, SourceStatus
 
@@ -14,10 +17,17 @@ from ..render.header_footer import key_row
 from ..render.help import help_lines
 from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
 from ..render.sources import doctor
+from ..render.state_page import proposal_page, state_page
 from ..render.trace import UpdateLines, entry_row, in_order, name_of, summary, trace_page
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page, Prompt
 from ..widgets.pane import Request
+
+if TYPE_CHECKING:
+    from perfmon.sources.formats import Proposal
+
+_LAST = 5
+"""Last lines of logs on a page."""
 
 
 class DoctorPage(Page):
@@ -97,6 +107,71 @@ class HelpPage(Page):
             super().do_back()
 
     do_help = do_quit = Page.do_back
+
+
+class StatePage(Page):
+    """The page of a first row without an alert, with the last lines of the logs; `L` shows the present."""
+
+    def __init__(self, skin: ThemeStyles, picture: MonitorState, book: LogBuffer) -> None:
+        super().__init__(skin, id="state")
+        self._picture, self._latest, self._book = picture, picture, book
+
+    def show(self, picture: MonitorState) -> None:
+        """Keep a newer picture: the page holds still while it is read."""
+        self._latest = picture
+
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """Return the title row."""
+        frozen = self._picture
+        right = ((f"as of {moment_text(frozen.now, frozen.time_base)}  {self.place(height - 1)}  esc back ", "muted"),)
+        return (panel_row(((" state ", "title"), ("of the run", "muted")), right, width, self.skin),)
+
+    def layout_entries(self, width: int) -> Sequence[Entry]:
+        """Lay out all sections of the page."""
+        if self._picture.snapshot is None:
+            return []
+        return state_page(self._picture, self._picture.snapshot, self._last_lines(), self.skin, width)
+
+    def _last_lines(self) -> list[EvidenceLine]:
+        """The last lines of the log that was written to last; of several logs one of each."""
+        names, rows = self._book.names, _LAST if len(self._picture.sources) == 1 else 1
+        lines = [
+            line
+            for source in self._picture.sources[:_LAST]
+            for line in View(self._book, Filter(sources=frozenset({source.index}))).tail(rows).lines
+        ]
+        return [EvidenceLine(names.get(line.source, ""), line.number, line.text) for line in lines]
+
+    def do_live(self) -> None:
+        """Show the present state."""
+        self._picture = self._latest
+        self.forget()
+        self.redraw()
+
+
+class ProposalPage(Page):
+    """A format that was learned from a log; enter writes it to `target`, esc leaves it.
+
+    With `again`, the logs that are watched are then read once more with it.
+    """
+
+    def __init__(self, skin: ThemeStyles, log: str, proposal: Proposal, target: Path, *, again: bool) -> None:
+        super().__init__(skin, id="proposal")
+        self._log, self._proposal, self._target, self._again = log, proposal, target, again
+
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """Return the title row."""
+        right = ((" Enter applies it  esc leaves it ", "footer-key"),)
+        return (panel_row(((" learn ", "title"), ("a format", "muted")), right, width, self.skin),)
+
+    def layout_entries(self, width: int) -> Sequence[Entry]:
+        """Lay out what it reads, with lines of the log as samples."""
+        return proposal_page(self._log, self._proposal, self._target, self._again, self.skin, width)
+
+    def do_open(self) -> None:
+        """Apply it."""
+        self.post_message(Request("keep_format", (self._proposal, self._target)))
+        self.screen.dismiss(None)
 
 
 # --- All of one alert: it holds still while it is open, and shows when there is news ---
@@ -205,6 +280,8 @@ _TRACE_KEYS = (
 _SHOWN = 200
 _BUDGET_S = 0.008
 _AGAIN_S = 0.015
+_UPDATE = "weight-update"
+_CLOSE_S = 1.0
 _AROUND_S = 30.0
 """An id may be given again: lines that are further away are another update's, unless there are no others."""
 
@@ -222,8 +299,10 @@ class TracePage(Page):
 
     def _turn_to(self, bar: Bar) -> None:
         self.bar = bar
-        self.found = UpdateLines(complete=not bar.key)
-        self._view: View | None = View(self._book, Filter(trace=bar.key)) if bar.key else None
+        self._by_time = bar.kind != _UPDATE  # its lines carry no id: those of its time are shown
+        wanted = Filter(folds=True) if self._by_time else Filter(trace=bar.key)
+        self.found = UpdateLines(complete=not bar.key and not self._by_time)
+        self._view: View | None = View(self._book, wanted) if bar.key or self._by_time else None
         self._near = True
         self.forget()
         self.top, self.cursor = 0, None
@@ -247,11 +326,12 @@ class TracePage(Page):
         view, bar = self._view, self.bar
         if view is None:
             return
-        page = view.at(bar.start - _AROUND_S, _SHOWN, _BUDGET_S) if self._near else view.head(_SHOWN, _BUDGET_S)
+        around = _CLOSE_S if self._by_time else _AROUND_S
+        page = view.at(bar.start - around, _SHOWN, _BUDGET_S) if self._near else view.head(_SHOWN, _BUDGET_S)
         lines = page.lines
         if self._near and not bar.open:
-            lines = tuple(line for line in lines if line.time is None or line.time <= bar.end + _AROUND_S)
-            if page.complete and not lines:
+            lines = tuple(line for line in lines if line.time is None or line.time <= bar.end + around)
+            if not self._by_time and page.complete and not lines:
                 self._near = False
                 self.seek()
                 return
@@ -275,7 +355,10 @@ class TracePage(Page):
         """Identity, duration and level of the update."""
         skin = self.skin
         words = (
-            (f" weight update {skin.glyph('next')} {name_of(self.bar)} ", "title"),
+            (
+                f" {'weight sync' if self._by_time else 'weight update'} {skin.glyph('next')} {name_of(self.bar)} ",
+                "title",
+            ),
             *summary(self.bar, self._picture.time_base, skin),
         )
         right = ((f"{self.note} " if self.note else self._place(), "muted"),)
@@ -300,7 +383,8 @@ class TracePage(Page):
 
     # --- acting -------------------------------------------------------------------------------------------------------
     def _updates(self) -> list[Bar]:
-        return [bar for lane in self._picture.board.spans if lane.kind == self.bar.kind for bar in lane.bars]
+        alike = [bar for lane in self._picture.board.spans if lane.kind == self.bar.kind for bar in lane.bars]
+        return [bar for bar in alike if not self._by_time or bar.open or bar.end > bar.start]
 
     def _turn(self, onward: bool) -> None:
         here = (self.bar.start, self.bar.seq)
