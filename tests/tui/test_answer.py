@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from builders import lane, with_metrics
 from hosts import PLAIN, SKIN
-from machines import gpu, reading, seen
+from machines import LINKS, gpu, reading, seen
 from pictures import START, alert, picture, source
 from snapshots import HOSTILE, finding, healthy, metric, snapshot
 
@@ -551,3 +551,12 @@ def test_a_state_without_an_alert_has_a_page() -> None:
         assert "\x1b" not in page
         assert any(entry.evidence is not None for entry in entries)
         assert any(entry.command for entry in entries)
+
+
+@pytest.mark.parametrize("width", range(110, 190, 5))
+def test_what_it_costs_takes_no_room_from_hosts(width: int) -> None:
+    shown = replace(picture(snapshot=snapshot()), links=LINKS)
+    without, costs = HeaderInfo("run", 600.0), HeaderInfo("run", 600.0, cpu_percent=1.6, rss_bytes=61 << 20)
+    rows = [text(header_row(shown, info, width, PLAIN)).split(" l/s")[0] for info in (without, costs)]
+    assert rows[0] == rows[1]
+    assert cells(text(header_row(shown, costs, width, PLAIN))) <= width

@@ -78,7 +78,12 @@ def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeS
     )
     logs, right = next((part for part in parts if row_cells(part[0]) + row_cells(part[1]) <= room), parts[-1])
     left += [*logs, *after]
-    hosts = host_runs(picture, width - row_cells((*left, sep, *right)) - 1, skin)
+    room -= row_cells((*logs, sep))
+    hosts = host_runs(picture, room - row_cells(clock), skin)
+    if right and host_runs(picture, room - row_cells(right), skin) != hosts:
+        right = clock  # hosts are worth more than what it costs
+    elif not right:
+        hosts = host_runs(picture, room, skin)
     if hosts:
         left[before:before] = [sep, *hosts]
     return between(left, right, width, (" ", text))
