@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -235,3 +235,25 @@ def _moved(finding: Finding, seconds: float, known: set[str]) -> Finding:
         moments=tuple(moments),
         explained_by=finding.explained_by if finding.explained_by in known else None,
     )
+
+
+# --- Since when that lasts which holds now: windows that reach further and further back ---
+
+_WORK_S, _FURTHER, _APART_S = 0.5, 3.0, 600.0
+"""Seconds of work, the factor by which windows grow, and the seconds within which occurrences are of one time."""
+
+
+def since_when(
+    judged: Diagnosis, of_last: Callable[[float], Diagnosis], most_s: float, clock: Callable[[], float]
+) -> Diagnosis:
+    """Return the findings of `judged` as a longer window shows them, in which they began: at most `most_s` seconds.
+
+    `of_last` judges so many seconds; a history that takes too much work is not looked at as a whole.
+    """
+    current, back_s = {alert_key(finding) for finding in judged.findings}, judged.run.end - judged.run.start
+    until, found = clock() + _WORK_S, judged
+    while back_s < most_s and any(finding.since_s < _APART_S for finding in found.findings) and clock() < until:
+        back_s *= _FURTHER
+        found = of_last(back_s)
+        found = replace(found, findings=tuple(one for one in found.findings if alert_key(one) in current))
+    return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmon.alerting import AlertManager, alert_key
+from perfmon.alerting import AlertManager
 from perfmon.clocks import Alignment, align, axis_moved
 from perfmon.core import AUTO, BUILTIN, WATCHED, Block, Config, Notice, Progress, TimeBase
 from perfmon.diagnosis import Diagnosis
@@ -22,7 +21,7 @@ from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import with_present
+from .source_health import since_when, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -275,7 +274,7 @@ class Watch:
             self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
             if fresh and not self.steered:
-                self._judge_past(alignment, now, awaited)
+                self._judge_past(self._snapshot, alignment, now, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
         if actual is not None and any(held.state.polled for held in self._logs.values()):
@@ -292,18 +291,19 @@ class Watch:
         self._pace.judged(clock, self._clock() - began, version)
         return True
 
-    def _judge_past(self, alignment: Alignment, now: float, awaited: float | None) -> None:
+    def _judge_past(self, judged: Diagnosis, alignment: Alignment, now: float, awaited: float | None) -> None:
         """Find in all that was read when that began which holds now: no window shows more than itself."""
-        begin, judged = self._ingest.first(alignment), self._snapshot
-        current = {alert_key(finding) for finding in judged.findings} if judged is not None else set()
-        if not current or begin is None or begin >= now - self._judged_s:
+
+        def of_last(seconds: float) -> Diagnosis:
+            return self.session.present((now - seconds, now), alignment, awaited)
+
+        begin = self._ingest.first(alignment)
+        if begin is None or not judged.findings or begin >= now - self._judged_s:
             return
-        whole = self.session.present((float("-inf"), now), alignment, awaited)
-        lasting = tuple(finding for finding in whole.findings if alert_key(finding) in current)
-        self.alerts.update(replace(whole, findings=lasting), now, None)
+        self.alerts.update(since_when(judged, of_last, now - begin, self._clock), now, None)
         if (needed_s := self._to_judge_s(now)) > self._judged_s:
             self._judged_s = needed_s
-            self._snapshot = self.session.present((now - needed_s, now), alignment, awaited)
+            self._snapshot = of_last(needed_s)
 
     def _to_judge_s(self, now: float) -> float:
         """The window; each reaches back to what came before logs fell silent, progress stopped or a loss diverged."""
