@@ -17,7 +17,7 @@ from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
 from .progress import idle, output_since, overdue, progress_row
 from .rows import Row, Run, cells, crop, day_text, halves, moment_text, row_cells, short_duration
-from .sources import common_folder
+from .sources import common_folder, runs_among
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _ROOMY, _WIDE = 72, 100, 150
@@ -115,6 +115,8 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
 def _where(picture: MonitorState, verdict: Verdict) -> str:
     """The rank, engine or host that the sentences of the verdict begin with; of several the costliest."""
     snapshot = picture.snapshot
+    if run := _run_of(picture):
+        return f"in {run}" if cells(run) <= _WHERE else ""
     if snapshot is None or snapshot.run.state is Progress.FAILED:
         return ""
     mine = [one for one in snapshot.findings if one.signature == verdict.signature and one.state != "pending"]
@@ -123,6 +125,12 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
     names = list(dict.fromkeys(head for head, values in heads if any(value and value in head for value in values)))
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
+
+
+def _run_of(picture: MonitorState) -> str:
+    """The run that the verdict is about, where several are watched as one; "" elsewhere."""
+    finding, runs = picture.verdict_finding, runs_among(picture)
+    return plain(runs.get(finding.evidence[0].source, ""), 60) if finding is not None and finding.evidence else ""
 
 
 def _stalled_since(picture: MonitorState) -> float | None:
@@ -285,7 +293,7 @@ def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
     elif picture.sources:
         text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        text = _NOTHING.get(picture.state, "waiting for the first log line")
+        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
 
 
@@ -323,7 +331,7 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
     if only_machines(picture):
-        summary = "no log lines yet: only hosts and GPUs are judged"
+        summary = picture.unfound or "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:
