@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from perfmon.core import InputError, plain, without_secrets
+from perfmon.core import InputError, counted, plain, without_secrets
 
 from .file_tree import LogGroup, Tree, grouped, holds_logs, is_log, matches, walk_tree
 from .spec import (
@@ -179,9 +179,12 @@ def _in_directory(spec: Spec) -> list[LogFile]:
         return [*logs, folder_of_archives(root)] if tree.archives else logs
     if tree.archives:
         raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
-    others = "another file is" if tree.others == 1 else f"{tree.others} other files are"
-    hint = f"; {others}: name one to read it" if tree.others else ""
-    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){hint}")
+    kinds = "*.log, *.out, *.err, *.txt, *.jsonl …"
+    if not tree.others:
+        raise InputError(f"{shown(spec.text)}: no logs below this directory ({kinds})")
+    more = f" and {counted(tree.others - 1, 'other file')}" if tree.others > 1 else ""
+    named = f"no logs below this directory, but {shown(tree.other)}{more}: name one to read it (logs are {kinds})"
+    raise InputError(f"{shown(spec.text)}: {named}")
 
 
 def _in_glob(spec: Spec) -> list[LogFile]:

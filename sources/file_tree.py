@@ -35,6 +35,8 @@ class Tree:
     """Directories that may not be read."""
     others: int = 0
     """Files that are no logs."""
+    other: str = ""
+    """Name of the first of them."""
 
 
 def walk_tree(root: Path) -> Tree:
@@ -106,7 +108,7 @@ def _sort_in(entry: os.DirEntry[str], tree: Tree) -> None:
     elif is_bundle(entry.name) and not entry.name.startswith("."):
         tree.archives.append(Path(entry.path))
     else:
-        tree.others += 1
+        tree.others, tree.other = tree.others + 1, tree.other or entry.name
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

@@ -73,10 +73,14 @@ def open_screen(
     hang: HangSources | None = None,
     back: bool = False,
     again: bool = False,
+    together: Callable[[], bool] = lambda: False,
+    unfound: Callable[[], str] = lambda: "",
 ) -> int:
     """Run the monitor until the user leaves it.
 
     With `back`, esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned.
+    `unfound` returns the reason why the sources hold no logs.
+    `together` returns true if the sources are several runs, which are then not shown as the progress of one.
     With `again`, its sources can be read from their start once more, as for a format that was learned from them.
     `hang` is what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
@@ -87,7 +91,7 @@ def open_screen(
     while code == AGAIN:
         code = _shown(
             args, config, title=title, specs=specs, feed=feed, announce=announce, note=note, hang=hang, back=back,
-            again=again,
+            again=again, together=together, unfound=unfound,
         )  # fmt: skip
         formats = user_folder() / "formats"
         if formats.is_dir() and formats not in config.format_dirs:
@@ -107,6 +111,8 @@ def _shown(
     hang: HangSources | None,
     back: bool,
     again: bool,
+    together: Callable[[], bool],
+    unfound: Callable[[], str],
 ) -> int | None:
     problems: list[str] = []
     themes, theme = themes_for(config, args.theme, problems)
@@ -133,6 +139,7 @@ def _shown(
             monitor.allow(hang)
 
         def show_note(_: MonitorState) -> None:
+            monitor.together, monitor.unfound = together(), unfound()
             if (text := note()) and text not in notes:
                 notes.add(text)
                 monitor.notices.append(text)

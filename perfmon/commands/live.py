@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from perfmon.core import ExitCode, InputError, UsageError, plain, without_secrets
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain, without_secrets
 
 from ._options import (
     Offered,
@@ -84,7 +86,9 @@ nccl=user@host:/DIR).
         wanted = sort_specs(args.spec)  # a wrong one is reported before the screen opens
         pollers = requested_pollers(wanted, args.no_polls)
         hang = hang_sources(args)
-        title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
+        here = os.path.basename(os.environ.get("PWD", "")) or "."
+        names = {"-": "stdin", ".": here, "./": here}
+        title = " ".join(names.get(spec) or without_secrets(spec) for spec in args.spec)
         own_keyboard(args.spec)
         fleet = _connected(args, wanted) if wanted.remote else None
 
@@ -98,8 +102,28 @@ nccl=user@host:/DIR).
         note = cache(partial(several_runs, tuple(args.spec)))  # found out while the first frame is drawn, once
         again = fleet is None and "-" not in args.spec
         return open_screen(
-            args, config, title=title, specs=tuple(args.spec), feed=feed, hang=hang, note=note, again=again
+            args,
+            config,
+            title=title,
+            specs=tuple(args.spec),
+            feed=feed,
+            hang=hang,
+            note=note,
+            again=again,
+            together=lambda: note() is not None,
+            unfound=cache(partial(_unfound, tuple(wanted.local))),
         )
+
+
+def _unfound(specs: Sequence[str]) -> str:
+    """The reason why there are no logs yet; "" where there are some, or none is named."""
+    from perfmon.sources import discover
+
+    try:
+        discover([spec for spec in specs if spec != "-"])
+    except PerfmonError as error:
+        return plain(str(error), 300)
+    return ""
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:

@@ -164,12 +164,14 @@ def _choose(args: argparse.Namespace, config: Config, found: _Found, rows: Seque
         group = app.choice.group
         specs = (os.path.abspath(found.folder or "."),) if group is None else group.specs
         paths = () if group is None else group.paths
-        code = _open(args, config, specs, found.pollers(paths))
+        code = _open(args, config, specs, found.pollers(paths), together=group is None)
         if code != BACK:
             return code
 
 
-def _open(args: argparse.Namespace, config: Config, specs: Sequence[str], pollers: Sequence[PollRequest]) -> int:
+def _open(
+    args: argparse.Namespace, config: Config, specs: Sequence[str], pollers: Sequence[PollRequest], *, together: bool
+) -> int:
     """Open the live monitor; esc returns BACK."""
     from perfmon.sources.pollers import DEFAULT
 
@@ -180,8 +182,9 @@ def _open(args: argparse.Namespace, config: Config, specs: Sequence[str], poller
 
     hint = "esc: back to the list of runs"
     return open_screen(
-        args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True, again=True
-    )
+        args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True, again=True,
+        together=lambda: together,
+    )  # fmt: skip
 
 
 def _title(specs: Sequence[str]) -> str:

@@ -67,6 +67,10 @@ class Monitor:
         self.picture = empty_picture(window_s)
         self.failed: PerfmonError | Exception | None = None
         """The error that ended the monitor, if it ended by itself."""
+        self.together = False
+        """What is watched are several runs, by their folders."""
+        self.unfound = ""
+        """Reason why the sources hold no logs."""
         self.listeners: list[Listener] = []
         """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
@@ -250,7 +254,10 @@ class Monitor:
             if began < self._way_until:
                 await asyncio.sleep(self._way_until - began)
             judged = watch.judge_if_due(began)
-            self.picture = watch.picture(self._time_range, self.picture.number + 1)
+            picture = watch.picture(self._time_range, self.picture.number + 1)
+            if self.together or self.unfound:
+                picture = replace(picture, together=self.together, unfound=self.unfound)
+            self.picture = picture
             self._pictured_at = began
             self._wake()
             if judged or began - self._published_at >= _TELL_S:

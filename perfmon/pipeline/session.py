@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 MEMORY_MB = 256
 """Default memory of the store for complete logs."""
 _MB = 1 << 20
+_QUIET_S = 600.0
+"""Age of the last write that is stated for a run without a rhythm."""
 
 
 def _limits_of_updates(bands: Bands) -> EvidenceLimits:
@@ -267,10 +269,10 @@ class Session:
 
     def _going(self, run: RunInfo) -> RunInfo:
         """The run; one whose files were last written to so long ago that it stands still has no time left."""
-        if self.written is None or run.pace is None or run.state not in (Progress.STARTING, Progress.RUNNING):
+        if self.written is None or run.state not in (Progress.STARTING, Progress.RUNNING):
             return run
         quiet_s = time.time() - self.written
-        if quiet_s <= run.pace.limit_s:
+        if quiet_s <= (_QUIET_S if run.pace is None else run.pace.limit_s):
             return run
         goal = replace(run.goal, remaining_s=None) if run.goal is not None else None
         return replace(run, goal=goal, quiet_s=quiet_s)

@@ -211,6 +211,8 @@ def run_line(run: RunInfo, *, live: bool = False) -> str:
     if run.past_clock:
         observed = f"no timestamps after {format_seconds(run.wall_s)}"
     going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
+    if run.saved_step is not None and (run.state not in _GOING_ON or run.quiet_s is not None):
+        going += f" · last checkpoint at step {run.saved_step:,.0f}"
     read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
     return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
 

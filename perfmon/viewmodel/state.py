@@ -362,6 +362,10 @@ class MonitorState:
     """The run is not of today: a time of day alone would be taken for one of today."""
     yearless: bool = False
     """Its lines have no year: the axis begins with a leap year."""
+    together: bool = False
+    """The logs are of several runs, by their folders, and are taken for one."""
+    unfound: str = ""
+    """Reason why the sources hold no logs when they were opened; "" where they do."""
 
     @property
     def is_over(self) -> bool:

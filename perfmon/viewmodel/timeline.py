@@ -136,8 +136,9 @@ _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_sha
 _SHOWN_BY = {"epoch_data_share": "data_share", "lasting_data_share": "data_share", "recent_data_share": "data_share"}
 """Metrics that sum up what the lane of another shows."""
 _ABANDONED_S = 3600.0
-_SHORT_S = 1.0
-_DENSE = 8
+_COPIES = ("epoch_data_share", "lasting_data_share", "recent_data_share")
+"""Means of `data_share` over more steps, for rules: they have no lanes next to it."""
+_SHORT_S, _DENSE = 1.0, 8
 """With more bars per column only the worst are kept."""
 
 
@@ -331,7 +332,8 @@ class TimelineBuilder:
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self._store.series.items():
             grouped.setdefault(metric, []).append(series)
-        grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
+        hidden = _COPIES if "data_share" in grouped else ()
+        grouped = {one: held for one, held in grouped.items() if one not in hidden and self._belongs(one, held, now)}
         lanes = self._update_lanes(now, bands)
         of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
         for name, held in grouped.items():

@@ -158,6 +158,14 @@ def test_a_server_shows_its_requests() -> None:
     assert "requests" not in text(shown({**METRICS, **metrics})), "of a run that trains"
 
 
+def test_several_runs_that_are_watched_as_one_have_no_common_progress() -> None:
+    made = replace(shown(), sources=(source(name="runs/one/a.log"), source(index=1, name="runs/two/b.log")))
+    assert "step 199" in text(made), "two logs that the user named"
+    assert text(replace(made, together=True)) == " 2 runs together as one: perfmon runs lists them"
+    parts = (source(name="runs/one/trainer/a.log"), source(index=1, name="runs/one/vllm/b.log"))
+    assert "step 199" in text(replace(made, sources=parts, together=True))
+
+
 def test_a_loss_that_ends_as_nan_is_critical() -> None:
     made = shown({"loss": replace(METRICS["loss"], ends_not_finite=True)})
     assert "loss nan ✗" in text(made)

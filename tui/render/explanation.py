@@ -216,6 +216,10 @@ def _rivals(finding: Finding, snapshot: Diagnosis, room: int, skin: ThemeStyles)
 def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     """Minor findings, or missing data, of a healthy run."""
     muted = skin.style("muted")
+    if picture.unfound and not any(source.lines for source in picture.sources):
+        what = "Name the file itself, or wait: a log that appears there is read at once."
+        what = what if cells(what) + 4 <= width else "Name the file, or wait for a log."
+        return ((f"  {skin.glyph('next')} {what}", skin.style("accent")),)
     silent = picture.stale_s is not None or snapshot.run.state is Progress.SILENT
     if (silent or overdue(picture, snapshot) is not None) and not picture.is_over:
         texts = _SILENT if snapshot.run.idle is None else _SILENT[-1:]

@@ -13,6 +13,7 @@ from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
 from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
+from .sources import runs_among
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
@@ -56,6 +57,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or not any(source.lines for source in picture.sources):
         return ()
+    goal = snapshot.run.goal
     rates = [
         *_serving(snapshot, width, skin),
         *_pace(snapshot, width, skin),
@@ -64,11 +66,13 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     ]
     rates = [] if unused(picture) is not None else rates
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
+    if several := len(set(runs_among(picture).values())):
+        rates, goal = [], None
     parts = [
-        (0, _state(picture, snapshot, width, skin)),
-        *_goal(snapshot.run.goal, width, skin),
+        (0, _together(several, skin) if several else _state(picture, snapshot, width, skin)),
+        *_goal(goal, width, skin),
         *(_faded(rates, skin) if _is_past(picture, snapshot) else rates),
-        *_end(picture, snapshot, width, skin),
+        *(_errors(picture, snapshot, skin) if several else _end(picture, snapshot, width, skin)),
     ]
     room, shown = width - 1, set[int]()
     for at in sorted(range(len(parts)), key=lambda at: parts[at][0]):
@@ -291,19 +295,29 @@ def direction(stats: MetricStats) -> int:
 
 
 def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
-    """Time left, the cost of a failure now, and the errors so far."""
+    """Time left, the last checkpoint, and the errors so far."""
     run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
     parts: list[Part] = []
     moving = run.state is Progress.RUNNING and picture.stale_s is None and picture.state is not RunState.ENDED
     if run.goal is not None and run.goal.remaining_s and moving:
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
-    parts += _checkpoint(picture, snapshot, width, skin)
+    return [*parts, *_checkpoint(picture, snapshot, width, skin), *_errors(picture, snapshot, skin)]
+
+
+def _together(runs: int, skin: ThemeStyles) -> list[Run]:
+    """Of several runs that are watched as one: the step of one and the speed of another are no progress."""
+    return [(f"{runs} runs together as one", skin.style("warning")), (": perfmon runs lists them", skin.style("muted"))]
+
+
+def _errors(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
+    """The errors so far."""
+    run, parts = snapshot.run, list[Part]()
     errors = sum(source.error_lines for source in picture.sources)
     if errors:
         more = "" if all(source.levels_exact for source in picture.sources) else "+"
         words = f"{compact(errors, 5)}{more} error{'s' * (errors != 1)}"
-        words += f" in {run.runs} runs" if run.runs > 1 else ""
+        words += f" in {run.runs} runs" if run.runs > 1 and not picture.together else ""
         parts.append((2, [(f"{skin.mark(Level.WARNING)} {words}", skin.style("warning"))]))
     return parts
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePath
 
 from perfmon.core import TimeBase, counted, format_bytes, format_share
+from perfmon.sources import grouped
 from perfmon.textgraphics import bar, compact, compact_bytes, compact_seconds, fit
 from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, little_is_recognised
 
@@ -55,6 +58,20 @@ def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
     brief = " ".join(f"{count}{more} {word}" for count, _, word in parts if count)
     least = f"{errors}{more} err" if errors else ""
     return next((text for text in (full, brief, least) if len(text) <= room), "")
+
+
+def runs_among(picture: MonitorState) -> Mapping[str, str]:
+    """The run of each log by its name, where those of several runs are taken for one; else nothing."""
+    return _runs_among(tuple(source.name for source in picture.sources)) if picture.together else {}
+
+
+@lru_cache(maxsize=8)
+def _runs_among(names: tuple[str, ...]) -> Mapping[str, str]:
+    if len(names) < 2 or any(":" in name for name in names):
+        return {}
+    places = {os.path.normpath(f"/{name}"): name for name in names}
+    groups = grouped(places, "/" + common_folder(names).strip("/"))
+    return {places[path]: one.name for one in groups for path in one.paths} if len(groups) > 1 else {}
 
 
 def common_folder(names: Sequence[str]) -> str:

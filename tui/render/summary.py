@@ -16,6 +16,7 @@ from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
 from .explanation import why_row
 from .progress import progress_row
 from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
+from .sources import runs_among
 from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_verdict, only_machines, waiting_row, wall
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
@@ -105,6 +106,8 @@ def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles
 def _where(picture: MonitorState, verdict: Verdict) -> str:
     """The rank, engine or host that the sentences of the verdict begin with; of several the costliest."""
     snapshot = picture.snapshot
+    if run := _run_of(picture):
+        return f"in {run}" if cells(run) <= _WHERE else ""
     if snapshot is None or snapshot.run.state is Progress.FAILED:
         return ""
     mine = [one for one in snapshot.findings if one.signature == verdict.signature and one.state != "pending"]
@@ -113,6 +116,12 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
     names = list(dict.fromkeys(head for head, values in heads if any(value and value in head for value in values)))
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more}" if names and cells(names[0]) <= _WHERE else ""
+
+
+def _run_of(picture: MonitorState) -> str:
+    """The run that the verdict is about, where several are watched as one; "" elsewhere."""
+    finding, runs = picture.verdict_finding, runs_among(picture)
+    return plain(runs.get(finding.evidence[0].source, ""), 60) if finding is not None and finding.evidence else ""
 
 
 def _stalled_since(picture: MonitorState) -> float | None:

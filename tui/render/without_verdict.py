@@ -55,7 +55,7 @@ def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
     elif picture.sources:
         text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        text = _NOTHING.get(picture.state, "waiting for the first log line")
+        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
 
 
@@ -100,7 +100,7 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
     if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
         return _finished(snapshot, skin)
     if only_machines(picture):
-        summary = "no log lines yet: only hosts and GPUs are judged"
+        summary = picture.unfound or "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:
