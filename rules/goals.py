@@ -54,7 +54,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a run does now that is not its steps, and how far it is with that."""
+    """The work of a run now that is not its steps, and how far it is with that."""
 
     name: str
     """evaluating or loading"""

@@ -412,7 +412,7 @@ def _seen(view: View) -> list[str]:
 
 
 def _seen_of_server(view: View) -> list[str]:
-    """What shows that engines keep up with their requests: how many wait, and how full the cache is."""
+    """Proof that engines keep up with their requests: how many wait, and how full the cache is."""
     waiting, usage = view.track("waiting"), view.track("kv_usage")
     if not usage:
         return []

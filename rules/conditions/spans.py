@@ -181,7 +181,7 @@ class Drained(Single):
         return min(1.0, self._longest(item, view)[0] / max(item.end - item.start, 1e-9))
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
-        """What it took, of how much, and the level at its start."""
+        """The time that it took, of how much, and the level at its start."""
         took, held = self._longest(item, view)
         share = format_share(took / max(item.end - item.start, 1e-9))
         return {"drained": format_seconds(took), "drain_share": share, "at_start": f"{held:.0f}"} if took else {}

@@ -119,7 +119,7 @@ class _Lines(Listing):
 
 
 class FindingsPane(_Lines):
-    """What the signatures found, with advice."""
+    """Findings of the signatures, with advice."""
 
     number, title = 2, "findings"
 

@@ -127,7 +127,7 @@ def only_machines(picture: MonitorState) -> bool:
 
 
 def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
-    """What came of a run that is over, and nothing was wrong with."""
+    """The result of a run that is over, and nothing was wrong with."""
     goal = snapshot.run.goal
     early = goal is not None and goal.early
     level, word = (Level.WARNING, "ENDED EARLY") if early else (Level.GOOD, "FINISHED")
