@@ -27,7 +27,7 @@ from perfmon.monitor.feeds import Item
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import TimeRange
+from perfmon.viewmodel import TimeRange
 
 WINDOW_S = 600.0
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.99)

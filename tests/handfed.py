@@ -13,7 +13,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import Item
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import MonitorState, TimeRange
+from perfmon.viewmodel import MonitorState, TimeRange
 
 
 class _Feed:

@@ -9,7 +9,7 @@ import snapshots
 
 from perfmon.core.model import Severity, TimeBase
 from perfmon.textgraphics.charts import Leg
-from perfmon.viewmodel.state import (
+from perfmon.viewmodel import (
     Alert,
     AlertState,
     Bar,

@@ -9,8 +9,25 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from perfmon.textgraphics import Leg
 
+    from .board import (
+        AlertKey,
+        AlertState,
+        Bar,
+        Board,
+        CollectiveNow,
+        CollectivesState,
+        Course,
+        Level,
+        LinkNow,
+        MetricLane,
+        MissingRanks,
+        Overview,
+        RankNow,
+        SpanLane,
+        Transition,
+        Viewport,
+    )
     from .buckets import BaselineRun, baseline_run, held, held_values, is_level, smoothed, viewport
-    from .collectives import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
     from .hosts import (
         Host,
         HostOverview,
@@ -39,23 +56,12 @@ if TYPE_CHECKING:
         BEYOND,
         LEAP_YEAR_S,
         Alert,
-        AlertKey,
-        AlertState,
-        Bar,
-        Board,
-        Course,
         Freshness,
-        Level,
-        MetricLane,
         MonitorState,
-        Overview,
         Recording,
         RunState,
         SourceStatus,
-        SpanLane,
         TimeRange,
-        Transition,
-        Viewport,
         empty_picture,
         little_is_recognised,
     )

@@ -14,7 +14,8 @@ from perfmon.clocks import Alignment
 from perfmon.core import Span
 from perfmon.store import STEP_KINDS, Series, Store
 
-from .state import AlertKey, AlertState, Bar, Course, Level, Overview, TimeRange, Transition, Viewport
+from .board import AlertKey, AlertState, Bar, Course, Level, Overview, Transition, Viewport
+from .state import TimeRange
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis

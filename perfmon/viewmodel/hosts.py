@@ -14,7 +14,8 @@ from perfmon.sources.remote import HostState, Phase
 from perfmon.store import Seen
 from perfmon.textgraphics import compact, compact_seconds
 
-from .state import Level, MonitorState, RunState
+from .board import Level
+from .state import MonitorState, RunState
 
 # --- Latest readings by host: its link, GPUs, disks, processes and queues ---
 

@@ -6,16 +6,15 @@ frozen: the monitor's thread makes it, the screen's thread reads it, neither wai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
-from perfmon.textgraphics import Leg
 
-from .collectives import CollectivesState
+from .board import AlertKey, AlertState, Board, CollectivesState, Overview, Viewport
 
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
@@ -32,15 +31,6 @@ _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 
 LEAP_YEAR_S = 63_072_000.0
 """Seconds from 1970 to the beginning of a leap year, 1972."""
-
-
-class Level(IntEnum):
-    """Level of a value relative to its thresholds; NONE without a value or thresholds."""
-
-    NONE = 0
-    GOOD = 1
-    WARNING = 2
-    CRITICAL = 3
 
 
 class Freshness(StrEnum):
@@ -68,24 +58,6 @@ class RunState(StrEnum):
     """A replay or demo that stands still; pausing the view of a live run is the screen's own affair."""
     ENDED = "ended"
     """Every source has ended."""
-
-
-class AlertState(StrEnum):
-    """State of an alert: the lifecycle of its finding, and acknowledgement or silence."""
-
-    PENDING = "pending"
-    FIRING = "firing"
-    ACKED = "acked"
-    RESOLVING = "resolving"
-    RESOLVED = "resolved"
-    INHIBITED = "inhibited"
-    SILENCED = "silenced"
-    UNKNOWN = "unknown"
-    """Its sources went stale while it was active."""
-
-
-AlertKey = tuple[str, tuple[tuple[str, str], ...]]
-"""Signature id and identity, sorted: what makes two findings the same alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +104,6 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
-    """A moment at which an alert changed: a tick on the alerts lane."""
-
-    time: float
-    key: AlertKey
-    state: AlertState
-    level: Level
-
-
-@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """A log at this instant."""
 
@@ -181,125 +143,6 @@ _FEW, _LITTLE = 20, 0.2
 def little_is_recognised(source: SourceStatus) -> bool:
     """Return True if so few lines of a log are recognised that a format of its own may help."""
     return source.lines >= _FEW and source.events < _LITTLE * source.lines
-
-
-# --- the board ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Viewport:
-    """The part of the axis on the timeline, and its number of columns."""
-
-    start: float
-    end: float
-    columns: int
-
-    @property
-    def column_s(self) -> float:
-        """Seconds per column."""
-        return (self.end - self.start) / max(1, self.columns)
-
-    def column(self, time: float) -> int:
-        """The column of a moment; out of range for moments outside."""
-        return int((time - self.start) // self.column_s) if self.end > self.start else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A span on a lane. Weight updates have legs; what has not ended grows with every picture (`open`)."""
-
-    kind: str
-    key: str
-    """Trace id, step or ""."""
-    start: float
-    end: float
-    open: bool
-    level: Level
-    legs: tuple[Leg, ...] = ()
-    values: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of this span: queue_ms, rpc_ms, wall_ms, write_ms, dur_ms, step ..."""
-    missing: tuple[str, ...] = ()
-    """Phases without a line."""
-    seq: int = 0
-    """Distinguishes bars whatever their keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpanLane:
-    """Spans of one kind: weight-update, checkpoint-write, checkpoint-wait, generation-batch, ..."""
-
-    kind: str
-    metric: str
-    """The metric that is the duration of its bars: its statistics stand at the lane's end."""
-    bars: tuple[Bar, ...]
-    """By start; those that share time with the viewport, all of them or, where columns are few, the worst a column."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricLane:
-    """A metric over the viewport, a value a column."""
-
-    name: str
-    """The metric; of one queue of several its name and the metric."""
-    unit: str
-    values: Sequence[float]
-    """Per column the worst value (the largest, or the smallest where less is worse); NaN where nothing was measured."""
-    levels: bytes
-    """Per column a `Level`."""
-    now: float | None
-    """The last value; NaN where the log reported that."""
-    now_level: Level
-    p50: float | None
-    p95: float | None
-    max: float | None
-    critical_share: float | None
-    good: float | None = None
-    critical: float | None = None
-    """Limits of its band; `good` is where warning begins."""
-    lower_is_worse: bool = False
-    group: str = ""
-    """The queue that it is of, where several have a lane each."""
-
-    @property
-    def metric(self) -> str:
-        """The name of the metric alone."""
-        return self.name.removeprefix(f"{self.group} ")
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """Values in equal parts of a viewport; NaN where nothing was measured."""
-
-    lows: Sequence[float]
-    highs: Sequence[float]
-    means: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """A run from its first line to the present."""
-
-    viewport: Viewport
-    """All of it; its first columns may lie before the first line."""
-    begin: float
-    """The first line."""
-    paces: Sequence[float]
-    """Steps a second in each column; NaN before the first step."""
-    levels: bytes
-    """Per column the worst `Level` of the alerts that were active; NONE where none was, or nothing was judged."""
-    starts: tuple[tuple[float, Level], ...]
-    """The moments at which alerts began to fire, and their levels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """All lanes over one axis."""
-
-    viewport: Viewport
-    spans: tuple[SpanLane, ...]
-    metrics: tuple[MetricLane, ...]
-    """In the order in which they should be shown: worst first among those with bands, then by name."""
-    ticks: tuple[Transition, ...]
-    courses: Mapping[str, Course] = field(default_factory=dict)
-    """Of the metrics that are shown as charts, by the names of their lanes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, band
 from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, last_value, on_own_axes
 from perfmon.textgraphics import Leg
 
+from .board import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
 from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
-from .state import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
 

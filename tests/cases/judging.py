@@ -19,7 +19,7 @@ from perfmon.pipeline.session import Session
 from perfmon.reports.layout import goal_text
 from perfmon.sources.blocks import UNFINISHED_S, LineSplitter
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import TimeRange
+from perfmon.viewmodel import TimeRange
 
 from .building import HARMLESS, Case, CaseLog
 

@@ -19,7 +19,7 @@ from perfmon.diagnosis import Finding
 from perfmon.monitor import HangSources
 from perfmon.monitor.hang_watch import HangWatch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 from .test_analyze import STEP, finding
 from .test_lines import timeout

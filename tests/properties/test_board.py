@@ -13,8 +13,8 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
 from perfmon.store.store import Series
+from perfmon.viewmodel import Board, Viewport
 from perfmon.viewmodel.buckets import Buckets
-from perfmon.viewmodel.state import Board, Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 SAMPLES = st.lists(st.tuples(st.floats(0, 1000), st.floats(-100, 100)), max_size=60)

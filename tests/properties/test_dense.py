@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmon.core.model import Span
+from perfmon.viewmodel import Bar, Level, Viewport
 from perfmon.viewmodel.buckets import DenseBars
-from perfmon.viewmodel.state import Bar, Level, Viewport
 
 WIDTH = 2.0
 SPANS = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 9), st.sampled_from(Level)), max_size=60)

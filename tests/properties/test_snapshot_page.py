@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from perfmon.reports.snapshot_page import render_page
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 PARSER = MarkdownIt("gfm-like")

@@ -13,7 +13,7 @@ from perfmon.core.config import Config
 from perfmon.core.model import TimeBase
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.monitor import Monitor
-from perfmon.viewmodel.state import AlertState
+from perfmon.viewmodel import AlertState
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from perfmon.demo.output import demo_timeline
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Alert, AlertState, MonitorState, TimeRange
+from perfmon.viewmodel import Alert, AlertState, MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 

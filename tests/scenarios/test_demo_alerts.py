@@ -13,7 +13,7 @@ from perfmon.core.model import Block
 from perfmon.demo.output import write_demo
 from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
-from perfmon.viewmodel.state import Alert
+from perfmon.viewmodel import Alert
 
 
 def _watched(folder: Path, window_s: float) -> tuple[tuple[Alert, ...], Diagnosis]:

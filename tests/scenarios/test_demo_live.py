@@ -20,7 +20,7 @@ from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import AlertState, MonitorState, RunState, TimeRange
+from perfmon.viewmodel import AlertState, MonitorState, RunState, TimeRange
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from handfed import HandFed
 from perfmon.alerting.notifications import Notifications
 from perfmon.core.config import NotifyConfig
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import AlertState
+from perfmon.viewmodel import AlertState
 
 pytestmark = pytest.mark.slow
 _BEGIN_S = 1_787_300_000.0

@@ -24,7 +24,7 @@ from perfmon.recording.format import open_recording
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of
-from perfmon.viewmodel.state import MonitorState, TimeRange
+from perfmon.viewmodel import MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import MonitorState, TimeRange
+from perfmon.viewmodel import MonitorState, TimeRange
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isnan, nan
 from typing import Any
 
-from perfmon.viewmodel.state import Level, MetricLane, MonitorState
+from perfmon.viewmodel import Level, MetricLane, MonitorState
 
 VALUES = (200.0, nan, 13_000.0, 60.0)
 

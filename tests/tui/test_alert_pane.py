@@ -20,7 +20,7 @@ from perfmon.tui.layout import shares
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import alert_row
 from perfmon.tui.theme import ThemeStyles
-from perfmon.viewmodel.state import Alert, AlertState, MonitorState
+from perfmon.viewmodel import Alert, AlertState, MonitorState
 
 STATES = list(AlertState)
 

@@ -18,7 +18,7 @@ from perfmon.tui.render.alerts import traces_of, waterfall
 from perfmon.tui.screens.pages import AlertPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, MonitorState
+from perfmon.viewmodel import Alert, AlertState, Bar, Level, MonitorState
 
 EVIDENCE = tuple(EvidenceLine("orchestrator.log", 812 + at, f"queue_ms={at}") for at in range(3))
 FOUND = finding(

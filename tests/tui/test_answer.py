@@ -22,7 +22,7 @@ from perfmon.tui.render.rows import Row, cells, moment_text, short_duration, sty
 from perfmon.tui.render.state_page import state_page
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
-from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
+from perfmon.viewmodel import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
 
 
 def text(row: Row) -> str:

@@ -20,7 +20,7 @@ from perfmon.tui.render.rows import Row
 from perfmon.tui.screens.chart import ChartPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Course, Level, MetricLane, MonitorState, Viewport
+from perfmon.viewmodel import Course, Level, MetricLane, MonitorState, Viewport
 
 INFLIGHT = lane("inflight", (96.0, 128.0), unit="", good=None, critical=None, levels=bytes(100), now_level=Level.NONE)
 

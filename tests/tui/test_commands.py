@@ -18,7 +18,7 @@ from perfmon.tui.app import PerfmonApp
 from perfmon.tui.commands import COMMANDS, quoted, run_command, split_words
 from perfmon.tui.screens.pages import AlertPage, HelpPage
 from perfmon.tui.widgets.overlays import Prompt
-from perfmon.viewmodel.state import AlertState
+from perfmon.viewmodel import AlertState
 
 WORDS = "expected "
 

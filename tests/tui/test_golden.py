@@ -17,7 +17,7 @@ from machines import LINKS, seen
 from whole import played, running, settled, until
 
 from perfmon.monitor.feeds import Feed
-from perfmon.viewmodel.state import RunState
+from perfmon.viewmodel import RunState
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -21,8 +21,8 @@ from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.sources.clock import SourceClock
 from perfmon.tui.app import PerfmonApp
-from perfmon.viewmodel.state import AlertState, MonitorState, Transition
-from perfmon.viewmodel.state import Level as PictureLevel
+from perfmon.viewmodel import AlertState, MonitorState, Transition
+from perfmon.viewmodel import Level as PictureLevel
 
 pytestmark = pytest.mark.slow
 

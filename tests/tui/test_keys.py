@@ -29,7 +29,7 @@ from perfmon.tui.screens.chart import ChartPage
 from perfmon.tui.screens.pages import AlertPage, DoctorPage, HelpPage, TracePage
 from perfmon.tui.widgets.overlays import Prompt
 from perfmon.tui.widgets.palette import Palette
-from perfmon.viewmodel.state import AlertState
+from perfmon.viewmodel import AlertState
 
 
 @dataclass

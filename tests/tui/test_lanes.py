@@ -21,8 +21,7 @@ from perfmon.tui.render.lanes import Geometry, metric_lane
 from perfmon.tui.render.rows import cells
 from perfmon.tui.render.timeline import TimelineView, draw_board
 from perfmon.tui.theme import ColorDepth, ThemeStyles
-from perfmon.viewmodel import held
-from perfmon.viewmodel.state import (
+from perfmon.viewmodel import (
     AlertState,
     Bar,
     Level,
@@ -31,6 +30,7 @@ from perfmon.viewmodel.state import (
     SpanLane,
     Transition,
     Viewport,
+    held,
 )
 
 THEMES = load_themes()

@@ -23,7 +23,7 @@ from perfmon.tui.render.hosts.sections import host_runs, polls_text
 from perfmon.tui.render.hosts.table import RenderContext
 from perfmon.tui.render.rows import row_cells
 from perfmon.tui.theme import ThemeStyles
-from perfmon.viewmodel.state import Freshness, MonitorState
+from perfmon.viewmodel import Freshness, MonitorState
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))

@@ -16,7 +16,7 @@ from textual.events import Mount
 from perfmon.themes.loader import load_themes
 from perfmon.tui.commands import COMMANDS, split_words
 from perfmon.tui.widgets.palette import Palette, choices, fitting, match_of
-from perfmon.viewmodel.state import AlertState, MonitorState
+from perfmon.viewmodel import AlertState, MonitorState
 
 THEMES = load_themes()
 

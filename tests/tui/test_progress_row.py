@@ -19,7 +19,7 @@ from perfmon.pipeline.offline import diagnose_texts
 from perfmon.rules import Pace
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row
-from perfmon.viewmodel.state import MonitorState, RunState
+from perfmon.viewmodel import MonitorState, RunState
 
 FALLING = tuple(3.0 - 0.02 * at + 0.01 * (at % 3) for at in range(60))
 NOISE = tuple(2.0 + 0.1 * (at * 7 % 5) for at in range(60))

@@ -18,7 +18,7 @@ from perfmon.tui.render.sources import common_ending, common_folder, levels_text
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Freshness, MonitorState, SourceStatus
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
 LOGS = (
     source(patterns={"trace/weights": 75, "trace/gen": 45}),

@@ -22,7 +22,7 @@ from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.pages import TracePage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel.state import Bar, Level, MonitorState, SpanLane
+from perfmon.viewmodel import Bar, Level, MonitorState, SpanLane
 
 WAITED = bar(
     13, 12.0, key="ab13", seq=13, values={"queue_ms": 12e3, "rpc_ms": 1200.0, "wall_ms": 13200.0, "step": 13.0}

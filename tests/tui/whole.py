@@ -31,7 +31,7 @@ from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import PerfmonApp
 from perfmon.tui.plain_app import AppOptions
-from perfmon.viewmodel.state import RunState, TimeRange
+from perfmon.viewmodel import RunState, TimeRange
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0

@@ -13,7 +13,7 @@ from snapshots import finding, snapshot
 from perfmon.alerting.alerts import AlertManager
 from perfmon.core.model import Severity, TimeBase
 from perfmon.diagnosis.result import Diagnosis, Finding, Moment
-from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Level
+from perfmon.viewmodel import Alert, AlertKey, AlertState, Level
 
 BEGIN = 1_000_000.0
 WINDOW_S = 600.0

@@ -18,7 +18,7 @@ from perfmon.pipeline.offline import vocabulary
 from perfmon.pipeline.session import Session
 from perfmon.rules.bands import LOWER, load_bands
 from perfmon.rules.signatures import load_signatures
-from perfmon.viewmodel.state import Level, MetricLane, Viewport
+from perfmon.viewmodel import Level, MetricLane, Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 Output = pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from handfed import HandFed
 
 from perfmon.diagnosis.result import LedgerEntry
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 _BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _BEGIN_S = _BEGIN.timestamp()

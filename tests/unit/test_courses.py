@@ -11,8 +11,8 @@ from hypothesis import given, strategies
 from snapshots import metric, snapshot
 
 from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel import TimeRange, Viewport
 from perfmon.viewmodel.buckets import baseline_run, course_of, held_values, smoothed
-from perfmon.viewmodel.state import TimeRange, Viewport
 
 PORT = Viewport(1000.0, 1100.0, 10)
 

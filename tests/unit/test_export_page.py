@@ -22,7 +22,7 @@ from perfmon.rules.signatures import load_signatures
 from perfmon.sources.pollers.reading import Area, Reading, as_recorded
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import LatestReadings
-from perfmon.viewmodel.state import AlertState, Freshness, MonitorState
+from perfmon.viewmodel import AlertState, Freshness, MonitorState
 
 Labels = dict[str, str]
 NOW = pictures.START + 600.0

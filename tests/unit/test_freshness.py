@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmon.monitor.source_health import SourceHealth, stale_sources
 from perfmon.store.source_state import SourceState
-from perfmon.viewmodel.state import Freshness
+from perfmon.viewmodel import Freshness
 
 
 def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:

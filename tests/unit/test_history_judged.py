@@ -9,7 +9,7 @@ import pytest
 from handfed import HandFed
 
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

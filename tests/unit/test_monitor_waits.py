@@ -13,7 +13,7 @@ from perfmon.alerting.notifications import Notifications
 from perfmon.core.config import Config, NotifyConfig
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.monitor import Monitor
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 _PATIENCE_S = 30.0
 UPDATE = "{} INFO [weights][w{}] client.done wall_ms=22000 rpc_ms=1200 queue_ms=20800\n"

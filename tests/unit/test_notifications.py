@@ -7,7 +7,7 @@ from pictures import alert, picture
 from perfmon.alerting.notifications import BURST, Notifications
 from perfmon.core.config import NotifyConfig
 from perfmon.core.model import Severity
-from perfmon.viewmodel.state import AlertState, RunState
+from perfmon.viewmodel import AlertState, RunState
 
 
 class Hand:

@@ -20,7 +20,7 @@ from snapshots import finding, snapshot
 from perfmon.alerting import notifications
 from perfmon.alerting.notifications import Notifier, filled, message, notification
 from perfmon.core.config import NotifyConfig
-from perfmon.viewmodel.state import Alert
+from perfmon.viewmodel import Alert
 
 HIDDEN = "/services/T000/notshown"
 

@@ -13,8 +13,8 @@ from perfmon.clocks.alignment import align
 from perfmon.core.model import Ref
 from perfmon.sources.discovery import LogFile
 from perfmon.store.store import Store
+from perfmon.viewmodel import AlertState, Level, Overview, TimeRange, Transition
 from perfmon.viewmodel.buckets import OverviewBuilder, fitted_span, viewport
-from perfmon.viewmodel.state import AlertState, Level, Overview, TimeRange, Transition
 
 KEY = ("stall", ())
 

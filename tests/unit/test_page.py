@@ -12,7 +12,7 @@ import snapshots
 from perfmon.diagnosis.result import Diagnosis, TimelineRow
 from perfmon.reports.snapshot_page import render_page
 from perfmon.textgraphics.charts import Leg
-from perfmon.viewmodel.state import AlertState, Freshness, MonitorState, RunState
+from perfmon.viewmodel import AlertState, Freshness, MonitorState, RunState
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105

@@ -15,8 +15,8 @@ from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.themes.loader import load_themes
 from perfmon.tui.render.alerts import state_words, waterfall
 from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel import Alert, AlertState, MonitorState
 from perfmon.viewmodel.hosts import HostOverview
-from perfmon.viewmodel.state import Alert, AlertState, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

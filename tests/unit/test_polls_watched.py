@@ -24,7 +24,7 @@ from perfmon.sources.pollers.request import PollRequest, parse_request
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.sources.replay import Player, timeline_of
 from perfmon.store.latest_readings import Seen
-from perfmon.viewmodel.state import Freshness, MonitorState
+from perfmon.viewmodel import Freshness, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

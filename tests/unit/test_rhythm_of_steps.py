@@ -10,7 +10,7 @@ from handfed import HandFed
 from perfmon.core.model import Progress
 from perfmon.rules.bands import load_bands
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Freshness, Level, MonitorState
+from perfmon.viewmodel import Freshness, Level, MonitorState
 
 LOG, NOW = LogFile("rl.log", Path("/rl.log")), 1_780_000_000.0
 STEP = (

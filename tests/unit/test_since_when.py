@@ -11,7 +11,7 @@ from handfed import HandFed
 from perfmon.diagnosis.result import Assessment
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.scheduler import poll_log
-from perfmon.viewmodel.state import Alert, MonitorState
+from perfmon.viewmodel import Alert, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG = LogFile("train.log", Path("/train.log"))

@@ -23,7 +23,7 @@ from perfmon.textgraphics.cells import ASCII, UNICODE, Glyphs, glyphs_for
 from perfmon.themes.loader import GROUNDS, STYLES, TEXTS, load_themes
 from perfmon.tui.terminal.driver import Colourless
 from perfmon.tui.theme import _CAUSES, ColorDepth, ThemeStyles, depth_of
-from perfmon.viewmodel.state import AlertState, Freshness, Level, RunState
+from perfmon.viewmodel import AlertState, Freshness, Level, RunState
 
 THEMES = load_themes()
 ROOT = Path(__file__).parents[2]

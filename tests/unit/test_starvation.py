@@ -16,7 +16,7 @@ from perfmon.core import FIGURES, Block, Config
 from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.pipeline import Session
 from perfmon.pipeline.offline import diagnose_texts
-from perfmon.viewmodel.state import Viewport
+from perfmon.viewmodel import Viewport
 from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 

@@ -16,7 +16,7 @@ import snapshots
 
 from perfmon.reports.snapshot_page import cautions
 from perfmon.status.state_file import EVERY_S, StateFile, absolute, read_state, read_states, state_of_picture
-from perfmon.viewmodel.state import AlertState, RunState
+from perfmon.viewmodel import AlertState, RunState
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 

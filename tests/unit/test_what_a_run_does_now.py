@@ -14,7 +14,7 @@ from perfmon.sources.discovery import LogFile
 from perfmon.sources.file_tree import LogGroup
 from perfmon.status.run_rows import RunRow
 from perfmon.status.state_file import state_of_picture
-from perfmon.viewmodel.state import MonitorState
+from perfmon.viewmodel import MonitorState
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG = LogFile("run.log", Path("/run.log"))

@@ -17,7 +17,7 @@ from perfmon.monitor.headless import glance, observe
 from perfmon.monitor.scheduling import day_known, judged_s
 from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Freshness, Level, MonitorState
+from perfmon.viewmodel import Freshness, Level, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG, SERVER = LogFile("trainer.log", Path("/trainer.log")), LogFile("vllm.log", Path("/vllm.log"))
