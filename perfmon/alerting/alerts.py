@@ -108,15 +108,9 @@ _SAME_S = 1.0
 _FLAPS = 3
 _LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.INFO: Level.NONE}
 _ORDER = (
-    AlertState.FIRING,
-    AlertState.ACKED,
-    AlertState.PENDING,
-    AlertState.RESOLVING,
-    AlertState.UNKNOWN,
-    AlertState.INHIBITED,
-    AlertState.SILENCED,
-    AlertState.RESOLVED,
-)
+    AlertState.FIRING, AlertState.ACKED, AlertState.PENDING, AlertState.RESOLVING, AlertState.UNKNOWN,
+    AlertState.INHIBITED, AlertState.SILENCED, AlertState.RESOLVED,
+)  # fmt: skip
 
 
 def alert_key(finding: Finding) -> AlertKey:

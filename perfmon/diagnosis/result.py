@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from perfmon.rules import Pace, Phase
     from perfmon.store import Seen
 
-
 SCHEMA = 1
 
 

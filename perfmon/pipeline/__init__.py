@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .hang_notes import TIMEOUT, hang_begin, note_of, timeouts_of, written_since
-    from .offline import Options, Progress, examine, read, run_examples, vocabulary
+    from .offline import (
+        TIMEOUT,
+        Options,
+        Progress,
+        examine,
+        hang_begin,
+        note_of,
+        read,
+        run_examples,
+        timeouts_of,
+        vocabulary,
+        written_since,
+    )
     from .session import MEMORY_MB, Session
 
 __getattr__ = lazy_face(__name__)

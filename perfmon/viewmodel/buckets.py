@@ -20,7 +20,6 @@ from .state import TimeRange
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
 
-
 _HELD = 1.5
 """Times its usual distance between samples for which a value holds."""
 

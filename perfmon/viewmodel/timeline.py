@@ -136,8 +136,6 @@ _OF_QUEUES, _MOST_QUEUES = (_FILL, "queue_size", "put_wait_share", "get_wait_sha
 _SHOWN_BY = {"epoch_data_share": "data_share", "lasting_data_share": "data_share", "recent_data_share": "data_share"}
 """Metrics that sum up what the lane of another shows."""
 _ABANDONED_S = 3600.0
-_COPIES = ("epoch_data_share", "lasting_data_share", "recent_data_share")
-"""Means of `data_share` over more steps, for rules: they have no lanes next to it."""
 _SHORT_S, _DENSE = 1.0, 8
 """With more bars per column only the worst are kept."""
 
@@ -171,14 +169,14 @@ class TimelineBuilder:
         self._version = -1
         self._now: Now
         self._growing = False
-        self._stamp: tuple[int, dict[int, float]] = (0, {})
+        self._stamp: tuple[int, dict[int, float], frozenset[str]] = (0, {}, frozenset())
         self._shifts = 0
         """Counts the alignments of the logs."""
         self._closed: dict[str, dict[int, Bar]] = {}
         """Bars of spans that have ended, by kind and number: they do not change."""
         self._dense: dict[str, DenseBars] = {}
         self._spans: dict[str, SpanLane] = {}
-        self._judged: tuple[Diagnosis | None, Bands] | None = None
+        self._judged: tuple[Diagnosis | None, int, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
         self._charts = CourseBuilder()
@@ -196,7 +194,7 @@ class TimelineBuilder:
             if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
                 return self._board
         bands = self._learned(now.snapshot)
-        stamp = (self._store.shifted, now.alignment.shifts)
+        stamp = (self._store.shifted, now.alignment.shifts, frozenset(bands.table))
         if stamp != self._stamp:
             self._stamp, self._closed = stamp, {}
             self._shifts += 1
@@ -239,15 +237,16 @@ class TimelineBuilder:
 
     def _learned(self, snapshot: Diagnosis | None) -> Bands:
         """The thresholds that hold for the run, with those that the diagnosis derived for relative ones."""
-        if self._judged is not None and self._judged[0] is snapshot:
-            return self._judged[1]
+        names = len(self._store.series)  # some thresholds hold only where others are reported
+        if self._judged is not None and self._judged[0] is snapshot and self._judged[1] == names:
+            return self._judged[2]
         table = dict(bands_of(self._store, self._bands).table)
         for metric, band in self._bands.table.items():
             stats = snapshot.metrics.get(metric) if snapshot is not None else None
             if band.relative_to and stats is not None and stats.good is not None and stats.critical is not None:
                 table[metric] = replace(band, good=stats.good, critical=stats.critical, relative_to="")
-        self._judged = snapshot, Bands(table)
-        return self._judged[1]
+        self._judged = snapshot, names, Bands(table)
+        return self._judged[2]
 
     @staticmethod
     def _ticks(now: Now) -> tuple[Transition, ...]:
@@ -332,8 +331,7 @@ class TimelineBuilder:
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self._store.series.items():
             grouped.setdefault(metric, []).append(series)
-        hidden = _COPIES if "data_share" in grouped else ()
-        grouped = {one: held for one, held in grouped.items() if one not in hidden and self._belongs(one, held, now)}
+        grouped = {one: held for one, held in grouped.items() if self._belongs(one, held, now)}
         lanes = self._update_lanes(now, bands)
         of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
         for name, held in grouped.items():
