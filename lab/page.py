@@ -69,8 +69,8 @@ _NOTES = f"""\
   the producer's wait for room in the queue; of a consumer that is dead or hangs the time since its last batch. A fault
   is first felt when the queue, and the buffers on the way to it, are used up, and it has cost half a second: *detected*
   counts from there.
-- Cache pressure and a request cap are measured by waiting requests, not by missing tokens: the lab compares them with
-  the share of its throughput that the full cache, or the cap, costs.
+- A request cap is measured by waiting requests, a full cache by missing tokens: the lab compares them with the share of
+  its throughput that the cap, or the full cache, costs.
 """
 
 
