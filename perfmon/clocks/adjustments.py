@@ -204,6 +204,7 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
     state.idle = [_moved_gap(gap, step, after) for gap in state.idle]
     state.idle_since = None if state.idle_since is None else _moved_gap(state.idle_since, step, after)
     state.tail = state.latest = None if tail is None else tail + by
+    state.passed = None
     if state.first is not None and step.since < state.first:
         state.first += by
     state.last = last + by if step.seconds > 0 else max(last, last if tail is None else tail + by)

@@ -129,6 +129,13 @@ class WatchedLog:
     mtime_checked: bool = False
     answered_at: float | None = None
     """Time of the last answer, by the clock of arrival, of a poller that does not answer."""
+    stamped: tuple[float | None, float | None, float] = (None, None, 0.0)
+    """Its last timestamp, and a time on its own axis with that of the clock of arrival."""
+
+    def passed(self, clock: float) -> float | None:
+        """Return the time on its own axis at `clock`; None where its clock was set since its last timestamp."""
+        tail, own, at = self.stamped
+        return None if own is None or tail != self.state.tail else own + max(0.0, clock - at)
 
 
 class Ingest:
@@ -181,22 +188,22 @@ class Ingest:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def ingest(self, held: WatchedLog, block: Block, present: RunClock, shift: float = 0.0) -> None:
-        """Take in the next lines of a log; new lines without timestamps are dated by their arrival.
-
-        `shift`: seconds to add to the axis of the log to get the run's.
-        """
+    def ingest(self, held: WatchedLog, block: Block, present: RunClock) -> None:
+        """Take in the next lines of a log; new lines without timestamps are dated by their arrival."""
         session, state, clock = self._session, held.state, self._feed.clock()
         now = present.awaited(clock) or present.now(clock)
-        tail = state.tail
-        if self._feed.caught_up and now is not None:
-            session.clock(state).pass_to(now - shift)
+        passed = held.passed(clock) if self._feed.caught_up else None
+        if passed is not None:
+            session.clock(state).pass_to(passed)
         at = arrival_time(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
+        tail = state.tail
         scanned = session.feed(state, block)
-        if self._feed.caught_up and now is not None and tail is not None and tail == state.tail:
-            state.passed = now - shift
+        if self._feed.caught_up and state.tail != tail:
+            held.stamped = (state.tail, state.tail, clock)
+        elif passed is not None:
+            state.passed = passed
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
@@ -291,6 +298,7 @@ class Ingest:
         log's own axis; None where there are none, or the file may be a copy.
         """
         state, clock = held.state, self._feed.clock()
+        held.stamped = (state.tail, state.tail, changed)
         undated = state.lines - state.last_line[0] >= _TAIL_LINES or state.bar_line > state.last_line[0]
         if state.kind is None or state.tail is None or not undated:
             return None
@@ -300,6 +308,7 @@ class Ingest:
         if not _UNDATED_S <= late <= most:
             return None
         pass_tail(self._session, state, late)
+        held.stamped = (state.tail, state.tail + late, changed)
         return state.tail + late
 
     def find_days(self) -> set[int]:

@@ -92,7 +92,7 @@ def test_the_status_line_shows_the_verdict_and_obeys_nothing(
     screen = outer.shows("lost", "-e")
     assert "31% lost" in screen
     assert "\x1b[31m" in screen
-    assert "✗ X(TOUCH OWNED){PANE_PID}%H[FG=BLUE] 31% lost" in screen
+    assert "logs: X(TOUCH OWNED){PANE_PID}%H[FG=BLUE] 31% lost" in screen
     assert not (tmp_path / "owned").exists()
 
 

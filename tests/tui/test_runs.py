@@ -161,6 +161,7 @@ def test_a_format_is_proposed_and_applied_at_once(tmp_path: Path) -> None:
         window.shows("SAMPLE LINES")
         assert not formats.exists(), "nothing is written before enter"
         window.press("Enter")
+        window.hides("SAMPLE LINES")
         window.hides("UNREADABLE")
         window.shows("grad_norm")
         assert [path.name for path in formats.iterdir()] == ["zeta.toml"]
