@@ -133,9 +133,12 @@ class WatchedLog:
     """Its last timestamp, and a time on its own axis with that of the clock of arrival."""
 
     def passed(self, clock: float) -> float | None:
-        """Return the time on its own axis at `clock`; None where its clock was set since its last timestamp."""
-        tail, own, at = self.stamped
-        return None if own is None or tail != self.state.tail else own + max(0.0, clock - at)
+        """Return the time on its own axis at `clock`; None where its clock was set since its last timestamp, and where
+        bars behind that have the time.
+        """
+        (tail, own, at), state = self.stamped, self.state
+        unknown = own is None or tail != state.tail or state.bar_line > state.last_line[0]
+        return None if unknown or own is None else own + max(0.0, clock - at)
 
 
 class Ingest:
@@ -188,12 +191,16 @@ class Ingest:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def ingest(self, held: WatchedLog, block: Block, present: RunClock) -> None:
-        """Take in the next lines of a log; new lines without timestamps are dated by their arrival."""
+    def ingest(self, held: WatchedLog, block: Block, present: RunClock, shift: float = 0.0) -> None:
+        """Take in the next lines of a log; new lines without timestamps are dated by their arrival.
+
+        `shift`: seconds to add to the axis of the log to get the run's.
+        """
         session, state, clock = self._session, held.state, self._feed.clock()
         now = present.awaited(clock) or present.now(clock)
         passed = held.passed(clock) if self._feed.caught_up else None
-        if passed is not None:
+        if passed is not None and now is not None:  # neither beyond the present, by what is known of other clocks
+            passed = min(passed, now - shift)
             session.clock(state).pass_to(passed)
         at = arrival_time(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:

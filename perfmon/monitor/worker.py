@@ -113,7 +113,7 @@ class Watch:
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         behind, lines, size = 0 if live or self.steered else self._feed.behind, held.state.lines, held.state.bytes
-        self._ingest.ingest(held, item, self._present)
+        self._ingest.ingest(held, item, self._present, self._alignment.shifts.get(held.state.index, 0.0))
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
             read = held.state.lines - lines, held.state.bytes - size
