@@ -234,6 +234,32 @@ def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:
     return gap.moved(by) if after(gap.start, gap.line + 1) else gap
 
 
+def spread_tail(store: Store, clock: SourceClock, state: SourceState, late: float) -> None:
+    """Spread the undated lines at the end of a log over the time between its last timestamp and `late` seconds after.
+
+    Frames of bars are dated by what they state.
+    """
+    tail, (first, _), lines = state.tail or 0.0, state.last_line, state.lines
+
+    def by(time: float, line: int) -> float:
+        return late * (line - first) / max(1, lines - first) if line > first and time <= tail + 1.0 else 0.0
+
+    store.move(state.index, by)
+    for span in [*store.all_spans(), *store.opened()]:
+        line = max((ref.line for ref, _ in span.refs if ref.source == state.index), default=0)
+        if span.source == state.index and (seconds := by(span.end or span.start or 0.0, line)):
+            span.start = None if span.start is None else span.start + seconds
+            span.end = None if span.end is None else span.end + seconds
+    worked = [track.times[-1] for track in store.progress.of(state.index) if len(track.times)]
+    state.active_at = max([*worked, state.active_at or tail], default=None)
+    if state.idle_since is not None and state.idle_since.upto > first:
+        state.idle_since = state.idle_since._replace(end=tail + late)
+    state.recorded = state.last = max(state.last or tail, tail + late)
+    state.passed = tail + late
+    clock.pass_to(tail + late)
+    store.version += 1
+
+
 # --- Steps of a log's clock, forward and back, detected while it is followed by the arrival of its lines ---
 #
 # Nothing can be read before it was printed, so a line that is ahead of all before it proves a step forward, and lines

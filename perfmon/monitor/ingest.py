@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perfmon.clocks import SET, Alignment, ClockWatch, apply_mtime, follows, polled_ahead, remove_clock_step
+from perfmon.clocks import (
+    SET,
+    Alignment,
+    ClockWatch,
+    apply_mtime,
+    follows,
+    polled_ahead,
+    remove_clock_step,
+    spread_tail,
+)
 from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
@@ -78,32 +87,6 @@ _TAIL_LINES = 5
 """Fewer lines than that are the last words of a record."""
 _ZONE_S = 1800.0
 """Of a file elsewhere the zone is not known: zones differ by at least as much."""
-
-
-def pass_tail(session: Session, state: SourceState, late: float) -> None:
-    """Spread the undated lines at the end of a log over the time between its last timestamp and `late` seconds after.
-
-    Frames of bars are dated by what they state.
-    """
-    tail, (first, _), lines = state.tail or 0.0, state.last_line, state.lines
-
-    def by(time: float, line: int) -> float:
-        return late * (line - first) / max(1, lines - first) if line > first and time <= tail + 1.0 else 0.0
-
-    session.store.move(state.index, by)
-    for span in [*session.store.all_spans(), *session.store.opened()]:
-        line = max((ref.line for ref, _ in span.refs if ref.source == state.index), default=0)
-        if span.source == state.index and (seconds := by(span.end or span.start or 0.0, line)):
-            span.start = None if span.start is None else span.start + seconds
-            span.end = None if span.end is None else span.end + seconds
-    worked = [track.times[-1] for track in session.store.progress.of(state.index) if len(track.times)]
-    state.active_at = max([*worked, state.active_at or tail], default=None)
-    if state.idle_since is not None and state.idle_since.upto > first:
-        state.idle_since = state.idle_since._replace(end=tail + late)
-    state.recorded = state.last = max(state.last or tail, tail + late)
-    state.passed = tail + late
-    session.clock(state).pass_to(tail + late)
-    session.store.version += 1
 
 
 # --- The logs of a monitor ---
@@ -314,7 +297,7 @@ class Ingest:
         most = _SOON_S if clock - changed > _WRITTEN_S else _COPIED_S if is_here else _ZONE_S
         if not _UNDATED_S <= late <= most:
             return None
-        pass_tail(self._session, state, late)
+        spread_tail(self._session.store, self._session.clock(state), state, late)
         held.stamped = (state.tail, state.tail + late, changed)
         return state.tail + late
 
