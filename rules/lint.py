@@ -180,7 +180,7 @@ def _unknown_lost(signature: Signature, known: Known) -> Mistakes:
         if not known.metric(name):
             yield "lost", f"{name}: no format reads it"
     if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.queue or lost.short):
-        yield "lost", "missing, expected leg, spans, share, rest, fraction or short"
+        yield "lost", "missing, expected leg, spans, share, rest, fraction, queue or short"
 
 
 def _unknown_bands(signature: Signature, known: Known) -> Mistakes:

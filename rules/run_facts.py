@@ -182,12 +182,16 @@ def idle_since(view: RunView) -> float | None:
     return max(since, last) if seen > last else None
 
 
+_SERVER = "inference"
+
+
 def last_output_of_servers(view: RunView) -> float | None:
     """Time of the last line of a run of nothing but servers that print nothing without requests, and are not known to
     be idle or at work: from then on they are idle, or hung. None elsewhere.
     """
     states = [state for state in view.logs if state.lines]
-    if not view.timed or not states or not all(state.idle_silence and not state.busy for state in states):
+    servers = [state for state in states if state.idle_silence and not state.busy and _SERVER in state.components]
+    if not view.timed or not states or servers != states:
         return None
     if view.fact(state_of).state not in (Progress.RUNNING, Progress.SILENT) or view.fact(idle_since) is not None:
         return None
@@ -334,14 +338,11 @@ class View(RunView):
         return failed_start(self) if self.death is None else None
 
 
-__all__ = ["EMPTY", "UPDATE", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View", "component_states"]
-__all__ += ["idle_since", "last_output_of_servers", "state_of"]
-
-
 # --- Checkpoints of a run: when the last one was written, behind which step, and how many steps came after it ---
 
-_KINDS = ("checkpoint", "checkpoint-write")
-"""Kinds of progress that save the run."""
+_REPORTED = "checkpoint"
+"""Kind of progress of lines that report a checkpoint without its duration."""
+_DISK_FULL, _EARLIER_S = "disk-full", 1e-3
 _NEWEST = 64
 """Steps that show which logs report them."""
 
@@ -366,25 +367,32 @@ def last_checkpoint(view: RunView, before: float = inf) -> Checkpoint | None:
 
     Without clocks the order of the lines of one log is known, but not that of several logs.
     """
-    found = max(_written(view, before), key=lambda one: (one.time, one.line), default=None)
-    return None if found is None else _with_steps(found, view)
+    found = max(_written(view, before), key=lambda one: (one.time, one.step is not None, one.line), default=None)
+    made = None if found is None else _with_steps(found, view)
+    death = view.fact(death_of_run)
+    failed = made is not None and not made.steps_after and death is not None and death.cause.cause == _DISK_FULL
+    if made is not None and failed and made.time < before:  # what was written when the disk was full is not there
+        return last_checkpoint(view, made.time - _EARLIER_S)
+    return made
 
 
 def _written(view: RunView, before: float) -> Iterator[Checkpoint]:
     """The last checkpoint of each log and kind."""
     for track in view.store.progress.tracks.values():
-        if track.kind.partition(":")[0] not in _KINDS or track.last_line < last_run_line(track.source, view):
+        if track.kind.partition(":")[0] != _REPORTED or track.last_line < last_run_line(track.source, view):
             continue
         shift = view.shift(track.source)
         if before == inf:
             yield Checkpoint(track.times[-1] + shift, track.source, track.last_line)
         elif at := bisect_right(track.times, before - shift):
             yield Checkpoint(track.times[at - 1] + shift, track.source, track.lines[at - 1])
-    for one in reversed(view.store.spans.get("checkpoint-write", ())):
+    for one in reversed(view.store.spans.get("checkpoint-write", ())):  # one that only began is none
         if one.end is not None and one.end + view.shift(one.source) <= before:
             step = float(one.key) if one.key.isdecimal() and len(one.key) < 16 else None
-            yield Checkpoint(one.end + view.shift(one.source), one.source, 0, step)
-            break
+            line = max((ref.line for ref, _ in one.refs if ref.source == one.source), default=0)
+            if line >= last_run_line(one.source, view):
+                yield Checkpoint(one.end + view.shift(one.source), one.source, line, step)
+                break
 
 
 def _with_steps(found: Checkpoint, view: RunView) -> Checkpoint:
@@ -411,3 +419,9 @@ def _steps_around(found: Checkpoint, view: RunView) -> tuple[float | None, float
                 return last, series.values[at]
         return last, None
     return None, None
+
+
+__all__ = [
+    "EMPTY", "UPDATE", "Checkpoint", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View",
+    "component_states", "idle_since", "last_checkpoint", "last_output_of_servers", "state_of",
+]  # fmt: skip

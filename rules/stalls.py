@@ -105,12 +105,10 @@ def stalls_of(view: RunView) -> list[Stall]:
                 continue
             if is_open and view.timed and view.present is None and not _lives(view, a, b):
                 continue  # the end of a log proves nothing: others have to continue
-            if is_open and all(state.idle_silence and not state.busy for state in main):
-                continue  # nor does that of logs that are silent when there is nothing to do
             if _counted_on(view, main, a, b):
                 continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
-            if b - a <= max(limit, recurring_s(view, a, b)) or (a := worked_until(view, a, b)) >= b - limit:
+            if b - a <= limit or b - a <= recurring_s(view, a, b) or (a := worked_until(view, a, b)) >= b - limit:
                 continue
             if not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.fact(dark_run), a, b)

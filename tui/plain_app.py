@@ -21,8 +21,9 @@ from .widgets.overlays import Page, PageScreen
 from .widgets.pane import Pane
 
 BACK = -1
-AGAIN = -2
 """The code that the monitor returns where esc goes back to a list of runs."""
+AGAIN = -2
+"""The code that it returns where its sources are to be read once more, from their start."""
 
 
 def actions_of(known: Collection[str], words: Mapping[str, tuple[str, str]]) -> list[Action]:

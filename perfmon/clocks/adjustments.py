@@ -246,10 +246,15 @@ def spread_tail(store: Store, clock: SourceClock, state: SourceState, late: floa
 
     store.move(state.index, by)
     for span in [*store.all_spans(), *store.opened()]:
-        line = max((ref.line for ref, _ in span.refs if ref.source == state.index), default=0)
-        if span.source == state.index and (seconds := by(span.end or span.start or 0.0, line)):
-            span.start = None if span.start is None else span.start + seconds
-            span.end = None if span.end is None else span.end + seconds
+        own = [ref.line for ref, _ in span.refs if ref.source == state.index]
+        if span.source != state.index or not own:
+            continue
+        if span.start is not None:  # where the first line has a timestamp it stays
+            span.start += by(span.start, own[0])
+        if span.end is not None:
+            span.end += by(span.end, own[-1])
+            if span.start is not None and own[0] != own[-1]:
+                span.duration_s = span.end - span.start
     worked = [track.times[-1] for track in store.progress.of(state.index) if len(track.times)]
     state.active_at = max([*worked, state.active_at or tail], default=None)
     if state.idle_since is not None and state.idle_since.upto > first:

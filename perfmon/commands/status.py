@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     found = _Found(_of_monitor(args)) if args.spec else _of_this_folder(args) or _of_the_only_monitor(args)
-    state, origin = found.state, "monitor"
+    state, origin = found.state, found.origin
     if state is None:
         state, origin = _of_logs(args), "logs"
     print(_rendered(state, args.format, origin, found))
@@ -68,6 +68,8 @@ class _Found(NamedTuple):
     runs: int = 1
     bad: int = 0
     """Runs that need attention, of so many."""
+    origin: str = "monitor"
+    """`logs` where no monitor watches it."""
 
 
 def _of_this_folder(args: argparse.Namespace) -> _Found | None:
@@ -86,8 +88,9 @@ def _of_this_folder(args: argparse.Namespace) -> _Found | None:
     if not seen or seen[0].state is None:
         return None
     bad = sum(row.level in _RANKS for row in seen)
-    name = seen[0].group.name
-    return _Found(seen[0].state, "" if name == "." else name, len(seen), bad)
+    name, state = seen[0].group.name, seen[0].state
+    origin = "logs" if state.run == "observed" else "monitor"
+    return _Found(state, "" if name == "." else name, len(seen), bad, origin)
 
 
 def _of_monitor(args: argparse.Namespace) -> State | None:

@@ -305,9 +305,9 @@ class HistoryTaggedFeed(WrappedFeed):
 # their own, and the state that the screen shows.
 
 INSPECTOR_HISTORY = 1 << 20
-"""Bytes of each log of NCCL Inspector that are read of what is there already: the state of the last seconds."""
+"""Bytes at least of each log of NCCL Inspector that are read of what is there: the state of the last seconds."""
 _MOST_HISTORY, _ALL_HISTORY = 16 << 20, 64 << 20
-"""The same at most, of one log and of all of this machine: a second of reading."""
+"""The same at most, of one log, and of all of this machine where they are few: a second of reading."""
 _EVERY_S = 0.5
 LOG = LogFile("nccl-inspector", Path("nccl-inspector:/"), "nccl-inspector")
 """The virtual log of what the records show."""

@@ -40,12 +40,9 @@ from perfmon.store import HangNote, SourceState, Store
 from .session import Session
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis import Diagnosis, RuleSet
+    from perfmon.diagnosis import RuleSet
     from perfmon.hangs import Found
     from perfmon.rules import View
-
-    from .session import Session
-
 
 Progress = Callable[[int, int], None]
 

@@ -70,7 +70,7 @@ class RunRow:
         if state.progress in _ENDS:
             return "good" if state.progress == "finished" else "critical"
         if self.word in ("silent", "idle"):
-            return "unknown" if self.word == "silent" else "idle"
+            return "unknown" if self.word == "silent" or state.unused_s is not None else "idle"
         return "warning" if state.overdue_s is not None else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
 
     @property
@@ -136,7 +136,7 @@ def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
 
 
 def rows_of(groups: Iterable[LogGroup]) -> list[RunRow]:
-    """Runs that were not looked at yet, the newest first."""
+    """Runs that were not looked at yet, in the order of `ordered`."""
     return ordered(RunRow(group, _changed(group)) for group in groups)
 
 

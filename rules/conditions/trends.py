@@ -227,7 +227,7 @@ class Growth:
 @dataclass(frozen=True)
 class Grows(Trend[Growth]):
     """`metric` of the item's log and group has grown by `least` or more over `least_s` or more, and will reach `limit`
-    within `within_s` (within `critical_s`, if it is not 0, it is critical, else a warning). Without a limit it must
+    within `within_s` (within `critical_s` it is critical, else a warning). Without a limit it must
     have grown by `least_share` % of what it was, too, and is a warning. With `ahead` the limit is at most so many times
     as far ahead as the history reaches back.
 
@@ -314,7 +314,7 @@ class Grows(Trend[Growth]):
             return Level.UNKNOWN
         if found is None or not self._holds(item, found):
             return Level.NO
-        return Level.CRITICAL if self.critical_s and found.full_in_s <= self.critical_s else Level.WARNING
+        return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
 
     def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)

@@ -539,6 +539,7 @@ def test_a_state_without_an_alert_has_a_page() -> None:
         "the last progress was ": (shown, replace(whole, run=replace(whole.run, pace=pace))),
         "the end was ": (shown, over),
         "the last request was ": (shown, idle),
+        "the last line was 2": (shown, replace(whole, run=replace(whole.run, unused=whole.run.end - 1260.0))),
     }
     last = (EvidenceLine("trainer.log", 7, HOSTILE),)
     for since, (made, found) in states.items():

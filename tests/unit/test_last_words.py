@@ -274,3 +274,21 @@ def test_a_wait_that_no_clock_of_the_log_shows_is_not_told_shorter_than_it_was()
     behind = "2026-03-02 09:{:02d}:33 INFO still here"
     assert "no progress" not in _verdict(_result_of(*steps, behind.format(0), line))
     assert "no progress for 10m" in _verdict(_result_of(*steps, behind.format(10), line))
+
+
+def _saved(*behind: str) -> Diagnosis:
+    steps = [f"2026-05-05 10:00:{n:02d} INFO step={n} loss=1.{n:02d} step_time=1.0" for n in range(40, 47)]
+    return _result_of(*steps, *behind)
+
+
+def test_the_last_checkpoint_is_of_the_step_that_its_line_names() -> None:
+    done = "2026-05-05 10:00:47 INFO [ckpt] write.done step=43 write_ms=900.0"
+    run = _saved(done).run
+    assert (run.saved_step, run.unsaved_steps) == (43.0, 3.0)
+
+
+def test_what_was_being_saved_when_the_disk_was_full_is_no_checkpoint() -> None:
+    saving = "2026-05-05 10:00:47 INFO Saving model checkpoint to /out/checkpoint-46"
+    full = "OSError: [Errno 28] No space left on device: '/out/checkpoint-46/model.safetensors'"
+    assert _saved(saving).run.saved_step == 46.0
+    assert _saved(saving, full).run.saved_step is None

@@ -328,12 +328,15 @@ def test_more_is_read_back_of_few_logs_than_of_many(tmp_path: Path) -> None:
 
 def test_the_end_of_records_alone_is_no_stall() -> None:
     run = HandFed(1_772_452_800.0)
-    waits = 'waiting for="rank 1 on a (pid 7)" wait_pct=1.20 caused_pct=5.00'
+    waits = 'waiting for="rank 1 on a (pid 7)" wait_pct=1.20 caused_pct=5.00 lead_pct=50.00 origin_pct=40.00'
+    waits += " own_pct=5.00 link_ratio=1.000"
     for _ in range(20):
         run.feed.now += 3
         run.say(LOG, f"{datetime.fromtimestamp(run.feed.now):%Y-%m-%d %H:%M:%S}.000 [nccl] {waits}")
     run.feed.now += 400
     picture = run.look(60)
     assert picture.snapshot is not None
+    assert picture.snapshot.metrics["nccl_wait_pct"].summary.count > 10
     assert picture.snapshot.run.state is not Progress.STALLED
     assert not picture.snapshot.findings
+    assert picture.unused_since is None  # nor is it a server without requests

@@ -269,7 +269,7 @@ def _kind(picture: MonitorState, snapshot: Diagnosis) -> str:
         return _SILENT if snapshot.run.idle is None else _IDLE
     if overdue(picture, snapshot) is not None:
         return _LATE
-    if picture.idle_since is not None:
+    if picture.idle_since is not None or picture.unused_since is not None:
         return _IDLE
     return _WELL if snapshot.assessment is Assessment.HEALTHY else _EARLY
 
@@ -281,9 +281,10 @@ def _since(picture: MonitorState, snapshot: Diagnosis, kind: str) -> Iterable[st
         _OVER: run.since,
         _SILENT: None if picture.stale_s is None else picture.present - picture.stale_s,
         _LATE: picture.pause_since,
-        _IDLE: run.idle,
+        _IDLE: run.unused if run.idle is None else run.idle,
     }.get(kind)
-    what = {_OVER: "the end", _SILENT: "the last line", _LATE: "the last progress", _IDLE: "the last request"}
+    request = "the last line" if run.idle is None else "the last request"
+    what = {_OVER: "the end", _SILENT: "the last line", _LATE: "the last progress", _IDLE: request}
     if since is None:
         yield f"{format_seconds(run.wall_s)} are judged, up to the last line"
         return
