@@ -86,7 +86,7 @@ nccl=user@host:/DIR).
         wanted = sort_specs(args.spec)  # a wrong one is reported before the screen opens
         pollers = requested_pollers(wanted, args.no_polls)
         hang = hang_sources(args)
-        here = os.path.basename(os.environ.get("PWD", "")) or "."
+        here = os.path.basename(os.getcwd()) or "."
         names = {"-": "stdin", ".": here, "./": here}
         title = " ".join(names.get(spec) or without_secrets(spec) for spec in args.spec)
         own_keyboard(args.spec)

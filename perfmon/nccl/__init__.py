@@ -9,11 +9,21 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .aggregate import PartialTables, available, connect, load_tables, merge, partial
     from .analysis import Job
-    from .ceilings import Ceiling, ceiling, ceilings
     from .changes import JobFigures, NcclChange, NcclComparison, compare_jobs, figures_of
     from .files import InspectorFile, find_files, holds_records
     from .live import LiveJob
-    from .model import CollectiveStats, Coverage, JobAnalysis, LinkRatio, PairRatio, RankWait, Seat
+    from .model import (
+        Ceiling,
+        CollectiveStats,
+        Coverage,
+        JobAnalysis,
+        LinkRatio,
+        PairRatio,
+        RankWait,
+        Seat,
+        ceiling,
+        ceilings,
+    )
     from .proxies import ProxyTime
     from .ray_engine import RayEngine
     from .sampling import important_sizes, points, values

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from perfmon.core import UsageError
+
+from .schema import HCA, NVLINK
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Finding
@@ -213,3 +218,45 @@ class JobAnalysis:
     """Facts that the scheduler reports about the job."""
     proxies: tuple[ProxyTime, ...] = ()
     """Waits of the threads that serve the network; only where the plugin traces them."""
+
+
+# --- bandwidth that hardware reaches at best, from `ceilings.toml` ---
+
+_FILE = Path(__file__).with_name("ceilings.toml")
+_LARGE = 16 << 20
+"""Bytes from which on bandwidth, and not latency, determines the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Bus bandwidths in GB/s of one generation of hardware."""
+
+    id: str
+    title: str
+    nvlink: float
+    nvlink_allreduce: float
+    hca: float
+
+    def of(self, stats: CollectiveStats) -> float | None:
+        """Return the ceiling of a large message; None where there is none (mixed communicators, small messages)."""
+        if stats.size < _LARGE:
+            return None
+        if stats.comm_type == NVLINK:
+            return self.nvlink_allreduce if stats.collective == "AllReduce" else self.nvlink
+        return self.hca if stats.comm_type == HCA else None
+
+
+def ceilings() -> dict[str, Ceiling]:
+    """All of them by id."""
+    import tomli
+
+    table = tomli.loads(_FILE.read_text(encoding="utf-8"))["hardware"]
+    return {name: Ceiling(name, **values) for name, values in table.items()}
+
+
+def ceiling(name: str) -> Ceiling:
+    """Return the one of this id. Raises UsageError."""
+    known = ceilings()
+    if name not in known:
+        raise UsageError(f"--hardware {name}: unknown (expected one of {', '.join(known)})")
+    return known[name]
