@@ -48,17 +48,21 @@ def add_hang_source_arguments(parser: argparse.ArgumentParser) -> None:
     hang.add_argument("--dossier", action="store_true", help=about)
 
 
-def hang_sources(args: argparse.Namespace) -> HangSources:
-    """Return the sources about hangs that the user agreed to. Raises UsageError for a wrong address."""
-    from perfmon.monitor import HangSources
-
+def hang_sources(args: argparse.Namespace) -> Callable[[], HangSources]:
+    """Return what gives the sources about hangs that the user agreed to. Raises UsageError for a wrong address."""
     if args.ras:
         from perfmon.hangs import parse_ras
 
         if parse_ras(args.ras) is None:
             forms = "HOST:PORT, or ssh://HOST/localhost:28028 of a host that is read"
             raise UsageError(f"--ras {plain(args.ras, 120)}: expected {forms}")
-    return HangSources(args.ras, args.dossier)
+
+    def sources() -> HangSources:
+        from perfmon.monitor import HangSources  # not before the first frame is on the screen
+
+        return HangSources(args.ras, args.dossier)
+
+    return sources
 
 
 def open_screen(
@@ -70,7 +74,7 @@ def open_screen(
     feed: Callable[[], Feed],
     announce: bool = True,
     note: Callable[[], str | None] = lambda: None,
-    hang: HangSources | None = None,
+    hang: Callable[[], HangSources] | None = None,
     back: bool = False,
     again: bool = False,
     together: Callable[[], bool] = lambda: False,
@@ -82,21 +86,21 @@ def open_screen(
     `unfound` returns the reason why the sources hold no logs.
     `together` returns true if the sources are several runs, which are then not shown as the progress of one.
     With `again`, its sources can be read from their start once more, as for a format that was learned from them.
-    `hang` is what may be used of a run that hangs, beyond its files. `announce`:
+    `hang` returns what may be used of a run that hangs, beyond its files. `announce`:
     write the state file and send notifications. `note` returns a problem of the source, shown once.
     """
-    from perfmon.tui import AGAIN
-
-    code: int | None = AGAIN
-    while code == AGAIN:
+    while True:
         code = _shown(
             args, config, title=title, specs=specs, feed=feed, announce=announce, note=note, hang=hang, back=back,
             again=again, together=together, unfound=unfound,
         )  # fmt: skip
+        from perfmon.tui import AGAIN  # not before the first frame is on the screen
+
+        if code != AGAIN:
+            return code or ExitCode.DONE
         formats = user_folder() / "formats"
         if formats.is_dir() and formats not in config.format_dirs:
             config = replace(config, format_dirs=(*config.format_dirs, formats))
-    return code or ExitCode.DONE
 
 
 def _shown(
@@ -108,7 +112,7 @@ def _shown(
     feed: Callable[[], Feed],
     announce: bool,
     note: Callable[[], str | None],
-    hang: HangSources | None,
+    hang: Callable[[], HangSources] | None,
     back: bool,
     again: bool,
     together: Callable[[], bool],
@@ -136,7 +140,7 @@ def _shown(
         announcer = _Announcer(monitor, config, specs)
         monitor.notices.extend(problems)
         if hang is not None:
-            monitor.allow(hang)
+            monitor.allow(hang())
 
         def show_note(_: MonitorState) -> None:
             monitor.together, monitor.unfound = together(), unfound()

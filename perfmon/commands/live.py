@@ -311,23 +311,23 @@ a bottleneck. No GPU is needed. The same seed gives the same run."""
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        from perfmon.demo import demo_timeline
-        from perfmon.sources import Player
+        from perfmon.demo import SCENARIOS, scenario_of
 
         if args.list:
-            from perfmon.demo import SCENARIOS
-
             print("".join(f"{name:<24}{scenario.title}\n" for name, scenario in SCENARIOS.items()), end="")
             return ExitCode.DONE
         config = read_config(args)
         if not args.ahead >= 0:  # nan is neither
             raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")
-        player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
-        player.seek(min(args.ahead, 60 * args.minutes))
+        scenario_of(args.scenario, args.minutes)  # wrong arguments are reported before the screen opens
 
         def feed() -> Feed:
-            from perfmon.monitor import PlayerFeed  # not before the first frame is on the screen
+            from perfmon.demo import demo_timeline  # not before the first frame is on the screen
+            from perfmon.monitor import PlayerFeed
+            from perfmon.sources import Player
 
+            player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
+            player.seek(min(args.ahead, 60 * args.minutes))
             return PlayerFeed(player)
 
         return open_screen(args, config, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=feed)
