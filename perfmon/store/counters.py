@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _LONG_ENOUGH_S = 10.0
 """Clocks of bars show whole seconds: over this time the mean is within a tenth."""
+_WHOLE_S = 1.0
 _JUST_BEGUN_S = 1.0
 """Within it a resumed run jumps to its earlier amount: that is no pace."""
 
@@ -66,20 +67,23 @@ class Paces:
             counted.now += seconds
 
     def along(
-        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
-    ) -> tuple[float, float | None]:
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None,
+        left_s: float | None = None,
+    ) -> tuple[float, float | None]:  # fmt: skip
         """Take in a counter in a log with timestamps: only one that behaves like a clock advances the time."""
         known = self._counted.get(slot)
         contradictory = known is not None and (known.contradictory or _contradicts(known, amount, elapsed_s))
-        time, pace = self.shown(slot, amount, elapsed_s, now, total)
+        time, pace = self.shown(slot, amount, elapsed_s, now, total, left_s)
         counted = self._counted[slot]
         counted.contradictory |= contradictory
         return (now, None) if counted.contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
 
     def shown(
-        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
-    ) -> tuple[float, float | None]:
-        """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`.
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None,
+        left_s: float | None = None,
+    ) -> tuple[float, float | None]:  # fmt: skip
+        """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`, and
+        `left_s` remain by its own estimate.
 
         Return the new time of the log, and the recent seconds per item, None while the interval is too short.
         Counters of one log may run at the same time, one within the other: their times are not added up.
@@ -109,7 +113,7 @@ class Paces:
         pace = None
         passed, grown = elapsed_s - counted.from_s, amount - counted.from_amount
         if passed >= _LONG_ENOUGH_S and grown > 0:
-            pace = passed / grown
+            pace = _pace(passed, grown, left_s, None if total is None else total - amount)
             counted.from_amount, counted.from_s = amount, elapsed_s
         return max(now, counted.began + elapsed_s), pace
 
@@ -170,6 +174,22 @@ class Paces:
             if known is not None and _continues(known, amount, elapsed_s, total):
                 return self._counted.pop((source, before, name + of_total(total)))
         return None
+
+
+def _pace(passed: float, grown: float, left_s: float | None, left: float | None) -> float:
+    """Seconds per item: `grown` ones in `passed` seconds.
+
+    Clocks of whole seconds leave a range. The time that a bar estimates to be left comes from its finer clock, but may
+    lag behind: it counts only within the range.
+    """
+    pace, whole = passed / grown, 0.0 if passed % 1.0 else _WHOLE_S
+    if not left_s or not left or left < 0:
+        return pace
+    least, most = (
+        max((passed - whole) / grown, left_s / left),
+        min((passed + whole) / grown, (left_s + _WHOLE_S) / left),
+    )
+    return (least + most) / 2 if least < most else pace
 
 
 def of_total(total: float) -> str:
