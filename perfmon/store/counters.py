@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
@@ -257,63 +256,6 @@ class StepSources:
         return step > last + 1 or len(others) > _GIVEN_UP
 
 
-_MOST_TIMES = 65_536
-"""Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
-_MOST_TOGETHER = 2048
-
-
-class ProgressTrack:
-    """Times of progress of one kind in a log, in seconds on the log's own axis; at most one entry a `resolution_s`."""
-
-    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
-
-    def __init__(self, source: int, kind: str) -> None:
-        self.source, self.kind = source, kind
-        self.times = array("d")
-        self.lines = array("Q")
-        self.live = array("Q")
-        """Number of recognised lines without progress before each of these."""
-        self.resolution_s = 0.0
-        self.count = 0
-        """All that there was, whatever is kept."""
-        self._together = array("Q")
-
-    @property
-    def last_line(self) -> int:
-        """Line of the last progress; 0 if there was none."""
-        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
-
-    def all_lines(self) -> list[int]:
-        """Lines of progress: also those that share their time with the one before, as all do in a log that has no
-        clock. Of many of these some are kept.
-        """
-        return sorted([*self.lines, *self._together])
-
-    def add(self, time: float, line: int, live: int) -> None:
-        """Progress at a line."""
-        self.count += 1
-        if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
-            self._together.append(line)
-            if len(self._together) > _MOST_TOGETHER:
-                self._together = self._together[::2]
-            return
-        self.times.append(time)
-        self.lines.append(line)
-        self.live.append(live)
-        if len(self.times) > _MOST_TIMES:
-            self._coarsen()
-
-    def _coarsen(self) -> None:
-        self.resolution_s = max(1.0, 2 * self.resolution_s)
-        old = self.times, self.lines, self.live
-        self.times, self.lines, self.live = array("d"), array("Q"), array("Q")
-        for time, line, live in zip(*old, strict=True):
-            if not self.times or not 0.0 <= time - self.times[-1] <= self.resolution_s:
-                self.times.append(time)
-                self.lines.append(line)
-                self.live.append(live)
-
-
 @dataclass(slots=True)
 class Leap:
     """Two values of a counter with a pause between them."""
@@ -380,6 +322,7 @@ class WorkCounter:
     """The line that showed it last."""
     label: str = ""
     """Its key with the figures in it."""
+    first_line: int = 0
     epoch: float | None = None
     """The epoch, with its fraction, that the next line with one states: the counter may stop and such lines go on."""
     before: tuple[float, float] | None = None
