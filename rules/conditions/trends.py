@@ -117,7 +117,7 @@ class Fall(Trend[Fallen]):
     same: Metrics = ()
 
     def _look(self, source: int, group: str, view: View) -> Fallen | None:
-        """In the part that is looked at; in a run that is watched, where all of that is slow, with what came before it."""
+        """In the part that is looked at; in a watched run where all of that is slow, with what came before it."""
         column = view.track(self.metric).stream(source, group)
         found = self._fallen(column, source, group, view)
         if found is None and view.present is not None and column.times:

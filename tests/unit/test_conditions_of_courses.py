@@ -144,7 +144,8 @@ def test_a_watched_run_that_has_been_slow_for_all_of_the_window_is_still_slower_
     session.feed(session.add_source("train.log"), Block((steps(_noisy(values)) + "\n").encode(), 0, 1))
     alignment = session.lay()
     now = session.store.sources[0].last or 0.0
-    drifts = [f for f in session.present((now - 600, now), alignment, now).findings if f.signature == "throughput-drift"]
+    findings = session.present((now - 600, now), alignment, now).findings
+    drifts = [finding for finding in findings if finding.signature == "throughput-drift"]
     assert [f.state for f in drifts] == (["firing"] if slower else [])
     assert all("from 4.0 s to 9.0 s" in f.sentence for f in drifts)
 
