@@ -348,12 +348,18 @@ def no_verdict_text(
         worked = view.steps or any(view.spans(kind) for kind in _TIMELINE)  # what pollers report is no progress
         observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
-    grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
-    head = f"{grave[0].title}, at a cost that the logs do not show" if grave else "No bottleneck found"
+    causes = [one for one in findings if one.severity is not Severity.INFO and not one.explained_by]
+    grave = [one for one in causes if one.severity is Severity.CRITICAL and one.state != "pending" and not one.lost_s]
+    suspected = [one for one in causes if one.state == "pending"]
+    head = "No bottleneck found"
+    if grave:
+        head = f"{grave[0].title}, at a cost that the logs do not show"
+    elif suspected:
+        head = f"{suspected[0].title}, not for long enough to be sure"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
-    others = len(findings) - bool(grave)
-    minor = f"; {counted(others, 'other finding' if grave else 'smaller finding')}" if others else ""
+    others = len(findings) - bool(grave or suspected)
+    minor = f"; {counted(others, 'other finding' if grave or suspected else 'smaller finding')}" if others else ""
     if not state and (idle := view.fact(idle_since)) is not None:
         state = f"no requests for {format_seconds(max(0.0, view.whole[1] - idle))}"
     if not state and (late := overdue_s(view)) > 0:
