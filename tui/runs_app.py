@@ -34,7 +34,9 @@ _STATE, _STEPS, _LEFT, _AGE, _LOGS = 11, 12, 9, 11, 5
 _WITH_STEPS, _WITH_LEFT = 76, 100
 """Cells of the screen from which on there is room for the steps, and for the time left and the number of logs."""
 _TOGETHER = "all of these as one run"
-_STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale", "idle": "muted"}
+_STYLES = {
+    "critical": "critical", "warning": "warning", "info": "info", "good": "good", "unknown": "stale", "idle": "muted",
+}  # fmt: skip
 
 
 class RunsPane(Listing):
