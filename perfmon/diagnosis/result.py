@@ -120,6 +120,8 @@ class RunInfo:
     """What it does now that is not its steps."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
+    serves_alone: bool = False
+    """Its engines serve requests, and nothing trains next to them."""
 
     @property
     def idle_s(self) -> float | None:

@@ -36,8 +36,6 @@ _SPEEDS = (
     ("samples_per_s", "samples/s"),
     ("consumed_per_s", "batches/s"),
 )
-_TRAINING = frozenset(("loss", "reward", "staleness", *_PACES))
-"""Metrics that a server alone does not have."""
 _LATEST, _FEWEST = 5, 10
 """Steps whose median is the present pace; a trend needs this many."""
 _CHANGED = 0.05
@@ -250,7 +248,7 @@ def _speed(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Requests of an engine, where nothing trains next to it, and the use of its cache; of several engines none."""
     metrics = snapshot.metrics
-    if snapshot.run.goal is not None or not {"running", "kv_usage"} <= metrics.keys() or _TRAINING & metrics.keys():
+    if snapshot.run.goal is not None or not snapshot.run.serves_alone or not {"running", "kv_usage"} <= metrics.keys():
         return []
     text, muted, parts = skin.style("text"), skin.style("muted"), list[Part]()
     for name, label in (("running", "requests"), ("waiting", "waiting")):
