@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .activity import is_past_clock, steps_covered
+    from .activity import Rhythm, is_past_clock, steps_covered
     from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
     from .causes import queued_s
     from .conditions import Condition
