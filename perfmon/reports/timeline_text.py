@@ -72,8 +72,7 @@ _KEY, _AT, _WIDTH, _FIGURE = 12, 8, 40, 7
 def waterfall_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """The last and the slowest weight updates; nothing where none was observed."""
     origin = snapshot.run.start
-    lanes = picture.board.spans if picture else ()
-    bars = [bar for lane in lanes if lane.kind == UPDATE for bar in lane.bars]
+    bars = picture.board.bars(UPDATE) if picture else []
     bars = bars or [_bar(row, origin) for row in snapshot.timeline if row.kind == UPDATE]
     last = sorted(bars, key=lambda bar: bar.start)[-_LAST:]
     slowest = [_known(row, origin, bars) for row in snapshot.slowest[:_SLOWEST]]

@@ -382,8 +382,7 @@ class TracePage(Page):
 
     # --- acting -------------------------------------------------------------------------------------------------------
     def _updates(self) -> list[Bar]:
-        alike = [bar for lane in self._picture.board.spans if lane.kind == self.bar.kind for bar in lane.bars]
-        return [bar for bar in alike if not self._by_time or bar.open or bar.end > bar.start]
+        return self._picture.board.bars(self.bar.kind)
 
     def _turn(self, onward: bool) -> None:
         here = (self.bar.start, self.bar.seq)
