@@ -20,10 +20,8 @@ from perfmon.viewmodel import MonitorState
 
 from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
-from .panes.alerts import AlertPane
-from .panes.collectives import CollectivesPane
+from .panes.lists import AlertPane, CollectivesPane, SourcesPane
 from .panes.logs import LogPane
-from .panes.sources import SourcesPane
 from .panes.status import AnswerPane, FooterPane, HeaderPane
 from .panes.timeline import BoardPane
 from .plain_app import AppOptions

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from snapshots import HOSTILE
 
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.sources import common_ending, common_folder, levels_text, source_row
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles

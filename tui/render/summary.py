@@ -13,11 +13,21 @@ from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
-from .explanation import why_row
+from .explanation import (
+    NARROW,
+    badge,
+    called,
+    is_reading,
+    judged_ago,
+    no_verdict,
+    only_machines,
+    waiting_row,
+    wall,
+    why_row,
+)
 from .progress import progress_row
 from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
 from .sources import runs_among
-from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_verdict, only_machines, waiting_row, wall
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
