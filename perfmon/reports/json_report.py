@@ -62,7 +62,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
 def _machines(snapshot: Diagnosis) -> dict[str, Any]:
     if not snapshot.seen:  # most complete logs: nothing about machines need be loaded
         return {}
-    from .hosts import machines_document
+    from .sections import machines_document
 
     return machines_document(snapshot)
 

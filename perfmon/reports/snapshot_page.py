@@ -16,7 +16,6 @@ from perfmon.textgraphics import bar, bucket, fit, limits, spark
 from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceStatus, bare
 
 from .anonymize import Redactor, map_texts, texts
-from .hosts import machine_sections
 from .layout import (
     CONDITION_SIGNS,
     amount,
@@ -39,7 +38,7 @@ from .layout import (
     table_section,
     verdict_line,
 )
-from .timeline_text import waterfall_lines
+from .sections import machine_sections, waterfall_lines
 
 T = TypeVar("T")
 _SHOWN_FINDINGS = 20
