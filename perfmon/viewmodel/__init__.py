@@ -62,7 +62,9 @@ if TYPE_CHECKING:
         RunState,
         SourceStatus,
         TimeRange,
+        common_folder,
         empty_picture,
+        levels_text,
         little_is_recognised,
     )
     from .timeline import Now, TimelineBuilder

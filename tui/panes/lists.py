@@ -29,7 +29,7 @@ from ..render.hosts.layout import ORDERS, VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import RenderContext
 from ..render.rows import Row, Words, cells, ends, fitted, short_duration, styled
-from ..render.sources import common_ending, common_folder, freshness_word, source_row
+from ..render.sources import common_ending, freshness_word, source_row
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
 
@@ -182,7 +182,6 @@ class SourcesPane(Listing):
         self._chosen: Key | None = None
         self._picture: MonitorState | None = None
         self._sources: tuple[SourceStatus, ...] = ()
-        self._names: list[str] = []
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: RenderContext | None = None
@@ -190,9 +189,8 @@ class SourcesPane(Listing):
     def show(self, picture: MonitorState) -> None:
         """Repaint what differs from the picture before."""
         self._picture, self._sources = picture, picture.sources
-        names = [source.name for source in picture.sources]
-        if names != self._names:
-            self._names, self._folder, self._ending = names, common_folder(names), common_ending(names)
+        self._folder = picture.folder
+        self._ending = common_ending([source.name for source in picture.sources])
         self._look = RenderContext.at(picture, self.skin)
         self.redraw()
 

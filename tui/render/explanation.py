@@ -15,7 +15,6 @@ from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, 
 from ..theme import ThemeStyles
 from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells, short_duration
-from .sources import common_folder
 
 _WIDE = 150
 _LEAST_CAUSE = 16
@@ -299,8 +298,7 @@ def badge(skin: ThemeStyles, level: Level, text: str) -> list[Run]:
 
 def called(source: SourceStatus, picture: MonitorState) -> str:
     """A log without the folder that all lie in: the end of a path distinguishes it."""
-    folder = common_folder([other.name for other in picture.sources])
-    return plain(source.name.removeprefix(folder), 40)
+    return plain(source.name.removeprefix(picture.folder), 40)
 
 
 def judged_ago(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
-from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
+from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, levels_text
 
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
 from .rows import Row, Run, between, cells, day_text, moment_text, row_cells, short_duration
-from .sources import levels_text
 
 # --- The first and the last row: what is watched, and which keys matter ---
 

@@ -13,7 +13,6 @@ from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
 from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
-from .sources import runs_among
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
@@ -64,7 +63,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     ]
     rates = [] if unused(picture) is not None else rates
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
-    if several := len(set(runs_among(picture).values())):
+    if several := len(set(picture.runs.values())):
         rates, goal = [], None
     parts = [
         (0, _together(several, skin) if several else _state(picture, snapshot, width, skin)),

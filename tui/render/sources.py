@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from perfmon.core import TimeBase, counted, format_bytes, format_share
-from perfmon.sources import grouped
 from perfmon.textgraphics import bar, compact, compact_bytes, compact_seconds, fit
-from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, little_is_recognised
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, levels_text, little_is_recognised
 
 from ..theme import ThemeStyles
 from .rows import Words, cells, ending, ends, moment_text, paragraph, rule
@@ -47,41 +44,6 @@ def problems(source: SourceStatus) -> str:
     parts += [f"{source.errors} lost"] if source.errors else []
     parts += [f"{source.skipped} skipped"] if source.skipped else []
     return " · ".join([*parts, *source.notes[-1:]])
-
-
-def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
-    """`12 errors, 30 warnings` of some logs, as much of it as there is room for; "" without any."""
-    errors, warnings = sum(one.error_lines for one in sources), sum(one.warning_lines for one in sources)
-    more = "" if all(one.levels_exact for one in sources) else "+"
-    parts = [(errors, "error", "err"), (warnings, "warning", "warn")]
-    full = ", ".join(f"{count}{more} {word}{'s' * (count != 1)}" for count, word, _ in parts if count)
-    brief = " ".join(f"{count}{more} {word}" for count, _, word in parts if count)
-    least = f"{errors}{more} err" if errors else ""
-    return next((text for text in (full, brief, least) if len(text) <= room), "")
-
-
-def runs_among(picture: MonitorState) -> Mapping[str, str]:
-    """The run of each log by its name, where those of several runs are taken for one; else nothing."""
-    return _runs_among(tuple(source.name for source in picture.sources)) if picture.together else {}
-
-
-@lru_cache(maxsize=8)
-def _runs_among(names: tuple[str, ...]) -> Mapping[str, str]:
-    if len(names) < 2 or any(":" in name for name in names):
-        return {}
-    places = {os.path.normpath(f"/{name}"): name for name in names}
-    groups = grouped(places, "/" + common_folder(names).strip("/"))
-    return {places[path]: one.name for one in groups for path in one.paths} if len(groups) > 1 else {}
-
-
-def common_folder(names: Sequence[str]) -> str:
-    """The folder that all logs lie in, with its last slash; "" where there is none, or only one log."""
-    if len(names) < 2 or not all("/" in name for name in names):
-        return ""
-    shared = [name.rpartition("/")[0].split("/") for name in names]
-    count = next((at for at, parts in enumerate(zip(*shared, strict=False)) if len(set(parts)) > 1), None)
-    parts = shared[0][: min(map(len, shared)) if count is None else count]
-    return "/".join(parts) + "/" if parts else ""
 
 
 def common_ending(names: Sequence[str]) -> str:

@@ -27,7 +27,6 @@ from .explanation import (
 )
 from .progress import progress_row
 from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
-from .sources import runs_among
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
@@ -130,7 +129,7 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
 
 def _run_of(picture: MonitorState) -> str:
     """The run that the verdict is about, where several are watched as one; "" elsewhere."""
-    finding, runs = picture.verdict_finding, runs_among(picture)
+    finding, runs = picture.verdict_finding, picture.runs
     return plain(runs.get(finding.evidence[0].source, ""), 60) if finding is not None and finding.evidence else ""
 
 
