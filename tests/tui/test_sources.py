@@ -14,7 +14,7 @@ from snapshots import HOSTILE
 
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.lists import SourcesPane
-from perfmon.tui.render.sources import common_ending, source_row
+from perfmon.tui.render.logs import common_ending, source_row
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen

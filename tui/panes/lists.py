@@ -28,8 +28,8 @@ from ..render.alerts import alert_row, heading_row, preview
 from ..render.hosts.layout import ORDERS, VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import RenderContext
+from ..render.logs import common_ending, freshness_word, source_row
 from ..render.rows import Row, Words, cells, ends, fitted, short_duration, styled
-from ..render.sources import common_ending, freshness_word, source_row
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
 

@@ -233,6 +233,12 @@ def moment_text(time: float, base: TimeBase) -> str:
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
 
 
+def plain_moment(time: float, picture: MonitorState) -> str:
+    """A time on the axis: time of day, or seconds where no clock shows the day."""
+    wall = picture.time_base is TimeBase.WALL
+    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
+
+
 def day_text(time: float, picture: MonitorState) -> str:
     """`2026-03-02` by the clock of the logs, `03-02` where they have no year; "" for no time of ours."""
     try:
