@@ -141,8 +141,7 @@ class FileActions(TimeActions):
 
     def do_theme(self) -> None:
         """Switch to the next theme."""
-        names = list(self.opening.themes)
-        self.choose_theme(names[(names.index(self.theme_name) + 1) % len(names)])
+        self.choose_theme(self.next_theme)
 
     def choose_theme(self, name: str) -> None:
         """Switch to a theme and remember it."""
@@ -151,10 +150,6 @@ class FileActions(TimeActions):
         self.apply_theme(name)
         self.show_message(f"theme: {name}")
         remember("theme", name)
-
-    def do_suspend(self) -> None:
-        """Suspend to the shell, until `fg`."""
-        self.action_suspend_process()
 
     def do_quit(self) -> None:
         """Quit."""
