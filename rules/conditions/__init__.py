@@ -128,7 +128,7 @@ _KINDS: Mapping[str, str] = {
     "last-word": '"death"',
 }
 _MISSED: Mapping[str, str] = {
-    "step": '"duration" with than = "steps"',
+    "step": '"duration" with than = "rhythm"',
     "usual": '"duration" with than = "usual"',
     "rhythm": '"duration" with than = "rhythm"',
     "going-on": '"progress" with what = "work"',

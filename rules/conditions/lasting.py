@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf
 from typing import ClassVar, NamedTuple
 
 from perfmon.core import Table, format_seconds, format_value, median, metric_unit
 
 from .base import Amount, ByKind, Explained, Item, Level, Limits, Metric, Metrics, Name, Single, View
-
-_EDGE_S = 1e-3
-"""The lines before and after a silence are no part of it; times of day have no more digits than this."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +45,6 @@ class LongerThanRhythm(Explained):
 
     def explain(self) -> str:
         return f"longer than {self.least_s:g} s and than the run's usual pace allows"
-
-
-@dataclass(frozen=True)
-class LongerThanSteps(Explained):
-    """No step during it, and longer than `factor` median steps; unknown in a run without steps."""
-
-    factor: float = 3.0
-
-    def _met(self, item: Item, view: View) -> tuple[Level, str]:
-        intervals: list[float] = []
-        for track in view.steps.values():
-            first, stop = track.between(item.start + _EDGE_S, item.end - _EDGE_S)
-            if stop > first:
-                return Level.NO, "steps continue"
-            intervals += [b - a for a, b in pairwise(sorted(set(track.times)))]
-        if len(intervals) < 2:
-            return Level.UNKNOWN, "no steps logged"
-        usual, length = median(intervals), item.end - item.start
-        level = Level.CRITICAL if length > self.factor * usual else Level.NO
-        return level, f"no step for {format_seconds(length)}, the usual step takes {format_seconds(usual)}"
-
-    def explain(self) -> str:
-        return f"no step for more than {self.factor:g} median steps"
 
 
 @dataclass(frozen=True)
@@ -171,7 +144,6 @@ class LongerThanUndisturbed(Single):
 THAN: Mapping[str, type[Single]] = {
     "usual": LongerThanUsual,
     "rhythm": LongerThanRhythm,
-    "steps": LongerThanSteps,
     "earlier": LongerThanEarlier,
     "undisturbed": LongerThanUndisturbed,
 }
