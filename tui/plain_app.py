@@ -182,12 +182,18 @@ class PlainApp(ThemedApp):
         """Draw header and footer."""
         raise NotImplementedError
 
+    def draw_bars(self, left: Words, right: Words, width: int) -> None:
+        """Draw these words in the header, and the keys."""
+        self.header.content = panel_row(left, right, width, self.skin)
+        self.footer.content = self._footer_row(width)
+        self.header.redraw()
+        self.footer.redraw()
+
     def help_lines(self) -> Sequence[Words]:
         """Lines of the help below the keys."""
         return ()
 
-    def footer_row(self, width: int) -> Row:
-        """The keys that are shown."""
+    def _footer_row(self, width: int) -> Row:
         by_id = {action.id: action for action in self.actions}
         keys = [(spelled(keys_of(by_id[name], self.opening.keys)[0]), by_id[name].title) for name in self.shown_keys]
         return key_row(keys, (), width, self.skin)
