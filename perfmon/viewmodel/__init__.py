@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        level_within,
         metric_of,
         percent,
         rate,

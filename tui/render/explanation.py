@@ -10,7 +10,7 @@ from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, Me
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import compact_value
-from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus
+from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import ThemeStyles
 from .progress import idle, output_since, overdue, unused
@@ -164,16 +164,13 @@ def _name(value: str) -> str:
 
 def _level(value: str, stats: MetricStats | None) -> Level | None:
     """Level of a value by the thresholds of its metric; None without any."""
-    if stats is None or stats.good is None or stats.critical is None:
+    if stats is None:
         return None
     try:
         number = read_value(value.removeprefix(_name(value)).strip(), stats.unit)
     except ValueError:
         return None
-    sign = 1.0 if stats.critical >= stats.good else -1.0
-    if sign * number > sign * stats.critical:
-        return Level.CRITICAL
-    return Level.GOOD if sign * number <= sign * stats.good else Level.WARNING
+    return level_within(stats, number) or None
 
 
 def _origin(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
