@@ -63,7 +63,6 @@ if TYPE_CHECKING:
         RunState,
         SourceStatus,
         TimeRange,
-        common_folder,
         empty_picture,
         levels_text,
         little_is_recognised,

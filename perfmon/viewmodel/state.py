@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase
+from perfmon.core import Progress, TimeBase, common_folder
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
 from perfmon.sources import grouped
 
@@ -160,17 +160,6 @@ def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
 
 
 @lru_cache(maxsize=8)
-def common_folder(names: tuple[str, ...]) -> str:
-    """Return the folder that all logs lie in, with its last slash; "" where there is none, or only one log."""
-    if len(names) < 2 or not all("/" in name for name in names):
-        return ""
-    shared = [name.rpartition("/")[0].split("/") for name in names]
-    count = next((at for at, parts in enumerate(zip(*shared, strict=False)) if len(set(parts)) > 1), None)
-    parts = shared[0][: min(map(len, shared)) if count is None else count]
-    return "/".join(parts) + "/" if parts else ""
-
-
-@lru_cache(maxsize=8)
 def _runs_of(names: tuple[str, ...]) -> Mapping[str, str]:
     if len(names) < 2 or any(":" in name for name in names):
         return {}
@@ -247,7 +236,7 @@ class MonitorState:
     @property
     def folder(self) -> str:
         """The folder that all logs lie in, with its last slash; "" where there is none, or only one log."""
-        return common_folder(tuple(source.name for source in self.sources))
+        return common_folder([source.name for source in self.sources]) if len(self.sources) > 1 else ""
 
     @property
     def runs(self) -> Mapping[str, str]:
@@ -262,11 +251,7 @@ class MonitorState:
     @property
     def verdict_finding(self) -> Finding | None:
         """The costliest finding of the verdict's signature."""
-        snapshot = self.snapshot
-        if snapshot is None or snapshot.verdict is None:
-            return None
-        mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
-        return max(mine, key=lambda finding: finding.lost_s, default=None)
+        return None if self.snapshot is None else self.snapshot.verdict_finding
 
     @property
     def past_s(self) -> float | None:

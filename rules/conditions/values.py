@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from math import ceil, inf
 from typing import ClassVar, Self
 
-from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile
+from perfmon.core import Table, format_value, metric_unit, percentile, short_duration
 
 from .base import Item, Level, Limits, Metric, Single, View
 
@@ -362,7 +362,7 @@ class Aggregate(Limited):
         value = self.value(item, view)
         if value is None or (self.say and self.judge(item, view).holds):
             return super().words(item, view)
-        over = f"{self.window_n} samples" if self.window_n else _brief(self.window_s)
+        over = f"{self.window_n} samples" if self.window_n else short_duration(self.window_s)
         template = _IN_WORDS.get(self.stat, "{metric} {value} ({stat} of {over}, {bound})")
         bound, shown = self.limits.of_value(self.metric, value, self._unit(), view), self._shown(value)
         return template.format(
@@ -409,8 +409,3 @@ class Aggregate(Limited):
 
     def other_names(self) -> tuple[str, ...]:
         return (self.metric,) if self.of_marks else ()
-
-
-def _brief(seconds: float) -> str:
-    """`30 s`, `10m`, `1h`."""
-    return format_seconds(seconds).replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

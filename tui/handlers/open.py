@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
+from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember, short_duration
 from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
 from ..plain_app import AGAIN
-from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
 from .view import TimeActions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial, partialmethod
 from itertools import zip_longest
 
-from perfmon.core import counted, format_seconds, format_share, plain
+from perfmon.core import counted, format_seconds, format_share, plain, short_duration
 from perfmon.diagnosis import Assessment
 from perfmon.textgraphics import bar, compact, compact_bytes, fit, limits, spark
 from perfmon.viewmodel import (
@@ -29,7 +29,7 @@ from ..render.hosts.layout import ORDERS, VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import RenderContext
 from ..render.logs import common_ending, freshness_word, source_row
-from ..render.rows import Row, Words, cells, ends, fitted, short_duration, styled
+from ..render.rows import Row, Words, cells, ends, fitted, styled
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
 

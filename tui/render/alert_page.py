@@ -8,7 +8,17 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, counted, format_seconds, format_share, format_value, metric_unit, plain
+from perfmon.core import (
+    Progress,
+    TimeBase,
+    counted,
+    format_seconds,
+    format_share,
+    format_value,
+    metric_unit,
+    plain,
+    short_duration,
+)
 from perfmon.diagnosis import Assessment, Diagnosis, EvidenceLine, Finding
 from perfmon.textgraphics import compact_seconds, cut, fit
 from perfmon.viewmodel import Alert, MonitorState
@@ -17,7 +27,7 @@ from ..theme import ThemeStyles
 from .alerts import LEVELS, WORDS, age_s, state_style, state_words, waterfall
 from .explanation import without_alert
 from .progress import overdue, progress_row
-from .rows import Entry, Words, cells, day_text, ending, moment_text, paragraph, rule, short_duration
+from .rows import Entry, Words, cells, day_text, ending, moment_text, paragraph, rule
 
 if TYPE_CHECKING:
     from perfmon.sources.formats import Proposal

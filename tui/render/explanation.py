@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core import Progress, TimeBase, counted, format_seconds, format_share, plain, read_value
+from perfmon.core import Progress, TimeBase, counted, format_seconds, format_share, plain, read_value, short_duration
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
@@ -14,7 +14,7 @@ from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, 
 
 from ..theme import ThemeStyles
 from .progress import idle, output_since, overdue, unused
-from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
 _LEAST_CAUSE = 16

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfmon.core import Progress, format_bytes, format_seconds, plain
+from perfmon.core import Progress, format_bytes, format_seconds, plain, short_duration
 from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, levels_text
 
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, day_text, plain_moment, row_cells, short_duration
+from .rows import Row, Run, between, cells, day_text, plain_moment, row_cells
 
 # --- The first and the last row: what is watched, and which keys matter ---
 

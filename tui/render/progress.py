@@ -7,12 +7,12 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, format_share, median, plain
+from perfmon.core import Progress, format_share, median, plain, short_duration
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
+from .rows import Row, Run, day_text, moment_text, row_cells
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.core import (
+    DOWNTIME,
+    PRODUCTIVE,
+    REST,
+    Progress,
+    Severity,
+    format_seconds,
+    format_share,
+    plain,
+    short_duration,
+)
 from perfmon.diagnosis import Diagnosis, LedgerEntry, Verdict
 from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState
@@ -26,7 +36,7 @@ from .explanation import (
     why_row,
 )
 from .progress import progress_row
-from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, crop, halves, moment_text, row_cells
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
