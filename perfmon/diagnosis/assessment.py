@@ -60,6 +60,7 @@ from .summary import (
     metric_stats,
     no_verdict_text,
     role_gpus,
+    serves_alone,
     slowest_rows,
     timeline_rows,
     unjudged,
@@ -195,6 +196,7 @@ def _run_info(
         view.fact(idle_since),
         view.fact(last_output_of_servers),
         view.fact(phase_of),
+        serves_alone=serves_alone(view),
     )
 
 

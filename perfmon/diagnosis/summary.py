@@ -261,7 +261,7 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]
-    if _only_serves(view):
+    if serves_alone(view):
         absent = []
     missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
@@ -270,8 +270,8 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def _only_serves(view: View) -> bool:
-    """True for engines that serve requests, next to which nothing trains."""
+def serves_alone(view: View) -> bool:
+    """Return true for engines that serve requests, next to which nothing trains."""
     trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
     serves = bool(view.track("kv_usage")) or view.fact(idle_since) is not None
     return serves and not trains
@@ -388,7 +388,7 @@ _TRAINERS = ("trainer", "")
 
 
 def _seen(view: View) -> list[str]:
-    if _only_serves(view):
+    if serves_alone(view):
         return _seen_of_server(view)
     seen = []
     names: Mapping[str, str] = {
