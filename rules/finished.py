@@ -11,11 +11,10 @@ from perfmon.core import Fields, Ref
 from perfmon.store import Failure, SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
-from .alike_starts import banner
 from .death import Death
 from .first_cause import BAR_OF_RUN_S, death_of, first_of, goes_on_elsewhere
 from .runs import READY, Boundary, boundaries, last_run_line, run_began, under_way, work_of
-from .silence import RUN_OVER
+from .silence import RUN_OVER, banner
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
