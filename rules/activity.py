@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from operator import sub
@@ -148,10 +148,13 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
     The range itself does not count; None where no kind has made three intervals of its own.
     """
     found: list[tuple[bool, Rhythm]] = []
+    within_step = 0.0  # bars and parts of a step may rest as long as one takes
     for track in activity.work:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
         intervals = _intervals(track, start, end)
+        if track.is_step:
+            within_step = max([within_step, *intervals])
         if len(intervals) < FEW - 1 and not (track.is_step and len(intervals) == FEW - 2):
             continue
         ordered = sorted(intervals)
@@ -164,7 +167,10 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
             limit = max(_EARLY_STALL_S, _EARLY * ordered[-1])
         found.append((track.is_step, Rhythm(usual, limit, is_early)))
     steps = [rhythm for is_step, rhythm in found if is_step]
-    return min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
+    rhythm = min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
+    if rhythm is None or steps:
+        return rhythm
+    return replace(rhythm, limit_s=max(rhythm.limit_s, within_step))
 
 
 def _intervals(track: Track, start: float, end: float) -> list[float]:

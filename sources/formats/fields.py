@@ -427,6 +427,7 @@ _NAME_IN_BRACKETS = r"\[[A-Za-z_][\w.]{0,80}+\]"
 _NAME_BEHIND = rf"{_NAME_IN_BRACKETS}\s-\s|(?:__main__|[a-z_]\w{{0,40}}+(?:\.\w{{1,40}}+){{1,6}})\s(?:\||-)\s"
 LEVEL = re.compile(
     r"(?:\s?std(?:out|err) [FP](?=\s))?"  # of a container's own stamp
+    r"(?:\s?\[(?:[\w.-]{1,80}/){2}[\w.-]{1,80} \(pid \d{1,9}\)\](?:\s\[[\w-]{8,80}\])?(?=\s))?"  # Metaflow's task and its id
     rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
     rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"

@@ -71,7 +71,7 @@ _NAMES = {
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "loss_of_kind": (
-        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy|(?:ce|xe|obj(?:ective)?|cost|elbo)(?=[\"']?\s?[:=]))"
+        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy|(?:ce|xe|obj(?:ective)?|(?<!time[ _])cost|elbo)(?=[\"']?\s?[:=]))"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gn|g_?norm|grad_?norm|global_norm|total_norm",
@@ -89,7 +89,7 @@ _NAMES = {
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": (
-        r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
+        r"data[ _]time|(?:avg_)?(?:reader|data)_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
     ),
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
@@ -373,13 +373,14 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
     marked = False
     for found in _FIELD.finditer(body):
         name = next(name for name in _NAMES if found[name] is not None)
+        word = found[name]
         name = "quality" if name == "part" else name
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
         bare = not found["mark_before"].strip()
         if name in figures or evaluated is not None:
             continue
-        rated = bare and "/" in found[name] and name != "per_s"
-        if rated and not found[name].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
+        rated = bare and "/" in word and name != "per_s"
+        if rated and not word.lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
             continue  # `3 tok/s` has its figure before it
         clock, unit = found["clock"], found["unit"]
         factor = None if found["thousands"] is None else _THOUSANDS[found["thousands"].lower()]
@@ -391,7 +392,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
-            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[name]) is not None
+            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(word) is not None
             if without_unit or (clock is not None and ":" in clock):
                 continue
             unit = unit or _unit_before(found, name)
