@@ -77,6 +77,8 @@ class Activity:
     """The first progress of the run, whatever the window."""
     count: int = 0
     """The most events of a kind over the whole run: proof that it has a rhythm."""
+    step_s: float = 0.0
+    """The longest time of a step on average, by bars with a clock of their own."""
 
     @property
     def work(self) -> list[Track]:
@@ -110,6 +112,8 @@ def activity_of(view: RunView) -> Activity:
             places = track.places[begin:stop]
             found.tracks.append(Track(track.kind, track.source, times, lines, places, track.resolution_s))
     found.first = min(firsts, default=None)
+    steps = [one for one in view.store.progress.counters.values() if one.kind == "step" and one.amount]
+    found.step_s = max((one.elapsed_s / one.amount for one in steps if one.elapsed_s), default=0.0)
     found.events = sorted({time for track in found.work for time in track.times})
     return found
 
@@ -148,7 +152,7 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
     The range itself does not count; None where no kind has made three intervals of its own.
     """
     found: list[tuple[bool, Rhythm]] = []
-    within_step = 0.0  # bars and parts of a step may rest as long as one takes
+    within_step = activity.step_s  # bars and parts of a step may rest as long as one takes
     for track in activity.work:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
