@@ -181,8 +181,8 @@ def _open(
     def feed() -> Feed:
         return feed_of(None, specs, pollers=polled)  # nothing of it is loaded before the first frame is on the screen
 
-    look = partial(SourceCheck, "esc: back to the list of runs", together)
-    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, look=look, back=True, again=True)
+    check = partial(SourceCheck, "esc: back to the list of runs", together)
+    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, check=check, back=True, again=True)
     return screen.open(config)
 
 
