@@ -12,7 +12,7 @@ from typing import ClassVar
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
 from ..activity import LEAST_STALL_S, activity_of
-from ..finished import over_at
+from ..death_of_run import over_at
 from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
 from .trends import step_at
 
@@ -297,8 +297,8 @@ WHAT: Mapping[str, type[Single]] = {
 
 # --- The whole run: the data that it has, and its death ---
 
-_BY_PEOPLE = ("interrupted", "cancelled")
-"""A healthy run that was stopped: worth a warning."""
+_PERHAPS_BY_PEOPLE = ("interrupted", "cancelled", "ended-at-work")
+"""A healthy run that was, or may have been, stopped: worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,7 @@ class DiedOf(Single):
     def judge(self, item: Item, view: View) -> Level:
         """By the death that the item is."""
         if self.what == "ended":
-            stopped = item.fields.get("cause") in _BY_PEOPLE and "hung" not in item.fields
+            stopped = item.fields.get("cause") in _PERHAPS_BY_PEOPLE and "hung" not in item.fields
             return Level.WARNING if stopped else Level.CRITICAL
         return Level.CRITICAL if item.values.get("known") else Level.NO
 
