@@ -48,6 +48,7 @@ from perfmon.rules import (
     last_output_of_servers,
     last_run_line,
     overdue_s,
+    overlong,
     pace_of,
     phase_of,
     waiting_lines,
@@ -233,7 +234,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
         return Assessment.WATCH
-    return Assessment.HEALTHY
+    return Assessment.HEALTHY if view.fact(overlong) is None else Assessment.WATCH
 
 
 def _lasts_s(view: View) -> float:

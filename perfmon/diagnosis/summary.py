@@ -30,6 +30,7 @@ from perfmon.rules import (
     idle_since,
     metrics_of,
     overdue_s,
+    overlong,
     steps_covered,
     waiting_lines,
 )
@@ -326,6 +327,16 @@ _STATES = {
 }
 
 
+_OPEN = {
+    "checkpoint-write": "A checkpoint write",
+    "checkpoint-wait": "A wait for a checkpoint",
+    "generation-batch": "A generation batch",
+    "policy-wait": "A wait for a policy",
+    "batch-wait": "A wait for a batch",
+    "weight-sync": "A weight broadcast",
+}
+
+
 def no_verdict_text(
     assessment: Assessment, view: View, findings: Sequence[Finding], unscored: Sequence[str] = ()
 ) -> str:
@@ -350,6 +361,9 @@ def no_verdict_text(
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
     grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
     head = f"{grave[0].title}, at a cost that the logs do not show" if grave else "No bottleneck found"
+    if not grave and (opened := view.fact(overlong)) is not None and assessment is Assessment.WATCH:
+        lasts, longest = format_seconds(opened.elapsed_s), format_seconds(opened.longest_s)
+        head = f"{_OPEN.get(opened.kind, opened.kind)} is open for {lasts}, at most {longest} before"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
     others = len(findings) - bool(grave)

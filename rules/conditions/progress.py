@@ -19,6 +19,8 @@ from .trends import step_at
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
 """Suffixes of kinds of spans that prove no work: a wait is none, and a step lasts as long as its cause of delay."""
+_SOME = 0.005
+"""A smaller share reads as 0 %."""
 _REMEMBERED = 64
 """Samples of steps that are looked back on."""
 _OFTEN = 2
@@ -76,7 +78,12 @@ class NoReportedWork(Explained):
                 if item.source in (span.source, ALL_LOGS):
                     covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
         share = covered / max(item.end - item.start, 1e-9)
-        return Level.NO if share > 0.5 else Level.CRITICAL, f"logged work covers {format_share(share)} of it"
+        words = (
+            "no line reports work of that time"
+            if share < _SOME
+            else f"reported work covers {format_share(share)} of it"
+        )
+        return Level.NO if share > 0.5 else Level.CRITICAL, words
 
     def explain(self) -> str:
         return "no logged work covers it"
