@@ -8,11 +8,11 @@ from perfmon.core import Fields, Ref
 from perfmon.store import Failure, SourceState
 
 from .activity import activity_of
-from .alike_starts import banner
 from .death import Death
 from .finished import broken_off, finished_at
 from .first_cause import death_of, first_of, goes_on_elsewhere
 from .runs import READY, Boundary, boundaries, last_run_line, under_way
+from .silence import banner
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:

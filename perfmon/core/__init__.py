@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from .text import (
         ESCAPES,
         STEPS,
+        common_folder,
         convert,
         counted,
         format_bytes,
@@ -149,6 +150,7 @@ if TYPE_CHECKING:
         plain,
         plural_of,
         read_value,
+        short_duration,
     )
     from .toml_tables import Table, read_toml, with_user_files
     from .user_state import load_state, remember, replacing

@@ -262,7 +262,7 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]
-    if _only_serves(view):
+    if serves_alone(view):
         absent = []
     missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
@@ -271,8 +271,8 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def _only_serves(view: View) -> bool:
-    """True for engines that serve requests, next to which nothing trains."""
+def serves_alone(view: View) -> bool:
+    """Return true for engines that serve requests, next to which nothing trains."""
     trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
     serves = bool(view.track("kv_usage")) or view.fact(idle_since) is not None
     return serves and not trains
@@ -359,15 +359,21 @@ def no_verdict_text(
         worked = view.steps or any(view.spans(kind) for kind in _TIMELINE)  # what pollers report is no progress
         observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
-    grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
-    head = f"{grave[0].title}, at a cost that the logs do not show" if grave else "No bottleneck found"
-    if not grave and (opened := view.fact(overlong)) is not None and assessment is Assessment.WATCH:
+    causes = [one for one in findings if one.severity is not Severity.INFO and not one.explained_by]
+    grave = [one for one in causes if one.severity is Severity.CRITICAL and one.state != "pending" and not one.lost_s]
+    suspected = [one for one in causes if one.state == "pending"]
+    head = "No bottleneck found"
+    if grave:
+        head = f"{grave[0].title}, at a cost that the logs do not show"
+    elif suspected:
+        head = f"{suspected[0].title}, not for long enough to be sure"
+    elif (opened := view.fact(overlong)) is not None:
         lasts, longest = format_seconds(opened.elapsed_s), format_seconds(opened.longest_s)
         head = f"{_OPEN.get(opened.kind, opened.kind)} is open for {lasts}, at most {longest} before"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
-    others = len(findings) - bool(grave)
-    minor = f"; {counted(others, 'other finding' if grave else 'smaller finding')}" if others else ""
+    others = len(findings) - bool(grave or suspected)
+    minor = f"; {counted(others, 'other finding' if grave or suspected else 'smaller finding')}" if others else ""
     if not state and (idle := view.fact(idle_since)) is not None:
         state = f"no requests for {format_seconds(max(0.0, view.whole[1] - idle))}"
     if not state and (late := overdue_s(view)) > 0:
@@ -396,7 +402,7 @@ _TRAINERS = ("trainer", "")
 
 
 def _seen(view: View) -> list[str]:
-    if _only_serves(view):
+    if serves_alone(view):
         return _seen_of_server(view)
     seen = []
     names: Mapping[str, str] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
+from perfmon.store import UPDATES
 from perfmon.textgraphics import Leg
 
 
@@ -183,6 +184,11 @@ class Board:
     ticks: tuple[Transition, ...]
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of the metrics that are shown as charts, by the names of their lanes."""
+
+    def bars(self, kind: str) -> list[Bar]:
+        """The bars of a kind in view; a synchronisation of weights that only one line reports has no duration."""
+        bars = [bar for lane in self.spans if lane.kind == kind for bar in lane.bars]
+        return [bar for bar in bars if kind == UPDATES or bar.open or bar.end > bar.start]
 
 
 # --- collectives ----------------------------------------------------------------------------------------------------

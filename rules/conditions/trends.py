@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
 
-from ..run_boundaries import restarts_of
+from ..interruptions import restarts_of
 from ..runs import boundaries
 from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
 

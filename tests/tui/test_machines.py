@@ -17,7 +17,7 @@ from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text
 from perfmon.tui.render.hosts.table import RenderContext

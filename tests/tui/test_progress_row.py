@@ -149,12 +149,15 @@ def test_a_server_shows_its_requests() -> None:
         "waiting": metric("waiting", (0.0, 2.0), ""),
         "gen_tps": metric("gen_tps", (2300.0,), "tokens/s"),
     }
-    assert text(shown(metrics, goal=None, saved=None)) == (
+    assert text(shown(metrics, goal=None, saved=None, serves_alone=True)) == (
         " running · 41 requests · 2 waiting · KV cache 48 % · 2300 tok/s generated"
     )
-    assert text(shown(metrics, goal=None, saved=None), 60) == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    assert (
+        text(shown(metrics, goal=None, saved=None, serves_alone=True), 60)
+        == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    )
     several = {**metrics, "running": replace(metrics["running"], of_several=True)}
-    assert "requests" not in text(shown(several, goal=None, saved=None))
+    assert "requests" not in text(shown(several, goal=None, saved=None, serves_alone=True))
     assert "requests" not in text(shown({**METRICS, **metrics})), "of a run that trains"
 
 

@@ -9,13 +9,13 @@ from functools import partialmethod
 
 from textual.timer import Timer
 
-from perfmon.core import InputError, plain
+from perfmon.core import InputError, plain, short_duration
 from perfmon.diagnosis import EvidenceLine
 from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
 from ..log_view import FOLDED, LogView, piece_of
 from ..render.logs import UNMARKED, Columns, Marked, gaps_of, histogram_row, log_row, short_names
-from ..render.rows import Row, cells, short_duration
+from ..render.rows import Row, cells
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane
 

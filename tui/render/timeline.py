@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING
 
-from perfmon.core import counted, plain
+from perfmon.core import counted, plain, short_duration
 from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
 from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
 from ..theme import LEVELS, ThemeStyles
-from .header_footer import plain_moment
 from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
-from .rows import Row, Run, cells, short_duration
+from .rows import Row, Run, cells, plain_moment
 
 if TYPE_CHECKING:
     from perfmon.viewmodel import Overview
