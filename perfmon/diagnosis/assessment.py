@@ -48,6 +48,7 @@ from perfmon.rules import (
     last_output_of_servers,
     last_run_line,
     overdue_s,
+    overlong,
     pace_of,
     phase_of,
     waiting_lines,
@@ -236,7 +237,8 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     suspected = not all(one.counts for one in causes)
     quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
-    return Assessment.WATCH if unscored or grave or suspected or quiet else Assessment.HEALTHY
+    late = view.fact(overlong) is not None
+    return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY
 
 
 def _lasts_s(view: View) -> float:

@@ -31,6 +31,7 @@ from perfmon.rules import (
     last_output_of_servers,
     metrics_of,
     overdue_s,
+    overlong,
     steps_covered,
     waiting_lines,
 )
@@ -327,6 +328,16 @@ _STATES = {
 }
 
 
+_OPEN = {
+    "checkpoint-write": "A checkpoint write",
+    "checkpoint-wait": "A wait for a checkpoint",
+    "generation-batch": "A generation batch",
+    "policy-wait": "A wait for a policy",
+    "batch-wait": "A wait for a batch",
+    "weight-sync": "A weight broadcast",
+}
+
+
 def no_verdict_text(
     assessment: Assessment, view: View, findings: Sequence[Finding], unscored: Sequence[str] = ()
 ) -> str:
@@ -357,6 +368,9 @@ def no_verdict_text(
         head = f"{grave[0].title}, at a cost that the logs do not show"
     elif suspected:
         head = f"{suspected[0].title}, not for long enough to be sure"
+    elif (opened := view.fact(overlong)) is not None:
+        lasts, longest = format_seconds(opened.elapsed_s), format_seconds(opened.longest_s)
+        head = f"{_OPEN.get(opened.kind, opened.kind)} is open for {lasts}, at most {longest} before"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
     others = len(findings) - bool(grave or suspected)
