@@ -261,7 +261,7 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
     assert "not observed: staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
     message = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
-    assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
+    assert message.index("✗ generation batch 54.0 s") < message.index("✓ load time 1.2 s")
 
 
 @pytest.mark.parametrize(("width", "result"), [(160, "  as of 10 s ago"), (120, "  as of 10 s ago")])

@@ -98,10 +98,10 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
-    """The time by the logs' own clock, with the day where that is not this one."""
+    """The time by the logs' own clock, with the day where that is not this one; it continues in silence."""
     if picture.snapshot is None:
         return []
-    now = picture.present if picture.is_over else picture.now
+    now = picture.present
     day = f"{day_text(now, picture)} " if picture.dated else ""
     return [(f" {day}{plain_moment(now, picture)} ", skin.style("warning" if day else "muted"))]
 
