@@ -303,6 +303,8 @@ def test_lanes_of_the_verdict_have_its_mark_where_they_have_no_thresholds() -> N
     made = replace(with_metrics(shown(), waits, loads), snapshot=snapshot(findings=(found,)))
     assert row(made, "policy wait", None).rstrip().endswith("✗")
     assert row(made, "load time", None).rstrip().endswith("✓"), "its own level is known"
+    (chart_of,) = [one[5:-1] for one in draw_board(made, 120, 14, TimelineView(), SKIN).rows if "policy" in one[1][0]]
+    assert {style for text, style in chart_of if text.strip()} == {SKIN.level(Level.CRITICAL)}
     assert row(made, "policy wait", START + 20.0).rstrip()[-1] != "✗", "at another moment it may have been well"
 
 
@@ -329,3 +331,12 @@ def test_durations_without_thresholds_are_bars_as_high_as_they_are_long() -> Non
     drawn = draw_board(made, 120, 14, TimelineView(), PLAIN, header=False)
     bars = [set("".join(text for text, _ in one.runs)) - {" "} for one in drawn.lanes if one is not None]
     assert bars == [{"▇"}, {"▁"}, set()]
+
+
+def test_the_cursor_reverses_no_bar() -> None:
+    made = with_metrics(shown(), lane(values=(13_000.0,)))
+    for skin in (ThemeStyles(THEMES["mono"]), ThemeStyles(THEMES["midnight"], ColorDepth.NONE), SKIN):
+        drawn = draw_board(made, 120, 14, TimelineView(cursor=START + 300.0), skin)
+        (queue,) = [one for one in drawn.rows if one[1][0].startswith("queue time")]
+        assert not any(style.reverse for text, style in queue[5:] if text.strip())
+        assert any("│" in text for text, _ in queue[5:]) or skin is SKIN

@@ -138,7 +138,8 @@ def _state(
     picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, *, brief: bool = False, bar: bool = False
 ) -> list[Run]:
     strip = info.preset == "strip"  # elsewhere the title of the timeline shows it
-    span = (f" last {short_duration(info.span_s)}" if strip else "", skin.style("muted"))
+    recent = strip and picture.actual is None
+    span = (f" last {short_duration(info.span_s)}" if recent else "", skin.style("muted"))
     if info.paused_at is not None:
         behind = max(0.0, picture.now - info.paused_at)
         words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"

@@ -367,7 +367,7 @@ def lane_row(
 ) -> Row:
     """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it.
 
-    Its newest value has that level where it has no thresholds of its own.
+    Where it has no thresholds of its own its newest value and its chart have that level.
     """
     label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
     now, level, age_s = lane.now, lane.level, 0.0
@@ -389,7 +389,8 @@ def lane_row(
         (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
-    runs = lane.runs if column is None else with_cursor(lane.runs, column, skin)
+    runs = lane.runs if lane.level or not proven else [(text, skin.level(proven)) for text, _ in lane.runs]
+    runs = runs if column is None else with_cursor(runs, column, skin)
     tail = (fit(lane.stats, geometry.stats + 1, glyphs=skin.glyphs), skin.style("muted"))
     return (*head, *runs, tail)
 
@@ -430,8 +431,9 @@ def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple
 
 
 def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:
-    """The chart with the cursor's line through it."""
+    """The chart with the cursor's line through it; over it where the cursor is reversed, which makes a bar a hole."""
     drawn: list[Run] = []
+    over = skin.style("cursor").reverse
     at = 0
     for text, style in runs:
         within = column - at
@@ -440,8 +442,8 @@ def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run
             drawn.append((text, style))
             continue
         char = text[within]
-        marked = skin.style("accent") if char == " " else style + skin.style("cursor")
-        cursor = (skin.glyph("vertical") if char == " " else char, marked)
+        through = over or char == " "
+        cursor = (skin.glyph("vertical"), skin.style("accent")) if through else (char, style + skin.style("cursor"))
         parts = ((text[:within], style), cursor, (text[within + 1 :], style))
         drawn += [part for part in parts if part[0]]
     return drawn

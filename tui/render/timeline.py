@@ -220,7 +220,7 @@ def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneCh
         elif lane.bars:
             of_spans.add(lane.metric)
             known = stats.get(lane.metric)
-            scale_s = 0.0 if known is None or known.good is not None else longest_s
+            scale_s = 0.0 if known is not None and known.good is not None else longest_s
             draw = partial(span_lane, lane, known, scale_s, port, geometry, skin)
             add((lane.kind, lane.metric), bad, (lane.kind, ""), draw)
     if choice.alerts and board.ticks:
