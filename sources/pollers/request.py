@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text, without_login
 
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
@@ -32,7 +32,7 @@ class PollRequest:
     def shown(self) -> str:
         """As a SOURCE, fit for display."""
         sign = {"net": ":", "command": ":"}.get(self.kind, "=") if self.argument else ""
-        return without_secrets(plain(f"{self.kind}{sign}{self.argument}", 200))
+        return evidence_text(f"{self.kind}{sign}{self.argument}", 200)
 
 
 DEFAULT = (PollRequest("host"), PollRequest("gpu"))
@@ -79,4 +79,4 @@ def _command(text: str, spec: str) -> PollRequest:
 
 
 def _wrong(spec: str, expected: str) -> UsageError:
-    return UsageError(f"'{without_secrets(plain(spec, 200))}': {expected}")
+    return UsageError(f"'{without_login(spec)}': {expected}")

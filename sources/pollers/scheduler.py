@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from perfmon.core import Block, Notice, plain, without_secrets
+from perfmon.core import Block, Notice, evidence_text, plain, without_secrets
 
 from ..discovery import LogFile
 from ..follow.wakeups import end
@@ -72,7 +72,7 @@ class PollTask:
     def __init__(self, poller: Poller, name: str, machine: Machine, emit: Emit, phase: float = 0.0) -> None:
         """`phase` is the share of a period by which its questions come later than those of others."""
         self.log = poll_log(machine.name, name)
-        self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
+        self._poller, self._name, self._machine, self._emit = poller, evidence_text(name, 120), machine, emit
         self._phase = phase
         self._offset, self._line = 0, 1
         self._answered_at = self._reported_at = time.monotonic()
@@ -146,7 +146,7 @@ class PollTask:
 
     async def _report_failure(self, state: str, why: str, *, always: bool = True) -> None:
         """Report a failure; one that is known already is repeated rarely, unless `always`."""
-        why = plain(without_secrets(why), 160)
+        why = evidence_text(why, 160)
         now = time.monotonic()
         if (state, why) == (self._state, self._why) and not always and now - self._reported_at < _REPEAT_S:
             return
