@@ -124,7 +124,8 @@ def _lists_runs(argv: Sequence[str]) -> bool:
 
 def _running() -> list[str]:
     from perfmon.sources import grouped
-    from perfmon.sources.remote import describe, discover_here, requests_for
+    from perfmon.sources.pollers import requests_for
+    from perfmon.sources.remote import describe, discover_here
 
     found = discover_here()
     pollers = [request.shown for request in requests_for(found)]

@@ -228,7 +228,8 @@ def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) 
 
     Raises ConnectError when no host answers.
     """
-    from perfmon.sources.remote import describe, requests_for
+    from perfmon.sources.pollers import requests_for
+    from perfmon.sources.remote import describe
 
     any_logs = False
     for one in fleet.discover(grace_s):

@@ -102,7 +102,7 @@ class _Found:
 
     def pollers(self, paths: Sequence[str]) -> list[PollRequest]:
         """The metrics pages of the processes that write these logs."""
-        from perfmon.sources.remote import requests_for
+        from perfmon.sources.pollers import requests_for
 
         if self.machine is None:
             return []

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from perfmon.core import PerfmonError
-
-from .base import DiskPaths, Machine, NotAvailableError, Poller, Reading, no_disk_paths
+from .base import DiskPaths, Machine, Poller, no_disk_paths
 from .metrics_page import Endpoint, PrometheusPoller, parse_prometheus
 from .request import PollRequest
 
-
-def pollers_for(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
-    """Return the pollers of a machine; where there can be none, one that reports why."""
-    try:
-        return make_pollers(machine, request, places)
-    except PerfmonError as error:
-        return [Missing(request.shown, str(error))]
-
-
-class Missing:
-    """Stands for pollers that cannot be made."""
-
-    every_s = 60.0
-
-    def __init__(self, name: str, why: str) -> None:
-        self.name, self._why = name, why
-
-    async def poll(self) -> Sequence[Reading]:
-        """Raises NotAvailableError."""
-        raise NotAvailableError(self._why)
-
-    async def close(self) -> None:
-        """Nothing is held."""
+if TYPE_CHECKING:
+    from ..remote.discovery import Discovery
 
 
 def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
-    """Return the pollers of a request. Raises UsageError, one line, for an argument that means nothing."""
+    """Return the pollers of a request, whose argument `parse_request` has checked."""
     argument = request.argument
     match request.kind:
         case "host":
@@ -66,12 +43,11 @@ def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_
         case "prometheus":
             return [PrometheusPoller(machine, *parse_prometheus(argument))]
         case "ray":
-            from .ray.attach import AttachedPoller, Queues
-            from .ray.poller import Place, RayPoller
+            from .ray.attach import AttachedPoller, parse_ray
+            from .ray.poller import RayPoller
 
-            where, attach, queues = argument.partition("#")
-            place = Place.parse(where)
-            attached = [AttachedPoller(machine, Queues.parse(queues), place.folder)] if attach else []
+            place, queues = parse_ray(argument)
+            attached = [AttachedPoller(machine, queues, place.folder)] if queues else []
             return [RayPoller(machine, place), *attached]
         case "slurm":
             from .slurm import SlurmPoller
@@ -83,3 +59,17 @@ def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_
             return [CommandPoller(machine, argument)]
         case kind:
             raise AssertionError(f"no pollers for {kind}")
+
+
+# --- What to poll, of what was found to run on a machine ---
+
+_KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
+
+
+def requests_for(found: Discovery) -> list[PollRequest]:
+    """The metrics pages of its processes, each once."""
+    kinds: dict[int, str] = {}
+    for process in found.processes:
+        for port in process.metrics:
+            kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
+    return [PollRequest(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

@@ -16,7 +16,6 @@ _FORM = re.compile(
     r"|(?P<net>net):(?P<port>.*)|(?P<run>command):(?P<command>.*)",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"[A-Za-z0-9_.\-:\[\]/]*(?:#[\w.:@/+,-]+)?")
 _COMMAND = 4000
 
 
@@ -52,8 +51,11 @@ def parse_request(text: str) -> PollRequest | None:
         return _command(match["command"], text)
     kind, value = match["kind"], match["value"].strip()
     if kind == "ray":
-        if not value or not _ADDRESS.fullmatch(value):
-            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or ray#NAMESPACE/QUEUE")
+        if not value:
+            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR or ray=#NAMESPACE/QUEUE")
+        from .ray.attach import parse_ray
+
+        parse_ray(value)
         return PollRequest(kind, value)
     from ..http_client import parse_url
 
@@ -63,6 +65,10 @@ def parse_request(text: str) -> PollRequest | None:
         raise _wrong(text, "expected http://HOST:PORT or https://HOST:PORT") from None
     if url.scheme == "tcp":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT or {kind}=https://HOST:PORT")
+    if kind == "prometheus":
+        from .metrics_page import parse_prometheus
+
+        parse_prometheus(value)
     return PollRequest(kind, value)
 
 

@@ -16,7 +16,7 @@ from ..follow.wakeups import end
 from ..remote.follow import Emit
 from .base import DiskPaths, LocalMachine, Machine, NotAvailableError, Poller, no_disk_paths
 from .reading import SCHEME, Area, Reading, polled_block
-from .registry import pollers_for
+from .registry import make_pollers
 from .request import PollRequest
 
 # --- The virtual logs of the readings of pollers, known by their names ---
@@ -186,7 +186,7 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
         blocks.extend((log, item) for log, item in items if isinstance(item, Block))
 
-    pacing = PollScheduler(machine, [poller for one in requests for poller in pollers_for(machine, one, places)], take)
+    pacing = PollScheduler(machine, [poller for one in requests for poller in make_pollers(machine, one, places)], take)
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):

@@ -15,7 +15,7 @@ from perfmon.core import UsageError, evidence_text, plain
 from ...follow.wakeups import end
 from ...shell import quoted
 from ..base import Area, Machine, NotAvailableError, PollError, Reading, Script
-from .poller import LOOK_S, Cluster, cluster_on
+from .poller import LOOK_S, Cluster, Place, cluster_on
 
 EVERY_S = 1.0
 SAMPLE_S = 0.1
@@ -44,6 +44,12 @@ class Queues:
             shown = evidence_text(text, 100)
             raise UsageError(f"'ray=…#{shown}': expected #NAMESPACE/QUEUE, names of actors in a Ray namespace")
         return cls(namespace, names)
+
+
+def parse_ray(argument: str) -> tuple[Place, Queues | None]:
+    """`[PLACE][#NAMESPACE/QUEUE[,QUEUE]]`. Raises UsageError."""
+    where, attach, queues = argument.partition("#")
+    return Place.parse(where), Queues.parse(queues) if attach else None
 
 
 @dataclass(slots=True)
