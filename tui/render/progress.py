@@ -263,11 +263,12 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
-    parts: list[Part] = []
     found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
-    for one in found:
-        if "updates_skipped" in one.proof:
-            parts.append((1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
+    parts: list[Part] = [
+        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
+        for one in found
+        if "updates_skipped" in one.proof
+    ]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
         diverged = name == "loss" and any("loss" in one.proof for one in found)
