@@ -132,7 +132,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
             words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
         elif picture.dated:
             words = f"{words} ({day_text(since, picture)})"
-        words = words.replace("{age}", "" if since is None else _age(picture.present - since))
+        # Row 1 states it as well: both count alike.
+        age = short_duration if run.state is Progress.STALLED else _age
+        words = words.replace("{age}", "" if since is None else age(picture.present - since))
     return [(words, skin.style(style))]
 
 
@@ -261,11 +263,12 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
-    parts: list[Part] = []
     found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
-    skipped = max((one.count for one in found if "updates_skipped" in one.proof), default=0)
-    if skipped:
-        parts.append((1, [(f"{skipped:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
+    parts: list[Part] = [
+        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
+        for one in found
+        if "updates_skipped" in one.proof
+    ]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
         diverged = name == "loss" and any("loss" in one.proof for one in found)
