@@ -86,11 +86,16 @@ def last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: fl
         gap = next((gap for gap in [*state.gaps, *state.idle] if gap.start <= low and gap.end >= high), None)
         if gap is not None:
             lines.append((Ref(state.index, gap.line, 0), gap.text))
-        elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0:
+        elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0 and not _went_on(state, view):
             lines.append((Ref(state.index, state.last_line[0], 0), state.last_line[1]))
         elif state.idle_since is not None and state.idle_since.start + shift <= start + 1.0:
             lines.append((Ref(state.index, state.idle_since.line, 0), state.idle_since.text))
     return tuple(lines)
+
+
+def _went_on(state: SourceState, view: RunView) -> bool:
+    """True where lines of progress without timestamps follow the last line with one."""
+    return any(track.last_line > state.last_line[0] for track in view.store.progress.of(state.index))
 
 
 def recurring_s(view: RunView, start: float, end: float) -> float:

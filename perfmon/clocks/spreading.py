@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
+from pathlib import Path
 
 from perfmon.core import Gap, Shift, median
 from perfmon.sources import SourceClock
@@ -15,8 +17,33 @@ _FEWEST = 3
 """So many steps between two timestamps are not all of the time of the first."""
 _SAME_S = 1.0
 """Lines up to so long after a timestamp have its time."""
+_COPIED_S, _COPIED_BYTES = 10.0, 1e6
+"""So long a file is copied at most: some seconds, and each of these bytes a second."""
+_AT_FDCWD, _STATX_BTIME, _STATX_BYTES, _AT_BTIME = -100, 0x800, 256, 80
+"""Of Linux' `statx`: paths from the working folder, the bit of the time of birth, the size of its result, its place."""
 _EXPLAINED = 0.5
 """Share of the time between two timestamps that steps must have taken, where they state what they took."""
+
+
+def grew(path: Path) -> bool:
+    """Return True if a file was written to over a while, or keeps the time of it: its last write was the last line.
+
+    A copy comes into being all at once, with the time of that; where the file system does not store when a file came
+    into being it may be one.
+    """
+    import ctypes
+    import struct
+
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    try:
+        done = ctypes.CDLL(None).statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, found)
+        written, size = (status := path.stat()).st_mtime, status.st_size
+    except (OSError, AttributeError):  # a C library without it
+        return False
+    if done or not struct.unpack_from("<I", found, 0)[0] & _STATX_BTIME:
+        return False
+    born = struct.unpack_from("<q", found, _AT_BTIME)[0]
+    return not -_SAME_S <= written - born <= _COPIED_S + size / _COPIED_BYTES
 
 
 def spread_tail(store: Store, clock: SourceClock, state: SourceState, late: float) -> None:

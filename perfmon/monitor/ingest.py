@@ -15,6 +15,7 @@ from perfmon.clocks import (
     ClockWatch,
     apply_mtime,
     follows,
+    grew,
     polled_ahead,
     remove_clock_step,
     spread_tail,
@@ -216,7 +217,7 @@ class Ingest:
         """Note how long the logs may be silent of which no timestamps show how far apart their lines are."""
         for held in self.run_sources:
             undated = held.state.passed is not None or needs_arrivals(self._session, held.state)
-            undated |= held.state.murmurs
+            undated |= held.state.murmurs or held.state.bar_line > held.state.last_line[0]
             tracks = self._session.store.progress.of(held.state.index)
             held.health.undated_s = patience_s(tracks) if undated else None
 
@@ -294,7 +295,8 @@ class Ingest:
             return None
         late = _late(state.kind, state.tail, changed)
         is_here = self._feed.player is None and held.path.is_absolute()
-        most = _SOON_S if clock - changed > _WRITTEN_S else _COPIED_S if is_here else _ZONE_S
+        fresh = clock - changed <= _WRITTEN_S
+        most = _COPIED_S if is_here and (fresh or grew(held.path)) else _ZONE_S if fresh else _SOON_S
         if not _UNDATED_S <= late <= most:
             return None
         spread_tail(self._session.store, self._session.clock(state), state, late)

@@ -94,7 +94,8 @@ class SourceHealth:
 
     def patience_s(self, state: SourceState) -> float:
         """Seconds of silence from which on the log is stale: its own rhythm decides."""
-        longest = sorted(gap.end - gap.start for gap in state.gaps)[-2:]
+        gaps = state.gaps if self.undated_s is None else ()  # lines without timestamps stand in them
+        longest = sorted(gap.end - gap.start for gap in gaps)[-2:]
         recurring = max(self._longest[0], longest[0] if len(longest) > 1 else 0.0)
         least = max(_STALE_S, _PAUSES * recurring)
         if len(self._gaps) >= _ENOUGH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,12 +21,12 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG = LogFile("run.log", Path("/run.log"))
 
 
-def opened(*lines: str, written_s: float = 0.0) -> tuple[HandFed, MonitorState]:
+def opened(*lines: str, written_s: float = 0.0, log: LogFile = LOG) -> tuple[HandFed, MonitorState]:
     """A log that was there when the monitor was opened, and was last written to so many seconds before."""
     run = HandFed(NOW.timestamp())
     run.feed.caught_up, run.feed.of_past = False, True
     for line in lines:
-        run.say(LOG, line)
+        run.say(log, line)
     run.feed.changed_at = lambda _log: NOW.timestamp() - written_s  # type: ignore[assignment,method-assign]
     run.feed.caught_up, run.feed.of_past = True, False
     return run, run.look()
@@ -129,6 +130,49 @@ def test_a_server_that_prints_nothing_without_requests_is_idle_or_hung() -> None
     run.feed.now += 1.0
     run.say(LOG, lines[-1].replace(f"{end - timedelta(seconds=2):%H:%M:%S}", f"{NOW + timedelta(seconds=1):%H:%M:%S}"))
     assert run.look(2).unused_since is None
+
+
+def written(folder: Path, written_s: float) -> LogFile:
+    """A file that keeps the time of its last line."""
+    path = folder / "run.log"
+    path.write_text("of another time than the file's own\n")
+    os.utime(path, (NOW.timestamp() - written_s,) * 2)
+    return LogFile("run.log", path)
+
+
+def test_lines_without_timestamps_end_at_the_last_write_to_a_file_that_is_no_copy(tmp_path: Path) -> None:
+    begin = NOW - timedelta(seconds=3600)
+    lines = [
+        f"[{begin + timedelta(seconds=10 * at):%Y-%m-%d %H:%M:%S} TP0] Decode batch, #running-req: 4, #token: 9000, "
+        "token usage: 0.02, cuda graph: True, gen throughput (token/s): 480.1, #queue-req: 0, "
+        for at in range(60)
+    ]
+    lines += ['INFO:     10.0.0.2:41022 - "GET /health HTTP/1.1" 200 OK'] * 260
+    _, picture = opened(*lines, written_s=400.0, log=written(tmp_path, 400.0))
+    assert picture.present == pytest.approx(NOW.timestamp(), abs=1.0)
+    _, copied = opened(*lines, written_s=400.0)
+    assert copied.present < picture.present - 2000.0, "a copy has the time at which it was made"
+
+
+@pytest.mark.parametrize(("written_s", "state"), [(300.0, Progress.STALLED), (700.0, Progress.RUNNING)])
+def test_a_bar_that_stopped_behind_stamped_checkpoints_is_stalled_or_silent(
+    tmp_path: Path, written_s: float, state: Progress
+) -> None:
+    begin = NOW - timedelta(seconds=written_s + 5.0 * 260)
+    lines = trained(260, 900)
+    for step, at in ((200, 220), (100, 110)):
+        saved = begin + timedelta(seconds=5.0 * step)
+        lines.insert(
+            at, f"[INFO|trainer.py:3503] {saved:%Y-%m-%d %H:%M:%S},101 >> Saving model checkpoint to out/{step}"
+        )
+    lines.insert(0, f"[INFO|trainer.py:2409] {begin:%Y-%m-%d %H:%M:%S},212 >> ***** Running training *****")
+    _, picture = opened(*lines, written_s=written_s, log=written(tmp_path, written_s))
+    now = run_of(picture)
+    assert now.state is state
+    if state is Progress.STALLED:
+        assert now.since == pytest.approx(NOW.timestamp() - written_s, abs=5.0)
+    else:
+        assert picture.stale_s == pytest.approx(written_s, abs=5.0)
 
 
 def test_two_lines_are_too_few_for_unreadable_logs() -> None:
