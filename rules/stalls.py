@@ -17,7 +17,7 @@ from perfmon.core import Gap, Ref, Window, intersection, median, percentile, uni
 from perfmon.store import SourceState
 
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
-from .finished import over_at
+from .death_of_run import over_at
 from .interruptions import (
     BEGINNING_S,
     PHASE_BOUNDS_S,

@@ -48,21 +48,25 @@ def add_hang_source_arguments(parser: argparse.ArgumentParser) -> None:
     hang.add_argument("--dossier", action="store_true", help=about)
 
 
-def hang_sources(args: argparse.Namespace) -> HangSources:
-    """Return the sources about hangs that the user agreed to. Raises UsageError for a wrong address."""
-    from perfmon.monitor import HangSources
-
+def hang_sources(args: argparse.Namespace) -> Callable[[], HangSources]:
+    """Return what gives the sources about hangs that the user agreed to. Raises UsageError for a wrong address."""
     if args.ras:
         from perfmon.hangs import parse_ras
 
         if parse_ras(args.ras) is None:
             forms = "HOST:PORT, or ssh://HOST/localhost:28028 of a host that is read"
             raise UsageError(f"--ras {plain(args.ras, 120)}: expected {forms}")
-    return HangSources(args.ras, args.dossier)
+
+    def sources() -> HangSources:
+        from perfmon.monitor import HangSources  # not before the first frame is on the screen
+
+        return HangSources(args.ras, args.dossier)
+
+    return sources
 
 
-class Sighting(NamedTuple):
-    """A look at the sources before they are read."""
+class SourceCheck(NamedTuple):
+    """Findings about the sources before they are read."""
 
     note: str = ""
     """A problem of theirs, shown once."""
@@ -82,9 +86,9 @@ class Screen:
     feed: Callable[[], Feed]
     announce: bool = True
     """Write the state file and send notifications."""
-    look: Callable[[], Sighting] = Sighting
+    check: Callable[[], SourceCheck] = SourceCheck
     """Called with each picture, first while the first frame is drawn."""
-    hang: HangSources | None = None
+    hang: Callable[[], HangSources] | None = None
     """Sources that may be used of a run that hangs, beyond its files."""
     back: bool = False
     """Esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned."""
@@ -93,13 +97,15 @@ class Screen:
 
     def open(self, config: Config) -> int:
         """Run the monitor until the user leaves it."""
-        from perfmon.tui import AGAIN
+        while True:
+            code = self._run(config)
+            from perfmon.tui import AGAIN  # not before the first frame is on the screen
 
-        while (code := self._run(config)) == AGAIN:
+            if code != AGAIN:
+                return code or ExitCode.DONE
             formats = user_folder() / "formats"
             if formats.is_dir() and formats not in config.format_dirs:
                 config = replace(config, format_dirs=(*config.format_dirs, formats))
-        return code or ExitCode.DONE
 
     def _run(self, config: Config) -> int | None:
         problems: list[str] = []
@@ -123,16 +129,16 @@ class Screen:
             announcer = _Announcer(monitor, config, self.specs)
             monitor.notices.extend(problems)
             if self.hang is not None:
-                monitor.allow(self.hang)
+                monitor.allow(self.hang())
             notes = {""}
 
-            def look(_: MonitorState) -> None:
-                note, monitor.together, monitor.unfound = self.look()
+            def show_check(_: MonitorState) -> None:
+                note, monitor.together, monitor.unfound = self.check()
                 if note not in notes:
                     notes.add(note)
                     monitor.notices.append(note)
 
-            monitor.listeners.append(look)
+            monitor.listeners.append(show_check)
             if self.announce:
                 monitor.listeners.append(announcer)
             keys, hints = config.keys, _hints()

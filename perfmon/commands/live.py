@@ -36,7 +36,7 @@ from ._remote import (
 )
 from ._screen import (
     Screen,
-    Sighting,
+    SourceCheck,
     add_hang_source_arguments,
     add_screen_arguments,
     hang_sources,
@@ -101,20 +101,20 @@ nccl=user@host:/DIR).
             )  # fmt: skip
 
         again = fleet is None and "-" not in args.spec
-        look = cache(partial(_sighting, wanted.local))
-        screen = Screen(args=args, title=title, specs=args.spec, feed=feed, look=look, hang=hang, again=again)
+        check = cache(partial(_source_check, wanted.local))
+        screen = Screen(args=args, title=title, specs=args.spec, feed=feed, check=check, hang=hang, again=again)
         return screen.open(config)
 
 
-def _sighting(specs: Sequence[str]) -> Sighting:
+def _source_check(specs: Sequence[str]) -> SourceCheck:
     from perfmon.sources import discover
 
     try:
         logs = discover([spec for spec in specs if spec != "-"])
     except PerfmonError as error:
-        return Sighting(unfound=plain(str(error), 300))
+        return SourceCheck(unfound=plain(str(error), 300))
     note = several_runs(specs, logs)
-    return Sighting(note, together=bool(note))
+    return SourceCheck(note, together=bool(note))
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
@@ -266,11 +266,11 @@ findings as the live monitor did."""
         player = Player(timeline_of(recording), speed=args.speed, paused=args.paused, linger=True)
         name, specs = f"replay {args.recording.name}", (str(args.recording),)
 
-        def look() -> Sighting:
-            return Sighting(recording.note or "")  # damage is found where it is played
+        def check() -> SourceCheck:
+            return SourceCheck(recording.note or "")  # damage is found where it is played
 
         feed = partial(RecordingFeed, player)
-        return Screen(args=args, title=name, specs=specs, feed=feed, look=look, announce=False).open(config)
+        return Screen(args=args, title=name, specs=specs, feed=feed, check=check, announce=False).open(config)
 
 
 class Demo:
@@ -300,23 +300,23 @@ a bottleneck. No GPU is needed. The same seed gives the same run."""
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        from perfmon.demo import demo_timeline
-        from perfmon.sources import Player
+        from perfmon.demo import SCENARIOS, scenario_of
 
         if args.list:
-            from perfmon.demo import SCENARIOS
-
             print("".join(f"{name:<24}{scenario.title}\n" for name, scenario in SCENARIOS.items()), end="")
             return ExitCode.DONE
         config = read_config(args)
         if not args.ahead >= 0:  # nan is neither
             raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")
-        player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
-        player.seek(min(args.ahead, 60 * args.minutes))
+        scenario_of(args.scenario, args.minutes)  # wrong arguments are reported before the screen opens
 
         def feed() -> Feed:
-            from perfmon.monitor import PlayerFeed  # not before the first frame is on the screen
+            from perfmon.demo import demo_timeline  # not before the first frame is on the screen
+            from perfmon.monitor import PlayerFeed
+            from perfmon.sources import Player
 
+            player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
+            player.seek(min(args.ahead, 60 * args.minutes))
             return PlayerFeed(player)
 
         screen = Screen(args=args, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=feed)

@@ -16,7 +16,7 @@ from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain, 
 
 from ._options import add_data_arguments, completes_folders, read_config
 from ._remote import add_polls_argument, feed_of
-from ._screen import Screen, Sighting, add_screen_arguments, check_keys, themes_for
+from ._screen import Screen, SourceCheck, add_screen_arguments, check_keys, themes_for
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -181,8 +181,8 @@ def _open(
     def feed() -> Feed:
         return feed_of(None, specs, pollers=polled)  # nothing of it is loaded before the first frame is on the screen
 
-    look = partial(Sighting, "esc: back to the list of runs", together)
-    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, look=look, back=True, again=True)
+    check = partial(SourceCheck, "esc: back to the list of runs", together)
+    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, check=check, back=True, again=True)
     return screen.open(config)
 
 

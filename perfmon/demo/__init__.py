@@ -2,5 +2,12 @@
 
 from __future__ import annotations
 
-from .output import demo_timeline
-from .simulation import SCENARIOS
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .output import demo_timeline
+    from .scenarios import SCENARIOS, scenario_of
+
+__getattr__ = lazy_face(__name__)

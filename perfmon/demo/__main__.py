@@ -9,7 +9,7 @@ from pathlib import Path
 from perfmon.core import PerfmonError
 
 from .output import write_demo
-from .simulation import SCENARIOS
+from .scenarios import SCENARIOS
 
 
 def main() -> int:

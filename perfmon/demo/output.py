@@ -12,29 +12,19 @@ from itertools import count
 from operator import itemgetter
 from pathlib import Path
 
-from perfmon.core import Block, InputError, UsageError, plain
+from perfmon.core import Block, InputError
 from perfmon.sources import TimedItem, Timeline
 from perfmon.sources.pollers import Area, Reading, format_reading, poll_log
 
-from .simulation import BEGIN, FIXED, SCENARIOS, Line, Simulation
+from .scenarios import scenario_of
+from .simulation import BEGIN, Line, Simulation
 
 # --- Writes the logs of a simulated run to files ---
 
-_LONGEST_MINUTES = 10_000.0
-
 
 def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN, *, fixed: bool = False) -> Simulation:
-    """A run that begins at `begin` by the clock in its lines; `fixed`: as it is once its advice was followed.
-
-    Raises UsageError for an unknown scenario, one that has no fixed run, or a length out of range.
-    """
-    if scenario not in SCENARIOS:
-        raise UsageError(f"{plain(scenario, 80)}: no such scenario (expected one of: {', '.join(SCENARIOS)})")
-    if not 0 < minutes <= _LONGEST_MINUTES:
-        raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
-    if fixed and scenario not in FIXED:
-        raise UsageError(f"{scenario}: no fixed run of it (available for: {', '.join(FIXED)})")
-    return Simulation((FIXED if fixed else SCENARIOS)[scenario], seed, 60.0 * minutes, begin)
+    """A run that begins at `begin` by the clock in its lines. Raises UsageError as `scenario_of` does."""
+    return Simulation(scenario_of(scenario, minutes, fixed=fixed), seed, 60.0 * minutes, begin)
 
 
 def write_demo(
@@ -213,7 +203,7 @@ def demo_timeline(
     It is simulated step by step as it is played. Raises UsageError for an unknown scenario or a length out of range.
     """
     clock = datetime.now() if begin is None else begin
-    simulated(scenario, seed, minutes)
+    scenario_of(scenario, minutes)
 
     def items() -> Iterator[TimedItem]:
         simulation = simulated(scenario, seed, minutes, clock)

@@ -220,6 +220,8 @@ class MonitorState:
     """The moment of the first line on the axis; None if no line has a time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
+    judged_until: float | None = None
+    """The moment up to which was judged, where lines came since then; None otherwise."""
     collectives: CollectivesState | None = None
     """None without logs of NCCL Inspector."""
     overview: Overview | None = None
@@ -274,7 +276,7 @@ class MonitorState:
             return None
         if self.state in (RunState.ENDED, RunState.LOADING):
             return None
-        late = self.present - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
+        late = self._known_until - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
         return run.pace.last if late else None
 
     @property
@@ -284,8 +286,8 @@ class MonitorState:
         The rules may not call it a stall: lines that they do not know may be work.
         """
         since, pace = self.pause_since, None if self.snapshot is None else self.snapshot.run.pace
-        late = since is not None and pace is not None and self.present - since > BEYOND * pace.limit_s
-        return self.present - since if late and since is not None else None
+        late = since is not None and pace is not None and self._known_until - since > BEYOND * pace.limit_s
+        return self._known_until - since if late and since is not None else None
 
     @property
     def idle_since(self) -> float | None:
@@ -305,6 +307,11 @@ class MonitorState:
             return None
         since = found.run.unused
         return since if since is not None and self.present - since >= _UNUSED_S else None
+
+    @property
+    def _known_until(self) -> float:
+        """The present, but not later than what was judged: lines that came since then may report progress."""
+        return self.present if self.judged_until is None else min(self.present, self.judged_until)
 
     @property
     def present(self) -> float:

@@ -57,7 +57,8 @@ _EPOCH = re.compile(
 )
 
 _EP = re.compile(r"(?i)(?<![\w./-])ep[\s:=#]{1,2}(?P<n>\d+)(?![\d.]*\.\d)(?:/(?P<of>\d+))?(?=[\s|,;])")
-"""An epoch, where the number of a step is behind it; alone it may be an episode."""
+"""An epoch where the number of a step is behind it; alone it may be an episode."""
+_OF_EPISODES = re.compile(r"(?i)(?<![\w/])(?:r|rew\w*|ret\w*|score|(?:p|v|policy|value|actor|critic)_?loss)\s?[:=]")
 
 _TOOK = re.compile(
     r"(?i)(?:(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$"
@@ -71,7 +72,8 @@ _NAMES = {
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "loss_of_kind": (
-        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy|(?:ce|xe|obj(?:ective)?|cost|elbo)(?=[\"']?\s?[:=]))"
+        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy"
+        r"|(?:ce|xe|obj(?:ective)?|(?<!time[ _])cost|elbo)(?=[\"']?\s?[:=]))"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gn|g_?norm|grad_?norm|global_norm|total_norm",
@@ -89,7 +91,8 @@ _NAMES = {
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": (
-        r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
+        r"data[ _]time|(?:avg_)?(?:reader|data)_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time"
+        r"|data(?:[ _]?load\w{0,3})?"
     ),
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
@@ -105,7 +108,7 @@ _NAMES = {
     "q_value": r"(?:(?:mean|avg|average)_)?q_?(?:values?|mean|avg)",
     "critic_loss": r"(?:q|qf|critic)_loss",
     "part": (
-        r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|loss_[a-z0-9]{1,16}"
+        r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|[pv]loss|loss_[a-z0-9]{1,16}"
     ),
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
@@ -168,8 +171,6 @@ _BRACKETS = re.compile(r"\[[^\[\]]{0,120}\] ")
 _JUST_BEHIND = 12
 """So far behind the number of an epoch its `[Val]` stands."""
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
-
-
 _ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 
 
@@ -192,8 +193,6 @@ def read_step(body: str) -> dict[str, Any]:
 
 
 _ONES = str.maketrans("0123456789", "1111111111")
-
-
 _KINDS_COUNTED = ("step", "sample", "episode", "epoch")
 
 
@@ -349,6 +348,8 @@ def _counted(body: str) -> _Counted | None:
     if found is None:
         found, kind = next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None), "epoch"
     if found is None:
+        found, kind = _EP.search(body), "epoch" if _OF_EPISODES.search(body) is None else "episode"
+    if found is None:
         found, kind = _LEADING.match(body), "step"
     if found is None:
         return None
@@ -372,14 +373,14 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
     figures: dict[str, _Place] = {}
     marked = False
     for found in _FIELD.finditer(body):
-        name = next(name for name in _NAMES if found[name] is not None)
-        name = "quality" if name == "part" else name
+        group = next(name for name in _NAMES if found[name] is not None)
+        name = "quality" if group == "part" else group
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
         bare = not found["mark_before"].strip()
         if name in figures or evaluated is not None:
             continue
-        rated = bare and "/" in found[name] and name != "per_s"
-        if rated and not found[name].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
+        rated = bare and "/" in found[group] and name != "per_s"
+        if rated and not found[group].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
             continue  # `3 tok/s` has its figure before it
         clock, unit = found["clock"], found["unit"]
         factor = None if found["thousands"] is None else _THOUSANDS[found["thousands"].lower()]
@@ -391,7 +392,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
-            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[name]) is not None
+            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[group]) is not None
             if without_unit or (clock is not None and ":" in clock):
                 continue
             unit = unit or _unit_before(found, name)

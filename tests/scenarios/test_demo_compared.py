@@ -10,7 +10,8 @@ from perfmon.comparison.comparing import compare
 from perfmon.comparison.model import Comparison, Run, load_criteria, run_of
 from perfmon.core.config import FIGURES, Config
 from perfmon.core.model import Block
-from perfmon.demo.simulation import FIXED, SCENARIOS, Simulation
+from perfmon.demo.scenarios import FIXED, SCENARIOS
+from perfmon.demo.simulation import Simulation
 from perfmon.pipeline.session import Session
 
 pytestmark = pytest.mark.slow

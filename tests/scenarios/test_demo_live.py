@@ -14,7 +14,7 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
-from perfmon.demo.simulation import SCENARIOS
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor

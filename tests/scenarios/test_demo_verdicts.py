@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from perfmon.demo.simulation import SCENARIOS, Simulation
+from perfmon.demo.scenarios import SCENARIOS
+from perfmon.demo.simulation import Simulation
 from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.offline import diagnose_texts
 from perfmon.sources.formats.loader import load_packs

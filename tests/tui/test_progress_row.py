@@ -72,7 +72,7 @@ def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> N
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (Progress.STALLED, "stalled for 5m"),
+        (Progress.STALLED, "stalled for 5m 30s"),
         (Progress.FINISHED, "finished 5m ago"),
         (Progress.FAILED, "failed 5m ago"),
         (Progress.SILENT, "no output for 5m"),

@@ -9,7 +9,7 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.demo.output import simulated
-from perfmon.demo.simulation import SCENARIOS
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.diagnosis.result import Finding
 from perfmon.pipeline.session import Session
 from perfmon.rules import candidates

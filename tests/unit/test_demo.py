@@ -12,7 +12,7 @@ import pytest
 from perfmon.core.errors import InputError, UsageError
 from perfmon.core.text import ESCAPES
 from perfmon.demo.output import write_demo
-from perfmon.demo.simulation import SCENARIOS
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.scan.scanner import Scanner
 

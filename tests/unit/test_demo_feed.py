@@ -14,7 +14,8 @@ from perfmon.core.errors import UsageError
 from perfmon.core.model import Block
 from perfmon.core.text import ESCAPES
 from perfmon.demo.output import demo_timeline, write_demo
-from perfmon.demo.simulation import SCENARIOS, Simulation
+from perfmon.demo.scenarios import SCENARIOS
+from perfmon.demo.simulation import Simulation
 from perfmon.rules.signatures import load_signatures
 from perfmon.sources.pollers.reading import is_poll
 

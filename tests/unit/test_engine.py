@@ -6,7 +6,8 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.demo.simulation import SCENARIOS, Simulation
+from perfmon.demo.scenarios import SCENARIOS
+from perfmon.demo.simulation import Simulation
 from perfmon.diagnosis.result import Diagnosis, Finding
 from perfmon.pipeline.offline import diagnose_texts
 from perfmon.pipeline.session import Session

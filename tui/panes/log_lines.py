@@ -167,10 +167,13 @@ class LogLines(Pane, can_focus=True):
         moved = not _slid(self.span, (begin, end))
         self.span = (begin, end)
         if self._top_row > 1 and self.display:
-            if moved:
-                self.redraw()
-            else:
+            if not moved:
                 self._recount_later()
+            elif self.view.follow:
+                self._version = -1  # painted once, with the lines that came with that picture
+                self.update()
+            else:
+                self.redraw()
 
     def on_show(self) -> None:
         """Lines that arrived while it was hidden."""

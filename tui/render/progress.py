@@ -132,7 +132,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
             words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
         elif picture.dated:
             words = f"{words} ({day_text(since, picture)})"
-        words = words.replace("{age}", "" if since is None else _age(picture.present - since))
+        # Row 1 states it as well: both count alike.
+        age = short_duration if run.state is Progress.STALLED else _age
+        words = words.replace("{age}", "" if since is None else age(picture.present - since))
     return [(words, skin.style(style))]
 
 
