@@ -22,7 +22,7 @@ _STEP = re.compile(
     r"""(?ix)(?<![\w./-])(?=["'gtocsinue])["']?(?:(?<=["'])_)?
     (?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
     (?P<word>global_step|step|steps|iter|iters|iteration|iterations|itr|num_updates|updates?|upd|episodes?
-        |it(?=\s?[=:\#]\s?\d|\s\d+\s?(?:/\s?\d|[|,;:])))
+        |it(?=\s?[=:\#]\s{0,8}\d|\s{1,8}\d+(?:\s?(?:/\s?\d|[|,;:])|\s{1,8}(?:train(?:ing)?[ _])?(?:loss|nll|lr)\s)))
     (?:[ _](?:index|idx|number|num))?["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
     (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
@@ -145,6 +145,8 @@ _MEMORY_TOTAL = re.compile(
     r"(?P<named>[gm])i?b[\"']?\s?[:=]\s{0,8}(?P<value>\d{1,9}(?:\.\d{1,9})?)(?![\w.])"
 )
 """`gpu_mem 61.2/79.1GB`, `gpu_mem_total_gb=79.1`."""
+_DIVERGED = re.compile(r"(?i)[-+]?(?:nan|inf)")
+"""Such a loss counts among other figures even where its step is not known."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
 _GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
@@ -178,8 +180,7 @@ def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
     `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it contains a
-    step and its epoch.
-    {} for any other.
+    step and its epoch. {} for any other, but a loss that is NaN or infinite.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
@@ -245,6 +246,8 @@ def _places(body: str) -> tuple[_Place, ...]:
         return ()
     figures, marked = _figures(body)
     counted = _counted(body)
+    if counted is None and len(figures) > 1 and (loss := figures.get("loss")) and _DIVERGED.match(body, loss.begin):
+        return (loss,) if _EVALUATION.search(body) is None else ()
     is_record = _is_record(counted, body)
     if not (is_record or any(name in figures for name in _RESULTS) or ("lr" in figures and _heads(counted, body))):
         return ()

@@ -13,6 +13,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import ThemeStyles
+from .lanes import shown_unit
 from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
@@ -265,7 +266,8 @@ def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs: Part = [("  ", skin.style("muted"))]
     known = [lane for lane in picture.board.metrics if lane.good is not None and lane.now is not None]
     for lane in sorted(known, key=lambda lane: lane.now_level is not Level.CRITICAL):
-        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
+        named = in_words(f"{lane.metric} {compact_value(lane.now, shown_unit(lane.unit), 9)}")
+        value = (f"{plain(f'{lane.group} {named}'.lstrip(), 80)}  ", skin.style("text"))
         part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
         if row_cells(runs) + row_cells(part) > width:
             break
