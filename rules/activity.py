@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from operator import sub
@@ -77,6 +77,8 @@ class Activity:
     """The first progress of the run, whatever the window."""
     count: int = 0
     """The most events of a kind over the whole run: proof that it has a rhythm."""
+    step_s: float = 0.0
+    """The longest time of a step on average, by bars with a clock of their own."""
 
     @property
     def work(self) -> list[Track]:
@@ -110,6 +112,8 @@ def activity_of(view: RunView) -> Activity:
             places = track.places[begin:stop]
             found.tracks.append(Track(track.kind, track.source, times, lines, places, track.resolution_s))
     found.first = min(firsts, default=None)
+    steps = [one for one in view.store.progress.counters.values() if one.kind == "step" and one.amount]
+    found.step_s = max((one.elapsed_s / one.amount for one in steps if one.elapsed_s), default=0.0)
     found.events = sorted({time for track in found.work for time in track.times})
     return found
 
@@ -163,13 +167,18 @@ def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
     """
     steps: list[Rhythm] = []
     others: list[Rhythm] = []
+    within_step = activity.step_s  # bars and parts of a step may rest as long as one takes
     for track in activity.work:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
-        rhythm = Rhythm.of(_intervals(track, start, end), track.resolution_s)
+        intervals = _intervals(track, start, end)
+        if track.is_step:
+            within_step = max([within_step, *intervals])
+        rhythm = Rhythm.of(intervals, track.resolution_s)
         if rhythm is not None and (track.is_step or not rhythm.is_early):
             (steps if track.is_step else others).append(rhythm)
-    return min(steps or others, key=lambda rhythm: rhythm.limit_s, default=None)
+    rhythm = min(steps or others, key=lambda rhythm: rhythm.limit_s, default=None)
+    return rhythm if rhythm is None or steps else replace(rhythm, limit_s=max(rhythm.limit_s, within_step))
 
 
 def _intervals(track: Track, start: float, end: float) -> list[float]:

@@ -122,7 +122,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    starts, alike = set(after_dead_starts(state, work, view)), set(begun_alike(state, openings))
+    starts, alike = set(after_dead_starts(state, work, view)), set(begun_alike(state, openings, work))
     candidates = {
         *begins,
         *_after_failures(state, ends, work, steps, view),

@@ -345,14 +345,17 @@ def worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
     return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
 
-def begun_alike(state: SourceState, openings: Sequence[RunMark]) -> Iterable[tuple[int, float]]:
+def begun_alike(
+    state: SourceState, openings: Sequence[RunMark], work: Sequence[ProgressTrack]
+) -> Iterable[tuple[int, float]]:
     """The lines behind a pause with which a log begins as it did at first: number and time.
 
-    That is its first line, word for word but for the clock, or the line of a start that it printed first.
+    That is its first dated line, word for word but for the clock, where no work came before it, or the line of a start
+    that it printed first.
     """
     if state.idle_silence:
         return
-    first = _words(state.first_text)
+    first = "" if worked(work, 0, state.first_line) else _words(state.first_text)
     named = banner(openings[0]) if openings and openings[0].line <= _FIRST_LINES else ""
     undated = [mark.line for mark in openings]  # a start between the two lines of a pause is seen by itself
     pauses = [

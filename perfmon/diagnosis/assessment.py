@@ -388,7 +388,11 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         and one.line >= last_run_line(one.source, view)
     ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)
-    return _repeated(view, begun) if best is None else Goal(best.amount, None, best.kind)
+    if best is not None:
+        return Goal(best.amount, None, best.kind)
+    epochs = [one for one in counters if one.kind == "epoch" and one.line >= last_run_line(one.source, view)]
+    parts = max(epochs, key=lambda one: one.line, default=None)  # of lines that state how many were made, with a part
+    return _repeated(view, begun) or (None if parts is None else Goal(parts.amount, None, "epochs"))
 
 
 def _starts_again(source: int, view: View) -> int:

@@ -28,6 +28,7 @@ from perfmon.rules import (
     Track,
     View,
     idle_since,
+    last_output_of_servers,
     metrics_of,
     overdue_s,
     overlong,
@@ -376,6 +377,8 @@ def no_verdict_text(
     minor = f"; {counted(others, 'other finding' if grave or suspected else 'smaller finding')}" if others else ""
     if not state and (idle := view.fact(idle_since)) is not None:
         state = f"no requests for {format_seconds(max(0.0, view.whole[1] - idle))}"
+    if not state and (late := _unserved_s(view)) > 0:
+        state = f"no token for {format_seconds(late)}, although it had requests when it last reported: idle, or hung"
     if not state and (late := overdue_s(view)) > 0:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
@@ -390,11 +393,20 @@ def no_verdict_text(
     return f"{head}: {', '.join(seen)} observed{minor}{critical}"
 
 
+def _unserved_s(view: View) -> float:
+    """Seconds since the last work of servers that print none without requests, where their logs continue; 0 unless that
+    is long."""
+    work = view.activity.events
+    late = view.whole[1] - work[-1] if work and view.fact(last_output_of_servers) is not None else 0.0
+    return late if late > _LONG_WITHOUT_S else 0.0
+
+
 def _is_ready(view: View) -> bool:
     """True for a server that stated that it is ready, and reports no work."""
     return not view.activity.work and any(True for _ in view.marked(READY))
 
 
+_LONG_WITHOUT_S = 600.0
 _OF_STEPS = ("data_share", "step_s", "trainer_step_s", "train_s", "data-wait", "train-step")
 """Metrics and spans that give the wait for data its share."""
 _TRAINERS = ("trainer", "")

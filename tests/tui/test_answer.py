@@ -264,7 +264,7 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
     assert "not observed: staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
     message = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
-    assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
+    assert message.index("✗ generation batch 54.0 s") < message.index("✓ load time 1.2 s")
 
 
 @pytest.mark.parametrize(("width", "result"), [(160, "  as of 10 s ago"), (120, "  as of 10 s ago")])
@@ -564,3 +564,31 @@ def test_what_it_costs_takes_no_room_from_hosts(width: int) -> None:
     rows = [text(header_row(shown, info, width, PLAIN)).split(" l/s")[0] for info in (without, costs)]
     assert rows[0] == rows[1]
     assert cells(text(header_row(shown, costs, width, PLAIN))) <= width
+
+
+def test_a_sentence_is_shortened_where_the_first_row_has_room_for_a_part_of_it() -> None:
+    sentence = "5 of 118 generation batches took 41.2 s (at most 51.8 s) while a weight update waited in the queue"
+    whole = snapshot(findings=(finding(sentence=sentence),))
+    message = text(verdict_row(picture(alert(), snapshot=whole), 160, PLAIN)).rstrip()
+    assert "5 of 118 generation batches took" in message
+    assert message.endswith(" …")
+    assert not re.search(r"\d …$", message), "no figure without its unit"
+    assert "5 of 118" not in text(verdict_row(picture(alert(), snapshot=whole), 80, PLAIN))
+
+
+def test_an_exception_is_named_before_where_it_came_from() -> None:
+    sentence = "trainer ended by an uncaught exception: ZeroDivisionError: float division by zero (trainer.py:129)"
+    whole = snapshot(findings=(finding(sentence=sentence, signature="frontend-queue"),))
+    assert whole.verdict is not None
+    verdict = replace(whole.verdict, title="Run failed")
+    whole = replace(whole, run=replace(whole.run, state=Progress.FAILED), verdict=verdict)
+    for width in (60, 80, 100):
+        first = text(verdict_row(picture(alert(), snapshot=whole), width, PLAIN))
+        assert "trainer: ZeroDivisionError" in first, first
+    assert sentence in text(verdict_row(picture(alert(), snapshot=whole), 200, PLAIN))
+
+
+@pytest.mark.parametrize(("width", "words"), [(60, "10m 01s to last line"), (120, "10m 01s until the last line")])
+def test_the_bar_of_a_silent_run_ends_at_its_last_line(width: int, words: str) -> None:
+    silent = replace(picture(), actual=picture().now + 3600.0)
+    assert text(ledger_row(silent, width, PLAIN)).startswith(f" {words} ")

@@ -175,6 +175,17 @@ def test_a_loss_that_ends_as_nan_is_critical() -> None:
     assert "loss nan ✗" in text(made, 60)
 
 
+def test_skipped_updates_are_counted_and_no_loss_is_made_up() -> None:
+    scale = "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1"
+    clocks = [(n, f"[2026-03-02 10:{n // 15:02}:{n % 15 * 4:02},118] [INFO]") for n in range(60)]
+    lines = [f"{clock} {scale}\n{clock} [Rank 0] step={n}, skipped={n}, lr=[1e-05]\n" for n, clock in clocks]
+    snapshot = diagnose_texts({"ds.log": "".join(lines)})
+    made = replace(shown(), snapshot=snapshot)
+    assert "60 updates skipped ✗" in text(made)
+    assert "loss" not in text(made)
+    assert snapshot.metrics["loss_scale"].last == 1.0
+
+
 def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:
     slower = metric("step_s", (3.1,) * 50 + (3.6,) * 6, "s")
     assert "3.6 s/step (last 5) ↑16 %" in text(shown({"step_s": slower}))

@@ -13,6 +13,7 @@ from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
+from .lanes import shown_unit
 from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
@@ -265,7 +266,8 @@ def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs: Part = [("  ", skin.style("muted"))]
     known = [lane for lane in picture.board.metrics if lane.good is not None and lane.now is not None]
     for lane in sorted(known, key=lambda lane: lane.now_level is not Level.CRITICAL):
-        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
+        named = in_words(f"{lane.metric} {compact_value(lane.now, shown_unit(lane.unit), 9)}")
+        value = (f"{plain(f'{lane.group} {named}'.lstrip(), 80)}  ", skin.style("text"))
         part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
         if row_cells(runs) + row_cells(part) > width:
             break
@@ -333,13 +335,8 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         silence = f"no log output for {format_seconds(picture.stale_s)}"
         if snapshot.verdict is not None:
             return _before(snapshot.verdict, snapshot, (shown, silence, _since(picture, width)), width, skin)
-        silence += _since(picture, width)
-        return (
-            *shown,
-            (silence, skin.style("stale")),
-            (open_end, skin.style("text")),
-            (f"  ({names})", skin.style("muted")),
-        )
+        shown.append((silence + _since(picture, width), skin.style("stale")))
+        return (*shown, (open_end, skin.style("text")), (f"  ({names})", skin.style("muted")))
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
     if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
@@ -388,9 +385,8 @@ def _before(
     lasts = lasts if cells(lasts) <= room else lasts.replace("no log output", "no output", 1)
     since = since if cells(lasts + since) <= room else ""
     cost = cost if cells(lasts + since + cost) <= room else ""
-    title_style = skin.level(LEVELS[verdict.severity.value])
-    text = skin.style("text")
-    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, title_style), (cost, text))
+    level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
+    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
 
 
 def _since(picture: MonitorState, width: int) -> str:

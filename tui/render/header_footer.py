@@ -91,10 +91,10 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
-    """The time by the logs' own clock, with the day where that is not this one."""
+    """The time by the logs' own clock, with the day where that is not this one; it continues in silence."""
     if picture.snapshot is None:
         return []
-    now = picture.present if picture.is_over else picture.now
+    now = picture.present
     day = f"{day_text(now, picture)} " if picture.dated else ""
     return [(f" {day}{plain_moment(now, picture)} ", skin.style("warning" if day else "muted"))]
 
@@ -131,7 +131,8 @@ def _state(
     picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, *, brief: bool = False, bar: bool = False
 ) -> list[Run]:
     strip = info.preset == "strip"  # elsewhere the title of the timeline shows it
-    span = (f" last {short_duration(info.span_s)}" if strip else "", skin.style("muted"))
+    recent = strip and picture.actual is None
+    span = (f" last {short_duration(info.span_s)}" if recent else "", skin.style("muted"))
     if info.paused_at is not None:
         behind = max(0.0, picture.now - info.paused_at)
         words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"

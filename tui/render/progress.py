@@ -263,10 +263,15 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
-    parts: list[Part] = []
+    found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
+    parts: list[Part] = [
+        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
+        for one in found
+        if "updates_skipped" in one.proof
+    ]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
-        diverged = name == "loss" and any(one.signature == "loss-diverged" for one in snapshot.findings)
+        diverged = name == "loss" and any("loss" in one.proof for one in found)
         if stats is None and not diverged:
             continue
         if stats is None or stats.ends_not_finite:  # in the whole window, or at its end

@@ -60,7 +60,7 @@ def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host
         ),
         Column(6, 7.5, lambda host, n: (_memory_bar(look, host, n), "muted")),
         Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
-        Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
+        Column(9, 2, lambda host, n: _disk(look, host, n), grow=29),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
         Column(9, 7, lambda host, _: (labelled("load", _load(host)), "muted")),
         Column(6, 6, lambda host, n: _waits(look, host, n) if waits else ("", "muted"), grow=8),
@@ -144,7 +144,7 @@ def _disk(look: RenderContext, host: Host, cells: int) -> Cell:
     if fullest is None:
         return "", "muted"
     used = percent(value(fullest, "used_pct"))
-    named = f"{fullest.reading.name} {used}"
+    named = f"disk {fullest.reading.name} {used}"
     forms = (f"{named} {labelled(size(value(fullest, 'free_gb')), 'free')}".rstrip(), named, f"disk {used}")
     return next((text for text in forms if len(text) <= cells), forms[-1]), look.style(fullest, "used_pct")
 
