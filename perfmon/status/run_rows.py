@@ -66,6 +66,15 @@ class RunRow:
         return "unknown" if self.state is None else self.state.level
 
     @property
+    def severity(self) -> str:
+        """The same; of a run that is silent that of the verdict about the time before, if it has one."""
+        return (
+            self.state.severity
+            if self.state is not None and self.word == "silent" and self.state.severity
+            else self.level
+        )
+
+    @property
     def verdict(self) -> str:
         """Title and cost of the verdict, or why there is none."""
         state = self.state
@@ -79,7 +88,8 @@ class RunRow:
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""
-        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+        before = "before: " if self.word == "silent" else ""
+        return f"{before}{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property
     def steps(self) -> str:
@@ -115,7 +125,7 @@ def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        return rank.get(row.level, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+        return rank.get(row.severity, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)
 

@@ -12,7 +12,7 @@ from perfmon.sources.pollers import Area
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
-from ..theme import ThemeStyles
+from ..theme import LEVELS, ThemeStyles
 from .lanes import shown_unit
 from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
@@ -47,7 +47,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
@@ -331,12 +331,12 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
         if snapshot.run.idle is not None:
             open_end = "  its last line reports no requests"
-        return (
-            *badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
-            (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
-            (open_end, skin.style("text")),
-            (f"  ({names})", skin.style("muted")),
-        )
+        shown = badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+        silence = f"no log output for {format_seconds(picture.stale_s)}"
+        if snapshot.verdict is not None:
+            return _before(snapshot.verdict, snapshot, (shown, silence, _since(picture, width)), width, skin)
+        shown.append((silence + _since(picture, width), skin.style("stale")))
+        return (*shown, (open_end, skin.style("text")), (f"  ({names})", skin.style("muted")))
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
     if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
@@ -372,6 +372,21 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return (*shown, (_shortened(summary, width - row_cells(shown)), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _before(
+    verdict: Verdict, snapshot: Diagnosis, silence: tuple[list[Run], str, str], width: int, skin: ThemeStyles
+) -> Row:
+    """The silence, and the verdict until then; since when, and what it cost, if there is room."""
+    shown, lasts, since = silence
+    title, before = plain(verdict.title).upper(), "  before: "
+    cost = f"  lost {format_share(verdict.lost_share)} of {wall(snapshot)}" if verdict.lost_s > 0 else ""
+    room = width - row_cells(shown) - cells(before + title)
+    lasts = lasts if cells(lasts) <= room else lasts.replace("no log output", "no output", 1)
+    since = since if cells(lasts + since) <= room else ""
+    cost = cost if cells(lasts + since + cost) <= room else ""
+    level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
+    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
 
 
 def _since(picture: MonitorState, width: int) -> str:
