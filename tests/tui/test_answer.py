@@ -15,6 +15,7 @@ from snapshots import HOSTILE, finding, healthy, metric, snapshot
 from perfmon.core.model import Progress, TimeBase
 from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, Goal, LedgerEntry
 from perfmon.rules import Pace, Phase
+from perfmon.sources.formats import in_words
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.alert_page import state_page
 from perfmon.tui.render.explanation import why_row, without_alert
@@ -32,7 +33,7 @@ def text(row: Row) -> str:
 
 def met(value: str, limit: str = "", held: bool = True) -> ConditionState:
     """A condition with the value that it met."""
-    return ConditionState(f"{value} ({limit})", held, value, limit)
+    return ConditionState(in_words(f"{value} ({limit})"), held, value, limit)
 
 
 def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] = ()) -> str:
@@ -80,6 +81,15 @@ def test_one_reason_is_a_sentence_where_there_is_room() -> None:
     one = ConditionState("the trainer waits for 65 % of its step (limit: 50 %)", True, "wait_share 65 %", "> 50 %")
     assert "• the trainer waits for 65 % of its step (limit: 50 %)  ▸ Go." in why(one)
     assert "• wait_share 65 %  ▸ Go." in why(one, width=44)
+
+
+def test_ratios_are_in_words_where_there_is_room() -> None:
+    sentence = "the KV cache is 98.5 % full (limit: 90 %), 70 % as many requests wait as run (limit: 50 %)"
+    ratio = ConditionState(sentence, True, "kv_usage 98.5 %, waiting / running 0.70", "")
+    queue = met("queue_ms 4.2 s", "critical > 1 s")
+    assert f"• {sentence}  ✗ queue time 4.2 s (critical > 1 s)  ▸ Go." in why(ratio, queue)
+    assert "• the KV cache is 98.5 % full, 70 % as many requests wait as run  ▸ Go." in why(ratio, width=80)
+    assert "• KV cache use 98.5 %, waiting / running requests 0.70  ▸ Go." in why(ratio, width=66)
 
 
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
