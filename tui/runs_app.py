@@ -16,7 +16,7 @@ from perfmon.status import RunRow, ordered
 from perfmon.textgraphics import fit
 
 from .plain_app import AppOptions, PlainApp, actions_of
-from .render.rows import Row, Words, ends, panel_row, styled
+from .render.rows import Row, Words, ends, styled
 from .widgets.pane import Listing, Request
 
 _KNOWN = frozenset((
@@ -34,7 +34,9 @@ _STATE, _STEPS, _LEFT, _AGE, _LOGS = 11, 12, 9, 11, 5
 _WITH_STEPS, _WITH_LEFT = 76, 100
 """Cells of the screen from which on there is room for the steps, and for the time left and the number of logs."""
 _TOGETHER = "all of these as one run"
-_STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale", "idle": "muted"}
+_STYLES = {
+    "critical": "critical", "warning": "warning", "info": "info", "good": "good", "unknown": "stale", "idle": "muted",
+}  # fmt: skip
 
 
 class RunsPane(Listing):
@@ -168,10 +170,7 @@ class RunsApp(PlainApp):
         states = ", ".join(f"{levels.count(level)} {level}" for level in ("critical", "warning") if level in levels)
         left: Words = ((" perfmon ", "title"), (f"{counted(len(runs), 'run')} in {self.opening.title}", "text"))
         right: Words = ((f"{self.message or states} ", "accent" if self.message else "muted"),)
-        self.header.content = panel_row(left, right, width, self.skin)
-        self.footer.content = self.footer_row(width)
-        self.header.redraw()
-        self.footer.redraw()
+        self.draw_bars(left, right, width)
 
     def help_lines(self) -> Sequence[Words]:
         """The columns in words."""

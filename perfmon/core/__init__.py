@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         masked,
         may_contain_secret,
         rest_of_key,
+        without_login,
         without_secrets,
     )
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from .text import (
         ESCAPES,
         STEPS,
+        common_folder,
         convert,
         counted,
         format_bytes,
@@ -149,6 +151,7 @@ if TYPE_CHECKING:
         plain,
         plural_of,
         read_value,
+        short_duration,
     )
     from .toml_tables import Table, read_toml, with_user_files
     from .user_state import load_state, remember, replacing

@@ -215,7 +215,6 @@ class Update(Span):
     """Monotonic seconds of the server at `server.recv`."""
     rpc_start_t: float | None = None
     rpc_done_t: float | None = None
-    done_t: float | None = None
     wall_ms: float | None = None
     rpc_ms: float | None = None
     queue_ms: float | None = None

@@ -288,7 +288,7 @@ class Watch:
         # That the logs of a run that is over are silent is no news.
         stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
-        self._pace.judged(clock, self._clock() - began, version)
+        self._pace.judged(clock, self._clock() - began, version, now if actual is None else actual)
         return True
 
     def _judge_past(self, judged: Diagnosis, alignment: Alignment, now: float, awaited: float | None) -> None:
@@ -391,7 +391,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
-            dated=dated, yearless=yearless,
+            dated=dated, yearless=yearless, judged_until=self._pace.judged_until(store.version - self._pending_polls),
         )  # fmt: skip
 
     @property

@@ -22,12 +22,15 @@ _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
-_ENDS = ("finished", "failed", "stalled")
-_ASSESSMENTS = {
-    "healthy": ("good", "no bottleneck found"),
-    "watch": ("warning", "a metric is critical, no cause known"),
-    "learning": ("unknown", "too little progress to judge"),
-    "unreadable": ("unknown", "no known log format"),
+_CONDITIONS = {
+    "silent": "no end logged, no output for {}",
+    "overdue": "no progress for {}",
+    "idle": "no requests for {}",
+    "unused": "idle or hung for {}: no output since then",
+    "healthy": "no bottleneck found",
+    "watch": "a metric is critical, no cause known",
+    "learning": "too little progress to judge",
+    "unreadable": "no known log format",
 }
 
 
@@ -52,26 +55,15 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
-        word = self.state.progress or "unknown"
-        if word in _ENDS:
-            return word
-        if self.state.stale_s is not None:
-            return "silent"
-        return word if self.state.idle_s is None and self.state.unused_s is None else "idle"
+        name = self.state.condition[0]
+        if name in ("silent", "idle", "unused"):
+            return "silent" if name == "silent" else "idle"
+        return self.state.progress or "unknown"
 
     @property
     def level(self) -> str:
-        """good, warning, critical, idle or unknown."""
-        state = self.state
-        if state is None or not state.observed:
-            return "unknown"
-        if state.severity in ("critical", "warning"):
-            return state.severity
-        if state.progress in _ENDS:
-            return "good" if state.progress == "finished" else "critical"
-        if self.word in ("silent", "idle"):
-            return "unknown" if self.word == "silent" or state.unused_s is not None else "idle"
-        return "warning" if state.overdue_s is not None else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
+        """That of its state; unknown without one."""
+        return "unknown" if self.state is None else self.state.level
 
     @property
     def verdict(self) -> str:
@@ -80,17 +72,10 @@ class RunRow:
         if self.problem or state is None:
             return self.problem
         if not state.observed:
-            return _ASSESSMENTS["unreadable"][1]
-        if not state.severity and self.word == "silent":
-            return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
-        if not state.severity and state.idle_s is not None:
-            return f"no requests for {format_seconds(state.idle_s)}"
-        if not state.severity and state.unused_s is not None:
-            return f"idle or hung for {format_seconds(state.unused_s)}: no output since then"
-        if not state.severity and state.overdue_s is not None:
-            return f"no progress for {format_seconds(state.overdue_s)}"
+            return _CONDITIONS["unreadable"]
         if not state.severity:
-            return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
+            name, seconds = state.condition
+            return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""

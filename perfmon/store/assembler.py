@@ -324,10 +324,10 @@ class Assembler:
         if elapsed_s is not None:
             slot = (state.index, kind, key + of_total(total) if unnamed and total is not None else key)
             if state.clockless:
-                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo, total)
+                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo, total, remaining_s)
                 state.pseudo = time
             else:  # its frames have no clock: they are of the time of the last line that has one, or later
-                then, pace = self._paces.along(slot, amount, elapsed_s, time, total)
+                then, pace = self._paces.along(slot, amount, elapsed_s, time, total, remaining_s)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
                 time = state.bar_at = extend_extent(self.store, state, then)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        level_within,
         metric_of,
         percent,
         rate,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         SourceStatus,
         TimeRange,
         empty_picture,
+        levels_text,
         little_is_recognised,
     )
     from .timeline import Now, TimelineBuilder

@@ -207,6 +207,16 @@ def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricSta
     return Level.CRITICAL if value >= critical else Level.WARNING if value >= good else Level.GOOD
 
 
+def level_within(known: MetricStats | None, value: float) -> Level:
+    """The level of a value by the thresholds of a metric; NONE where it has none."""
+    if known is None or known.good is None or known.critical is None:
+        return Level.NONE
+    good, critical = known.good, known.critical
+    if critical < good:
+        value, good, critical = -value, -good, -critical
+    return Level.CRITICAL if value > critical else Level.WARNING if value >= good else Level.GOOD
+
+
 def metric_of(key: str) -> str:
     """The metric that holds the values of a queue which have this key."""
     return _METRICS.get((Area.QUEUE, key), key)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from perfmon.core import format_share, format_value, median, metric_unit, percentile
 
-from ..finished import over_at
+from ..death_of_run import over_at
 from ..run_facts import last_checkpoint
 from .base import Item, Level, Metric, Names, Single, View
 from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back

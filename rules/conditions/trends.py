@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
 
-from ..run_boundaries import restarts_of
+from ..interruptions import restarts_of
 from ..runs import boundaries
 from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
 
@@ -28,6 +28,8 @@ _STEADY = 0.8
 """Of the pairs of parts: so many more fall than rise."""
 _MOST = 1024
 """Samples that are looked at of a long history."""
+_EARLIER = 200
+"""Samples that are looked at of what came before the part that is judged."""
 _RISES = 6
 """Of the seven steps between parts."""
 _GOES_ON = 0.5
@@ -115,7 +117,14 @@ class Fall(Trend[Fallen]):
     same: Metrics = ()
 
     def _look(self, source: int, group: str, view: View) -> Fallen | None:
+        """In the part that is looked at; in a watched run where all of that is slow, with what came before it."""
         column = view.track(self.metric).stream(source, group)
+        found = self._fallen(column, source, group, view)
+        if found is None and view.present is not None and column.times:
+            found = self._fallen(_with_history(column, self.metric, source, group, view), source, group, view)
+        return found
+
+    def _fallen(self, column: Column, source: int, group: str, view: View) -> Fallen | None:
         first = since_restart(column, view)
         pairs = zip(column.times[first:], column.values[first:], strict=True)
         samples = [(time, value) for time, value in pairs if isfinite(value) and value > 0]
@@ -171,6 +180,8 @@ class Fall(Trend[Fallen]):
     def _alike(self, source: int, group: str, view: View, begin: float, change: float) -> bool:
         for metric in self.same:
             column = view.track(metric).stream(source, group)
+            if begin < view.window[0]:
+                column = _with_history(column, metric, source, group, view)
             first, at = bisect_left(column.times, begin), bisect_left(column.times, change)
             before, after = column.values[first:at], column.values[at:]
             if not before or not after:
@@ -270,16 +281,7 @@ class Grows(Trend[Growth]):
         return not self.everywhere and super().barren(name, source, group, view)
 
     def _look(self, source: int, group: str, view: View) -> Growth | None:
-        series = view.store.series.get((self.metric, group))
-        if series is None or len(series) < 4 * _PARTS:
-            return None
-        stride = -(-len(series) // _MOST)
-        shift = view.shift(source)
-        points = sorted(
-            (series.times[at] + shift, series.values[at])
-            for at in range((len(series) - 1) % stride, len(series), stride)
-            if series.sources[at] == source
-        )
+        points = _kept(self.metric, source, group, view, _MOST)
         points = points[: bisect_left(points, (view.window[1] + 1e-6,))]
         if len(points) < 4 * _PARTS or points[-1][0] - points[0][0] < self.least_s:
             return None
@@ -338,6 +340,29 @@ class Grows(Trend[Growth]):
         when = f", and reaches {limit} within {format_seconds(self.within_s)}" if self.limit else ""
         share = f" and {self.least_share:g} %" if self.least_share else ""
         return f"{self.metric} grows steadily, by {least}{share} or more{when}"
+
+
+def _kept(metric: str, source: int, group: str, view: RunView, most: int) -> list[tuple[float, float]]:
+    """(time, value) of a metric of one log and group in all the history that is kept: at most so many, evenly taken."""
+    series = view.store.series.get((metric, group))
+    if series is None:
+        return []
+    stride, shift = -(-len(series) // most) or 1, view.shift(source)
+    return sorted(
+        (series.times[at] + shift, series.values[at])
+        for at in range((len(series) - 1) % stride, len(series), stride)
+        if series.sources[at] == source
+    )
+
+
+def _with_history(column: Column, metric: str, source: int, group: str, view: RunView) -> Column:
+    """The samples of the part that is looked at, after some of what came before it."""
+    points = _kept(metric, source, group, view, _EARLIER)
+    before = points[: bisect_left(points, (view.window[0],))]
+    return Column(
+        [*(time for time, _ in before), *column.times],
+        [*(value for _, value in before), *column.values],
+    )
 
 
 # --- Changes of the level of a series: one split in two, found with sums and checked with medians ---

@@ -13,6 +13,7 @@ from pictures import START, alert, picture, source
 from snapshots import HOSTILE, finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
+from perfmon.core.text import short_duration
 from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, Goal, LedgerEntry
 from perfmon.rules import Pace, Phase
 from perfmon.sources.formats import in_words
@@ -20,7 +21,7 @@ from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.alert_page import state_page
 from perfmon.tui.render.explanation import why_row, without_alert
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
-from perfmon.tui.render.rows import Row, cells, moment_text, short_duration, styled
+from perfmon.tui.render.rows import Row, cells, moment_text, styled
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport

@@ -128,6 +128,28 @@ def test_a_drift_is_a_change_that_stays(tmp_path: Path, values: list[float], fir
     assert bool(counts(tmp_path, toml, steps(_noisy(values)))) is fires
 
 
+@pytest.mark.parametrize(
+    ("values", "slower"),
+    [
+        ([4.0] * 100 + [9.0] * 150, True),
+        ([4.0] * 250, False),
+        ([9.0] * 100 + [4.0] * 150, False),
+        ([4.0] * 40 + [9.0] * 60 + [4.0] * 150, False),  # it is back
+    ],
+)
+def test_a_watched_run_that_has_been_slow_for_all_of_the_window_is_still_slower_than_before(
+    values: list[float], slower: bool
+) -> None:
+    session = Session(Config())
+    session.feed(session.add_source("train.log"), Block((steps(_noisy(values)) + "\n").encode(), 0, 1))
+    alignment = session.lay()
+    now = session.store.sources[0].last or 0.0
+    findings = session.present((now - 600, now), alignment, now).findings
+    drifts = [finding for finding in findings if finding.signature == "throughput-drift"]
+    assert [f.state for f in drifts] == (["firing"] if slower else [])
+    assert all("from 4.0 s to 9.0 s" in f.sentence for f in drifts)
+
+
 def test_a_drift_is_none_where_there_is_more_to_do(tmp_path: Path) -> None:
     rows = [(64, 2000.0 + at % 3) for at in range(30)] + [(40, 1300.0 + at % 3) for at in range(30)]
     toml = '[[on]]\nmetric = "gen_tps"\n' + condition(type="trend", shape="fall", metric="gen_tps")

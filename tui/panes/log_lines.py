@@ -9,13 +9,13 @@ from functools import partialmethod
 
 from textual.timer import Timer
 
-from perfmon.core import InputError, evidence_text, plain
+from perfmon.core import InputError, evidence_text, plain, short_duration
 from perfmon.diagnosis import EvidenceLine
 from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
 from ..log_view import FOLDED, LogView, piece_of
 from ..render.logs import UNMARKED, Columns, Marked, gaps_of, histogram_row, log_row, short_names
-from ..render.rows import Row, cells, short_duration
+from ..render.rows import Row, cells
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane
 
@@ -168,10 +168,13 @@ class LogLines(Pane, can_focus=True):
         moved = not _slid(self.span, (begin, end))
         self.span = (begin, end)
         if self._top_row > 1 and self.display:
-            if moved:
-                self.redraw()
-            else:
+            if not moved:
                 self._recount_later()
+            elif self.view.follow:
+                self._version = -1  # painted once, with the lines that came with that picture
+                self.update()
+            else:
+                self.redraw()
 
     def on_show(self) -> None:
         """Lines that arrived while it was hidden."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
-from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
+from perfmon.core import Progress, format_bytes, format_seconds, plain, short_duration
+from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, levels_text
 
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, day_text, moment_text, row_cells, short_duration
-from .sources import levels_text
+from .rows import Row, Run, between, cells, day_text, plain_moment, row_cells
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -40,12 +39,6 @@ class HeaderInfo:
     preset: str = "overview"
     live_key: str = "L"
     pause_key: str = "space"
-
-
-def plain_moment(time: float, picture: MonitorState) -> str:
-    """A time on the axis: time of day, or seconds where no clock shows the day."""
-    wall = picture.time_base is TimeBase.WALL
-    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
 
 
 def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeStyles) -> Row:

@@ -208,7 +208,7 @@ def span_lane(
     styles = {level: _bar_style(level, usual, skin) for level in Level}
     drawn = {column: (skin.spark[height], styles[level]) for column, (level, height) in worst.items()}
     runs = runs_of(drawn, geometry.chart, skin)
-    last = _telling(lane.bars)
+    last = lane.telling
     now = "" if last is None else length_of(last, lane.metric, geometry.now)
     now_level = last.level if last is not None else Level.NONE
     figures = _stats(stats, geometry, skin) if stats else ""
@@ -236,15 +236,6 @@ def length_of(bar: Bar, metric: str, cells: int) -> str:
     """Duration of a span, by its metric."""
     value = bar.values.get(metric, next(iter(bar.values.values()), None))
     return "" if value is None else compact_value(value, "ms" if metric.endswith("_ms") else "s", cells)
-
-
-def _telling(bars: Sequence[Bar]) -> Bar | None:
-    """The last bar that has ended, or one that is open already for longer than that one was."""
-    ended = next((bar for bar in reversed(bars) if not bar.open), None)
-    opened = next((bar for bar in reversed(bars) if bar.open), None)
-    if ended is None or opened is None:
-        return ended or opened
-    return max(ended, opened, key=lambda bar: bar.end - bar.start)
 
 
 def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:

@@ -7,17 +7,36 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.core import (
+    DOWNTIME,
+    PRODUCTIVE,
+    REST,
+    Progress,
+    Severity,
+    format_seconds,
+    format_share,
+    plain,
+    short_duration,
+)
 from perfmon.diagnosis import Diagnosis, LedgerEntry, Verdict
 from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
-from .explanation import why_row
+from .explanation import (
+    NARROW,
+    badge,
+    called,
+    is_reading,
+    judged_ago,
+    no_verdict,
+    only_machines,
+    waiting_row,
+    wall,
+    why_row,
+)
 from .progress import progress_row
-from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
-from .sources import runs_among
-from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_verdict, only_machines, waiting_row, wall
+from .rows import Row, Run, cells, crop, halves, moment_text, row_cells
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
@@ -129,7 +148,7 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
 
 def _run_of(picture: MonitorState) -> str:
     """The run that the verdict is about, where several are watched as one; "" elsewhere."""
-    finding, runs = picture.verdict_finding, runs_among(picture)
+    finding, runs = picture.verdict_finding, picture.runs
     return plain(runs.get(finding.evidence[0].source, ""), 60) if finding is not None and finding.evidence else ""
 
 

@@ -8,12 +8,11 @@ from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
 
-from perfmon.core import counted, plain
+from perfmon.core import counted, plain, short_duration
 from perfmon.textgraphics import Tick, axis, cut, fit, spark, ticks
 from perfmon.viewmodel import Bar, Board, Level, MetricLane, MonitorState, RunState, Viewport
 
 from ..theme import LEVELS, ThemeStyles
-from .header_footer import plain_moment
 from .lanes import (
     UPDATES,
     Cell,
@@ -27,7 +26,7 @@ from .lanes import (
     span_lane,
     update_lane,
 )
-from .rows import Row, short_duration
+from .rows import Row, plain_moment
 
 if TYPE_CHECKING:
     from perfmon.viewmodel import Overview

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core import UsageError, plain
+from perfmon.core import UsageError, plain, without_login
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
@@ -212,7 +212,7 @@ class Place:
             parsed = None
         if parsed is None or parsed.scheme != "http" or (parsed.port == 80 and ":80" not in text):
             raise UsageError(
-                f"'ray={plain(text, 100)}': expected the metrics port or the dashboard as HOST:PORT, "
+                f"'ray={without_login(text)}': expected the metrics port or the dashboard as HOST:PORT, "
                 "Ray's --temp-dir as /PATH, or nothing"
             )
         return cls(url=parsed)

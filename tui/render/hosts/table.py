@@ -22,6 +22,7 @@ from perfmon.viewmodel import (
     cores,
     labelled,
     level_of,
+    level_within,
     metric_of,
     share,
     value,
@@ -301,7 +302,7 @@ class RenderContext:
         words = [(" " * (cells - len(values)), "text")] if len(values) < cells else []
         known = self.metrics.get(metric)
         for sign, one in zip(drawn, values, strict=True):
-            level = Level.NONE if known is None else _within(known, one)
+            level = level_within(known, one)
             words.append((sign, "queue" if level is Level.NONE else LEVEL_NAMES[level]))
         return tuple(words)
 
@@ -349,16 +350,6 @@ class RenderContext:
     def sparks(self, cells: int, rank: float, key: str, style: str = "muted", *, grow: int) -> Column[Thing]:
         """The last values of each."""
         return Column(cells, rank, lambda thing, n: (self.spark(thing[1], key, n), style), grow=grow)
-
-
-def _within(known: MetricStats, value: float) -> Level:
-    """The level of a value by the thresholds of a metric."""
-    good, critical = known.good, known.critical
-    if good is None or critical is None:
-        return Level.NONE
-    if critical < good:
-        value, good, critical = -value, -good, -critical
-    return Level.CRITICAL if value > critical else Level.WARNING if value >= good else Level.GOOD
 
 
 def texts(
