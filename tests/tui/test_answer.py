@@ -239,6 +239,17 @@ def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
     assert scrubber_in(header_row(played, HeaderInfo("run", 600.0), 80, PLAIN), PLAIN) is None
 
 
+def test_a_replay_shows_where_it_stands_whatever_it_plays() -> None:
+    whole = snapshot()
+    whole = replace(whole, run=replace(whole.run, state=Progress.FINISHED))
+    played = picture(snapshot=whole, position_s=5.0, duration_s=34.0, speed=1.0, stale_s=100.0)
+    for state, words in (
+        (RunState.REPLAY, "REPLAY ▷ x1 0:05/0:34"),
+        (RunState.ENDED, "ENDED ■ space replays 0:05/0:34"),
+    ):
+        assert words in text(header_row(replace(played, state=state), HeaderInfo("run", 600.0), 120, PLAIN))
+
+
 @pytest.mark.parametrize(
     ("states", "result"),
     [
@@ -357,7 +368,7 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
             Assessment.UNREADABLE,
             "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress. perfmon helps",
             "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress",
-            "Cannot read these logs",
+            "Cannot read these logs: 0 of 2 lines are …",
         ),
         (
             Assessment.WATCH,

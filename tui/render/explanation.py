@@ -335,7 +335,7 @@ def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
 
 
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
-    summary = plain(snapshot.summary, 1000)
+    summary, cut_off = plain(snapshot.summary, 1000), skin.glyph("cut")
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
         names = ", ".join(called(source, picture) for source in picture.sources[:3])
@@ -370,7 +370,7 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
                 f"no output from {called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
                 skin.style("stale"),
             ),
-            (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
+            (f"  otherwise: {_shortened(summary, max(20, width - 50), cut_off)}", skin.style("muted")),
         )
     if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
         return _finished(snapshot, skin)
@@ -380,7 +380,7 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {snapshot.assessment.value.upper()}")
-        return (*shown, (_shortened(summary, width - row_cells(shown)), skin.style("text")))
+        return (*shown, (_shortened(summary, width - row_cells(shown), cut_off), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
 
@@ -421,10 +421,10 @@ def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles)
     good = badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
     judged = judged_ago(picture, width, skin)
     room = width - row_cells(good) - row_cells(judged)
-    return (*good, (_shortened(summary, room), skin.style("text")), *judged)
+    return (*good, (_shortened(summary, room, skin.glyph("cut")), skin.style("text")), *judged)
 
 
-def _shortened(summary: str, room: int) -> str:
+def _shortened(summary: str, room: int, cut_off: str) -> str:
     """As many of the things that were observed as there is room for."""
     head, _, rest = summary.partition(": ")
     seen, observed, more = rest.partition(" observed")
@@ -434,8 +434,11 @@ def _shortened(summary: str, room: int) -> str:
         text = f"{head}: {', '.join(things)} observed{more}"
     if cells(text) <= room:
         return text
-    least = f"{head}{more}" if observed else summary.partition(". ")[0]
-    return least if cells(least) <= room else head
+    if observed:
+        least = f"{head}{more}"
+        return least if cells(least) <= room else head
+    least, rest = halves(summary.partition(". ")[0], room, cut_off)
+    return least if not rest or cells(least) > cells(head) + 2 else head
 
 
 def wall(snapshot: Diagnosis) -> str:
