@@ -12,10 +12,11 @@ from .anomalies import SUFFIX, Jump, Less, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
 from .durations import THAN, LongerThanUndisturbed
+from .parts import AtLeast, Ratio, SumAtMost, TimeShare
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
-from .spans import AtLeast, Ratio, SumAtMost, TimeShare, overlap
+from .spans import overlap
 from .steady import steady
 from .trends import Fall, Grows
 from .values import AMONG_VALUES, Aggregate, Threshold
