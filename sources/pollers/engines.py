@@ -11,7 +11,7 @@ from pathlib import Path
 from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
 from .metrics_page import (
     QUANTILES,
     TIMEOUT_S,
@@ -26,6 +26,7 @@ from .metrics_page import (
     quantile,
     read_samples,
 )
+from .reading import Area, Reading
 
 # --- How servers show their engines on a page of metrics: which metric is which value, by version and system ---
 #
