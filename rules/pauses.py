@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core import Ref, Window, median
-from perfmon.store import SourceState
+from perfmon.core import Ref, Span, Window, median
+from perfmon.store import SourceState, WorkCounter
 
 from .activity import LEAST_STALL_S, PHASE_KINDS, all_tracks
 
 if TYPE_CHECKING:
     from .run_view import RunView
-    from .tracks import Column
+    from .tracks import Column, Item
 
 PHASE_BOUNDS_S = {
     "model-load": 1800.0, "download": 1800.0, "engine-init": 2700.0, "compile": 1200.0, "graph-capture": 900.0,
@@ -47,19 +47,62 @@ _WORKS, _SPINS = 20.0, 99.0
 
 def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: float) -> float:
     """Seconds that a phase may last that is open, or announced by the last line of a log, at the start of a range."""
-    limit = 0.0
+    limit, bars = 0.0, dict[int, int]()
     for span in view.store.opened():
         shift = view.shift(span.source)
         if span.start is None or not span.start + shift <= start + 1.0 or span.kind.endswith("-wait"):
             continue
-        lengths = [item.end - item.start for item in view.spans(span.kind) if item.end <= start]
+        ended = [item for item in view.spans(span.kind) if item.end <= start]
+        lengths = [item.end - item.start for item in ended]
         bound = PHASE_BOUNDS_S.get(span.kind, 0.0)
-        limit = max(limit, USUAL_PHASE * median(lengths) if lengths else bound)
-    if any(BEGINS.search(text) for _, text in last_lines(view, main, start, end)):
+        own = bar_limit(span, ended, view)
+        limit = max(limit, own[1] if own is not None else USUAL_PHASE * median(lengths) if lengths else bound)
+        if own is not None:
+            bars[span.source] = own[0].line
+    last = (text for ref, text in last_lines(view, main, start, end) if ref.line >= bars.get(ref.source, 0))
+    if any(map(BEGINS.search, last)):
         limit = max(limit, BEGINNING_S)
     if any(_is_full_at(state, start, view) for state in main):
         limit = max(limit, _BETWEEN_S)
     return limit
+
+
+_WITH_BARS, _BEGUN_S, _ITEMS, _AGAIN = "evaluation", 2.0, 3.0, 2.0
+"""The kind of phase whose bar is seen, by how many seconds that may begin early, and the times that an item took, and the
+longest pause of an earlier phase, that it may stand still."""
+_MOVED = 3
+_EARLIER = 8
+
+
+def bar_limit(span: Span, ended: Iterable[Item], view: RunView) -> tuple[WorkCounter, float] | None:
+    """The own bar of an open evaluation, and the seconds that it may stand still.
+
+    None where it shows no bar: then only the length of the whole is known, by those that have `ended`.
+    """
+    if span.kind != _WITH_BARS or span.start is None:
+        return None
+    bars = [one for one in view.counters(span.source) if one.total and one.elapsed_s]
+    bars = [one for one in bars if _began(one) >= span.start - _BEGUN_S]
+    last = max(bars, key=lambda one: (one.time, one.line), default=None)
+    if last is None or last.amount - last.began_at < _MOVED:
+        return None
+    each = (last.elapsed_s or 0.0) / max(1.0, last.amount)
+    longest = _longest_pause([item for item in ended if item.source == span.source][-_EARLIER:], view)
+    return last, max(_BETWEEN_S, _ITEMS * each, _AGAIN * longest)
+
+
+def _began(bar: WorkCounter) -> float:
+    return bar.time - (bar.elapsed_s or 0.0)
+
+
+def _longest_pause(phases: Sequence[Item], view: RunView) -> float:
+    """The longest time without progress within phases of one log."""
+    if not phases:
+        return 0.0
+    shift, tracks = view.shift(phases[0].source), view.store.progress.of(phases[0].source)
+    times = sorted({time + shift for track in tracks for time in track.times})
+    ways = ([one.start, *times[bisect_right(times, one.start) : bisect_left(times, one.end)], one.end] for one in phases)
+    return max(after - before for way in ways for before, after in pairwise(way))
 
 
 def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
