@@ -22,6 +22,7 @@ from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_v
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
 _BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
+_FATE = re.compile(r": hung or killed$")
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
@@ -253,7 +254,8 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     if not behind and (since := _stall_of(picture, verdict)) is not None:
         moment = moment_text(since, picture.time_base)
-        figures = f"{figures.partition(' for ')[0]} since {moment}"  # for how long is in front of it
+        what, _, rest = figures.partition(" for ")
+        figures = f"{what} since {moment}{_FATE.search(rest)[0] if _FATE.search(rest) else ''}"  # how long is before it
     return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
