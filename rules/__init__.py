@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, unread_metrics, unread_names
     from .open_spans import Route, left_open, route
-    from .run_boundaries import set_forward
+    from .run_boundaries import Resumption, resumption_of, set_forward
     from .run_facts import Checkpoint, View, component_states, idle_since, last_checkpoint, last_output_of_servers
     from .run_view import bands_of, has_any_of, logs_of
     from .runs import READY, Boundary, last_run_line

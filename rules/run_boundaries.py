@@ -14,7 +14,8 @@ from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Gap, Span, Upda
 from perfmon.store import SourceState
 
 from .activity import activity_of
-from .runs import pauses_of
+from .death import CAUSE_WORDS
+from .runs import boundaries, pauses_of
 from .silence import FAREWELL, dated, is_set_forward, silences
 from .tracks import DONE, SENT
 
@@ -204,3 +205,48 @@ def apart(view: RunView) -> list[Window]:
 def _far(before: Window, after: Window) -> bool:
     longest = max(before[1] - before[0], after[1] - after[0])
     return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)
+
+
+# --- The last start of a run that another one had begun ---
+
+_TOGETHER_S = 120.0
+"""The parts of a run start again within so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The start of a run that continues another one, or tries its start again."""
+
+    time: float
+    """On the axis of the run."""
+    down_s: float
+    """Seconds since the last sign of the one before."""
+    cause: str
+    """What ended that one, in words; "" where no line reports it."""
+    step: float | None
+    """The step, epoch or the like with which it goes on; None where none is known."""
+    again: float
+    """The number of those that it makes once more."""
+    unit: str
+
+
+def resumption_of(view: RunView) -> Resumption | None:
+    """The last restart of the run; None where it began once, or as a run of its own."""
+    found = view.fact(boundaries)
+    if not found or not view.timed:
+        return None
+    same = [one for one in found if found[-1].time - one.time <= _TOGETHER_S]
+    again = [one for one in same if one.resumed or one.again]
+    if not again:
+        return None
+    resumed = max((one for one in same if one.resumed), key=lambda one: one.unit == "step", default=None)
+    failed = min((one.failure for one in same if one.failure is not None), key=lambda one: one.time, default=None)
+    first, last = (None, None) if resumed is None else (resumed.first_step, resumed.last_step)
+    return Resumption(
+        again[-1].time,
+        max(0.0, again[-1].time - min(one.ended for one in again)),
+        "" if failed is None else CAUSE_WORDS.get(failed.cause, failed.cause),
+        first,
+        0.0 if first is None or last is None else max(0.0, last - first + 1),
+        "step" if resumed is None else resumed.unit,
+    )

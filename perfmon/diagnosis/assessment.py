@@ -50,6 +50,7 @@ from perfmon.rules import (
     overdue_s,
     pace_of,
     phase_of,
+    resumption_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -195,6 +196,7 @@ def _run_info(
         view.fact(idle_since),
         view.fact(last_output_of_servers),
         view.fact(phase_of),
+        resumption_of(view),
     )
 
 
