@@ -145,6 +145,7 @@ class RunsApp(PlainApp):
         """Look at the runs, one after another, while the list is shown."""
         self.list.focus()
         self.show_bars()
+        self.call_after_refresh(self.show_bars)  # how many runs there is room for is known then
         self.set_interval(_TICK_S, self.list.redraw)
         self._thread.start()
 
@@ -165,8 +166,12 @@ class RunsApp(PlainApp):
         """Draw what was found, and the keys."""
         width, runs = self.size.width, self.list.runs
         levels = [row.level for row in runs]
-        states = ", ".join(f"{levels.count(level)} {level}" for level in ("critical", "warning") if level in levels)
-        left: Words = ((" perfmon ", "title"), (f"{counted(len(runs), 'run')} in {self.opening.title}", "text"))
+        words = [row.word for row in runs if row.level not in ("critical", "warning")]
+        named = [(levels, "critical"), (levels, "warning"), (words, "silent")]
+        states = ", ".join(f"{among.count(name)} {name}" for among, name in named if name in among)
+        room = self.list.size.height - 1
+        most = f"{room} of " if 0 < room < self.list.count() else ""
+        left: Words = ((" perfmon ", "title"), (f"{most}{counted(len(runs), 'run')} in {self.opening.title}", "text"))
         right: Words = ((f"{self.message or states} ", "accent" if self.message else "muted"),)
         self.header.content = panel_row(left, right, width, self.skin)
         self.footer.content = self.footer_row(width)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from perfmon.core import Config, PerfmonError, TimeBase, format_seconds, format_share, plain
 from perfmon.sources import LogGroup
+from perfmon.textgraphics import compact
 
 from .state_file import State, read_state, state_of_picture
 
@@ -23,6 +24,12 @@ _ZONES_S = 15 * 3600.0
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
 _ENDS = ("finished", "failed", "stalled")
+_UNSURE = ("silent", "unreadable")
+"""Words of runs that may need attention."""
+_DAY_S = 24 * 3600.0
+_MANY = 100_000
+_STEPS, _UNIT = ("step", "item", "iteration", ""), 8
+"""Units that are steps, and the most cells of another one."""
 _ASSESSMENTS = {
     "healthy": ("good", "no bottleneck found"),
     "watch": ("warning", "a metric is critical, no cause known"),
@@ -80,7 +87,7 @@ class RunRow:
         if self.problem or state is None:
             return self.problem
         if not state.observed:
-            return _ASSESSMENTS["unreadable"][1]
+            return _ASSESSMENTS["learning" if state.assessment == "learning" else "unreadable"][1]
         if not state.severity and self.word == "silent":
             return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
         if not state.severity and state.idle_s is not None:
@@ -98,11 +105,12 @@ class RunRow:
 
     @property
     def steps(self) -> str:
-        """Steps that are done, and of how many; "" where no line reports them."""
+        """Steps that are done, and of how many, or epochs and the like with that word; "" where no line reports them."""
         state = self.state
         if state is None or state.done is None:
             return ""
-        return f"{state.done:,.0f}" if state.total is None else f"{state.done:,.0f}/{state.total:,.0f}"
+        unit = "" if state.counted.removesuffix("s") in _STEPS else f" {plain(state.counted, _UNIT)}"
+        return f"{_count(state.done)}{'' if state.total is None else f'/{_count(state.total)}'}{unit}"
 
     @property
     def left(self) -> str:
@@ -121,8 +129,12 @@ class RunRow:
         return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
 
 
+def _count(amount: float) -> str:
+    return f"{amount:,.0f}" if amount < _MANY else compact(amount, 5)
+
+
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, then the newest; those that are written to all the time by name: a list that
+    """Those that need attention first, among them the silent ones of the last day, then the newest; those that are written to all the time by name: a list that
     changes its order with each line cannot be read.
     """
     now = time.time()
@@ -130,7 +142,8 @@ def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        return rank.get(row.level, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+        unsure = row.word in _UNSURE and age < _DAY_S
+        return rank.get(row.level, len(rank) + (not unsure)), age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)
 
