@@ -117,8 +117,6 @@ def judged_s(requested_s: float, step_s: float, back_s: float) -> float:
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
-_RECENT_S = 3600.0
-"""Seconds without output within which a run that states no end may still be there."""
 _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
@@ -140,11 +138,10 @@ class RunClock:
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
         """Take in the last line, at `newest`, of a log whose file was last written at `changed_at`.
 
-        With `waited` it was followed since then; else only if that was recent: a run that hangs is opened again while
-        it does.
+        With `waited` more lines are due, or it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
-        if waited or arrived_at - changed_at < min(max(self.window_s, _RECENT_S), LONGEST_WINDOW_S):
+        if waited or arrived_at - changed_at < min(self.window_s, LONGEST_WINDOW_S):
             self.watched = True
             self._lag(arrived_at, changed_at - newest)
         else:
