@@ -143,7 +143,7 @@ class RunClock:
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
         """Take in the last line, at `newest`, of a log whose file was last written at `changed_at`.
 
-        With `waited` it was followed since then; else only if that was recent.
+        With `waited` more lines are due, or it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
         if waited or arrived_at - changed_at < min(self.window_s, LONGEST_WINDOW_S):

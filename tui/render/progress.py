@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, format_share, median, plain, short_duration
+from perfmon.core import Progress, counted, format_share, median, plain, short_duration
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
@@ -306,7 +306,21 @@ def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyl
     if run.goal is not None and run.goal.remaining_s and moving:
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
+    restart = restarted(picture, snapshot) if snapshot.verdict is not None else None  # else it has a row of its own
+    parts += [(2, [(f"{skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning"))])] if restart else []
     return [*parts, *_checkpoint(picture, snapshot, width, skin), *_errors(picture, snapshot, skin)]
+
+
+def restarted(picture: MonitorState, snapshot: Diagnosis) -> tuple[str, str] | None:
+    """How long ago the run was restarted within the window, and why, where and after how long; None elsewhere."""
+    found = snapshot.run.restart
+    if found is None or found.time < snapshot.run.start or picture.is_over:
+        return None
+    why = f" after {found.cause}" if found.cause else ""
+    again = f", {counted(int(found.again), found.unit)} again" if found.again else ""
+    at = "" if found.step is None else f": resumes at {found.unit} {found.step:,.0f}{again}"
+    down = f", {short_duration(found.down_s)} down" if found.down_s >= 1.0 else ""
+    return f"restarted {_age(max(0.0, picture.present - found.time))} ago", f"{why}{at}{down}"
 
 
 def _together(runs: int, skin: ThemeStyles) -> list[Run]:
