@@ -130,10 +130,13 @@ def last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: fl
         gap = next((gap for gap in [*state.gaps, *state.idle] if gap.start <= low and gap.end >= high), None)
         if gap is not None:
             lines.append((Ref(state.index, gap.line, 0), gap.text))
-        elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0:
+            continue
+        held = state.idle_since if state.idle_since and state.idle_since.start + shift <= start + 1.0 else None
+        dated = state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0
+        if dated and (held is None or held.line <= state.last_line[0]):
             lines.append((Ref(state.index, state.last_line[0], 0), state.last_line[1]))
-        elif state.idle_since is not None and state.idle_since.start + shift <= start + 1.0:
-            lines.append((Ref(state.index, state.idle_since.line, 0), state.idle_since.text))
+        elif held is not None:  # of steps that have no timestamps
+            lines.append((Ref(state.index, held.line, 0), held.text))
     return tuple(lines)
 
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import TYPE_CHECKING
 
-from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
-from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+from perfmon.core import EPOCH, LEAP_YEAR_S, LOCAL, YEARLESS, TimeBase
+from perfmon.viewmodel import MonitorState
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis

@@ -178,8 +178,9 @@ class Watch:
         player = self._feed.player
         times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
         timed = {id(held) for held in self._timed_sources()}
+        ends = self._ingest.date_tails(times)
         for held, changed in times:
-            end, shift = self._ingest.date_tail(held, changed), self._alignment.shifts.get(held.state.index, 0.0)
+            end, shift = ends.get(held.state.index), self._alignment.shifts.get(held.state.index, 0.0)
             last = last_of(held, self._alignment) if end is None else end + shift
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
