@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from feeding import feed
 
 from perfmon.core import Config
 from perfmon.pipeline import Session
 from perfmon.store import Series
-from tests.feeding import feed
 
 BEGIN = "2026-03-02 10:00:00,000 INFO launching 4 processes\n"
 END = "2026-03-02 10:15:00,000 ERROR a process failed (exitcode: -9)\n"
