@@ -13,8 +13,7 @@ from perfmon.core import Span
 from perfmon.store import SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
-from .first_cause import BAR_OF_RUN_S
-from .runs import boundaries, last_run_line, run_began, work_of
+from .runs import BAR_OF_RUN_S, boundaries, last_run_line, run_began, work_of
 from .silence import LEAST_S, RUN_OVER, announced_shutdown, banner
 from .tracks import START_KINDS
 

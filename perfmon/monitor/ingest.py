@@ -22,7 +22,7 @@ from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
-from perfmon.store import SourceState, extend_extent
+from perfmon.store import SourceState
 from perfmon.viewmodel import Freshness, SourceStatus
 
 from .feeds import Feed
@@ -60,7 +60,7 @@ def date_by_arrival(session: Session, state: SourceState, at: float, block: Bloc
     """Date what was read of a log so far, `block` last, by its arrival `at` that time."""
     session.clock(state).arrived(at)
     state.kind = session.clock(state).kind
-    extend_extent(session.store, state, at)
+    session.store.extend(state, at)
     if state.tail is not None and at - state.tail >= _QUIET_S:
         state.add_gap(state.tail, at, state.last_line)
     state.tail = at

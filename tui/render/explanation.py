@@ -9,11 +9,10 @@ from perfmon.core import Progress, TimeBase, counted, format_seconds, format_sha
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
-from perfmon.textgraphics import compact_value
+from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
-from .lanes import shown_unit
 from .progress import idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
