@@ -55,6 +55,8 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
+        if not self.state.observed:
+            return "unknown"  # notes and settings, too, may look like logs
         name = self.state.condition[0]
         if name in ("silent", "idle", "unused"):
             return "silent" if name == "silent" else "idle"
@@ -84,6 +86,8 @@ class RunRow:
             return _CONDITIONS["unreadable"]
         if not state.severity:
             name, seconds = state.condition
+            if name == "watch" and state.sentence:
+                return state.sentence.partition(": ")[0]
             return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
@@ -117,15 +121,20 @@ class RunRow:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, then the newest; those that are written to all the time by name: a list that
-    changes its order with each line cannot be read.
+    """Those that need attention first, then the newest, at last what no format knows; those that are written to all the
+    time by name: a list that changes its order with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        return rank.get(row.severity, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+        unread = row.state is not None and not row.state.observed
+        return (
+            len(rank) + 1 if unread else rank.get(row.severity, len(rank)),
+            age if age > _WRITTEN_S else 0.0,
+            row.group.name,
+        )
 
     return sorted(rows, key=place)
 
