@@ -134,9 +134,6 @@ class Jump(Trend[Jumped]):
         values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
         return values | {"step": step_at(found.time, view), "checkpoint": _checkpoint_before(found.time, view)}
 
-    def _in_words(self, figures: Mapping[str, str]) -> str:
-        return f"{self.metric} from {figures['before']} to {figures['after']}"
-
     def explain(self) -> str:
         jumped = "" if self.orders else f"jumped by more than {self.deviations:g} robust deviations, or "
         return f"{self.metric} has {jumped}grown by three orders of magnitude, and does not come back"

@@ -65,9 +65,9 @@ class Trend(Single, Generic[_T]):
     def _figures_of(self, found: _T, view: View) -> dict[str, str]:
         """Its figures, by the names in `slots`."""
 
-    @abstractmethod
     def _in_words(self, figures: Mapping[str, str]) -> str:
-        """Its figures in words."""
+        """Its figures in words: those of a change, if a subclass has no other ones."""
+        return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     @abstractmethod
     def _holds(self, item: Item, found: _T) -> bool:
@@ -222,9 +222,6 @@ class Fall(Trend[Fallen]):
             "since": step_at(found.time, view),
             "how": "declined steadily" if found.steady else "stepped down",
         }
-
-    def _in_words(self, figures: Mapping[str, str]) -> str:
-        return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
         what = f"1 / {self.metric}" if self.rising else self.metric
