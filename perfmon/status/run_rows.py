@@ -126,8 +126,8 @@ class RunRow:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first (critical, warning, silent without an end), then the newest, at last what no format
-    knows; those that are written to all the time by name: a list that changes its order with each line cannot be read.
+    """Those that need attention first (critical, warning, silent without an end), then the newest, at last what no
+    format knows; those that are written to all the time by name: a list that changes with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
