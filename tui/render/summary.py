@@ -47,7 +47,7 @@ _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
-_OF_STEPS = "work at full pace"
+_OF_STEPS = "at work"
 """Productive time of a run that makes what is of little use."""
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
