@@ -218,7 +218,9 @@ def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, 
         most = LONGEST_S if longest is None else max(_LEAST_S, _TIMES * longest)
         lost = any(item.source == span.source and item.start > start for item in others)
         if start < view.present <= start + most and not lost:
-            own = bar_limit(span, others, view)  # what comes after its bar stood still is not known to be the evaluation
+            own = bar_limit(
+                span, others, view
+            )  # what comes after its bar stood still is not known to be the evaluation
             moved = view.present if own is None else own[0].time + view.shift(span.source)
             end = moved if own is not None and view.present - moved > own[1] else view.present
             item = Item(start, end, {}, span.fields, span.refs, "", span.key, span.source)

@@ -68,8 +68,8 @@ def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: f
 
 
 _WITH_BARS, _BEGUN_S, _ITEMS, _AGAIN = "evaluation", 2.0, 3.0, 2.0
-"""The kind of phase whose bar is seen, by how many seconds that may begin early, and the times that an item took, and the
-longest pause of an earlier phase, that it may stand still."""
+"""The kind of phase whose bar is seen, by how many seconds that may begin early, and how many times as long as an item
+took, and as the longest pause of an earlier phase, it may stand still."""
 _MOVED = 3
 _EARLIER = 8
 
@@ -101,7 +101,9 @@ def _longest_pause(phases: Sequence[Item], view: RunView) -> float:
         return 0.0
     shift, tracks = view.shift(phases[0].source), view.store.progress.of(phases[0].source)
     times = sorted({time + shift for track in tracks for time in track.times})
-    ways = ([one.start, *times[bisect_right(times, one.start) : bisect_left(times, one.end)], one.end] for one in phases)
+    ways = (
+        [one.start, *times[bisect_right(times, one.start) : bisect_left(times, one.end)], one.end] for one in phases
+    )
     return max(after - before for way in ways for before, after in pairwise(way))
 
 

@@ -105,7 +105,7 @@ class RunRow:
 
     @property
     def steps(self) -> str:
-        """Steps that are done, and of how many, or epochs and the like with that word; "" where no line reports them."""
+        """Steps that are done, and of how many, or epochs and the like with that word; "" where none is reported."""
         state = self.state
         if state is None or state.done is None:
             return ""
@@ -134,8 +134,10 @@ def _count(amount: float) -> str:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, among them the silent ones of the last day, then the newest; those that are written to all the time by name: a list that
-    changes its order with each line cannot be read.
+    """Those that need attention first, among them the silent ones of the last day, then the newest.
+
+    Those that are written to all the time are in order of their names: a list that changes its order with each line
+    cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}

@@ -255,7 +255,8 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     if not behind and (since := _stall_of(picture, verdict)) is not None:
         moment = moment_text(since, picture.time_base)
         what, _, rest = figures.partition(" for ")
-        figures = f"{what} since {moment}{_FATE.search(rest)[0] if _FATE.search(rest) else ''}"  # how long is before it
+        fate = _FATE.search(rest)
+        figures = f"{what} since {moment}{fate[0] if fate else ''}"  # for how long is in front of it
     return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
 
 
