@@ -8,14 +8,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain, without_secrets
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, evidence_text, plain
 
 from ._options import add_data_arguments, completes_folders, read_config
 from ._remote import add_polls_argument, feed_of
-from ._screen import add_screen_arguments, check_keys, open_screen, themes_for
+from ._screen import Screen, SourceCheck, add_screen_arguments, check_keys, themes_for
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -102,7 +103,7 @@ class _Found:
 
     def pollers(self, paths: Sequence[str]) -> list[PollRequest]:
         """The metrics pages of the processes that write these logs."""
-        from perfmon.sources.remote import requests_for
+        from perfmon.sources.pollers import requests_for
 
         if self.machine is None:
             return []
@@ -180,15 +181,13 @@ def _open(
     def feed() -> Feed:
         return feed_of(None, specs, pollers=polled)  # nothing of it is loaded before the first frame is on the screen
 
-    hint = "esc: back to the list of runs"
-    return open_screen(
-        args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True, again=True,
-        together=lambda: together,
-    )  # fmt: skip
+    check = partial(SourceCheck, "esc: back to the list of runs", together)
+    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, check=check, back=True, again=True)
+    return screen.open(config)
 
 
 def _title(specs: Sequence[str]) -> str:
     here = os.getcwd()
     first = os.path.relpath(specs[0]) if specs[0].startswith(f"{here}/") else specs[0]
     first = os.path.basename(here) or here if first == here else first
-    return without_secrets(plain(first if len(specs) == 1 else f"{first} and {len(specs) - 1} more", 200))
+    return evidence_text(first if len(specs) == 1 else f"{first} and {len(specs) - 1} more", 200)

@@ -48,6 +48,7 @@ from perfmon.rules import (
     last_output_of_servers,
     last_run_line,
     overdue_s,
+    overlong,
     pace_of,
     phase_of,
     resumption_of,
@@ -61,6 +62,7 @@ from .summary import (
     metric_stats,
     no_verdict_text,
     role_gpus,
+    serves_alone,
     slowest_rows,
     timeline_rows,
     unjudged,
@@ -197,6 +199,7 @@ def _run_info(
         view.fact(last_output_of_servers),
         view.fact(phase_of),
         resumption_of(view),
+        serves_alone=serves_alone(view),
     )
 
 
@@ -236,7 +239,8 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     suspected = not all(one.counts for one in causes)
     quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
-    return Assessment.WATCH if unscored or grave or suspected or quiet else Assessment.HEALTHY
+    late = view.fact(overlong) is not None
+    return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY
 
 
 def _lasts_s(view: View) -> float:
@@ -386,7 +390,11 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         and one.line >= last_run_line(one.source, view)
     ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)
-    return _repeated(view, begun) if best is None else Goal(best.amount, None, best.kind)
+    if best is not None:
+        return Goal(best.amount, None, best.kind)
+    epochs = [one for one in counters if one.kind == "epoch" and one.line >= last_run_line(one.source, view)]
+    parts = max(epochs, key=lambda one: one.line, default=None)  # of lines that state how many were made, with a part
+    return _repeated(view, begun) or (None if parts is None else Goal(parts.amount, None, "epochs"))
 
 
 def _starts_again(source: int, view: View) -> int:

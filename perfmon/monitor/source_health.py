@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerting import alert_key, of_pollers
-from perfmon.core import SAME, Block, evidence_text, median, percentile
+from perfmon.core import SAME, Block, evidence_text, percentile
 from perfmon.diagnosis import Diagnosis, Finding, Moment, verdict_of
-from perfmon.rules import Signature, usual_gap
+from perfmon.rules import Rhythm, Signature, usual_gap
 from perfmon.sources.scan import ScanResult
 from perfmon.store import SourceState, Store
 from perfmon.viewmodel import Freshness
@@ -36,8 +36,8 @@ _NO_RHYTHM_S = 300.0
 """Of a log whose rhythm is not known."""
 _PAUSES = 2.0
 """Times the second-longest of its earlier gaps that a log may be silent: such a pause may come with each step."""
-_EVENTS, _INTERVALS = 256, 2
-"""The last progress of each kind that shows how often a log reports any, and the least number of intervals."""
+_EVENTS = 256
+"""The last progress of each kind that shows how often a log reports any."""
 _BACK_S = 60.0
 
 
@@ -109,10 +109,8 @@ class SourceHealth:
 def undated_patience_s(tracks: Iterable[ProgressTrack]) -> float:
     """Seconds for which a log without clocks may be silent, by how often it reports progress."""
     times = sorted({time for track in tracks for time in track.times[-_EVENTS:]})
-    intervals = sorted(after - before for before, after in pairwise(times))
-    if len(intervals) < _INTERVALS:
-        return _NO_RHYTHM_S
-    return max(_USUAL * median(intervals), _PAUSES * intervals[-2])
+    rhythm = Rhythm.of(after - before for before, after in pairwise(times))
+    return _NO_RHYTHM_S if rhythm is None else max(_USUAL * rhythm.usual_s, rhythm.limit_s)
 
 
 def all_servers_gone(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> bool:

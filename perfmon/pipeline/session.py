@@ -229,9 +229,10 @@ class Session:
         return self._completed(snapshot, alignment), view
 
     def lay(self) -> Alignment:
-        """Align the logs, after removing the steps of clocks that were set."""
-        from perfmon.clocks import align, find_clock_steps, remove_clock_step
+        """Align the logs, after removing the steps of clocks that were set; undated steps are spread over gaps."""
+        from perfmon.clocks import align, find_clock_steps, remove_clock_step, spread_gaps
 
+        spread_gaps(self.store)
         alignment = align(self.store)
         steps = find_clock_steps(self.store, alignment.shifts, self._clocks)
         for step in steps:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmon.comparison import Comparison
-from perfmon.core import PRODUCTIVE, REST, YEARLESS_S, Progress, TimeBase, format_seconds, format_share
+from perfmon.core import PRODUCTIVE, REST, YEARLESS_S, Progress, TimeBase, common_folder, format_seconds, format_share
 from perfmon.diagnosis import Assessment, Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow, goodput_of
 from perfmon.sources.formats import meaning_of
 
@@ -22,15 +22,14 @@ from .json_report import json_object
 from .layout import (
     CONDITION_SIGNS,
     amount,
-    behind,
     clock_notes,
-    common_folder,
     fields_text,
     figure,
     finding_line,
     goal_text,
     limits_text,
     loss_notes,
+    most_critical_first,
     one_line,
     run_line,
     state_text,
@@ -119,7 +118,7 @@ def _tiles(snapshot: Diagnosis) -> Iterator[tuple[str, str, str]]:
             last = "not finite" if found.ends_not_finite else amount(found.last, found.unit)
             yield name, last, f"median {amount(found.summary.p50, found.unit)}"
     if snapshot.run.wall_s > 0 and snapshot.ledger:
-        use = goodput_of(snapshot, snapshot.gpu_price)
+        use = goodput_of(snapshot)
         remark = f"ETTR {format_share(use.ettr_ratio)}"
         if use.disruptions:
             remark += f", disruptions {use.disruptions}"
@@ -134,7 +133,7 @@ def _verdict(snapshot: Diagnosis) -> dict[str, Any]:
     if verdict is None:
         level, word = _BADGES.get(snapshot.assessment, ("unknown", "no verdict"))
         return {"level": level, "badge": word, "title": "", "sentence": snapshot.summary or "No bottleneck found."}
-    finding = behind(snapshot, verdict)
+    finding = snapshot.verdict_finding
     brief = (
         finding is not None and finding.sentence.rstrip(".") in verdict.sentence
     )  # cost and fix have their own place
@@ -263,15 +262,10 @@ def _bar_text(row: TimelineRow) -> str:
 
 def _metrics(snapshot: Diagnosis, before: Diagnosis | None) -> list[dict[str, Any]]:
     """The most pressing metrics first, with their course."""
-    ranked = sorted(snapshot.metrics.values(), key=_pressing)[:_SHOWN_METRICS]
+    ranked = sorted(snapshot.metrics.values(), key=most_critical_first)[:_SHOWN_METRICS]
     others: Mapping[str, MetricStats] = {} if before is None else before.metrics
     timeless = snapshot.run.time_base is TimeBase.NONE
     return [_metric(metric, others.get(metric.name), timeless) for metric in ranked]
-
-
-def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
-    shares = metric.band_shares
-    return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
 def _metric(metric: MetricStats, before: MetricStats | None, timeless: bool) -> dict[str, Any]:

@@ -9,37 +9,44 @@ from functools import partial
 from operator import add
 from typing import TypeVar
 
-from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
+from perfmon.core import (
+    YEARLESS_S,
+    TimeBase,
+    common_folder,
+    counted,
+    format_bytes,
+    format_seconds,
+    format_share,
+    without_secrets,
+)
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import bar, bucket, fit, limits, spark
 from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceStatus, bare
 
 from .anonymize import Redactor, map_texts, texts
-from .hosts import machine_sections
 from .layout import (
     CONDITION_SIGNS,
     amount,
-    behind,
     breakdown_table,
     bullets,
     chain_lines,
     clock_notes,
     code,
-    common_folder,
     fenced,
     finding_line,
     inline,
     limits_text,
     loss_notes,
     markdown_table,
+    most_critical_first,
     one_line,
     run_line,
     section,
     table_section,
     verdict_line,
 )
-from .timeline_text import waterfall_lines
+from .sections import machine_sections, waterfall_lines
 
 T = TypeVar("T")
 _SHOWN_FINDINGS = 20
@@ -198,7 +205,7 @@ def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
 
 def _why(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """Conditions with their values, rivals, the next thing to do."""
-    finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
+    finding = snapshot.verdict_finding
     if finding is None:
         return []
     rows = [(_CONDITION[condition.held], condition.text) for condition in finding.conditions]
@@ -316,15 +323,10 @@ def _activity(alert: Alert, picture: MonitorState) -> str:
 
 def _metrics(snapshot: Diagnosis) -> list[str]:
     head = ("metric", "Good", "Warning", "Critical", "now", "p50", "p95", "max", "critical", "trend")
-    ranked = sorted(snapshot.metrics.values(), key=_pressing)
+    ranked = sorted(snapshot.metrics.values(), key=most_critical_first)
     table = table_section("Metrics", head, ranked, partial(_metric, snapshot=snapshot), _SHOWN_METRICS, range(1, 9))
     origins = sorted({metric.bands_from for metric in ranked if metric.bands_from})
     return [*table, *(["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else [])]
-
-
-def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
-    shares = metric.band_shares
-    return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
 def _metric(metric: MetricStats, snapshot: Diagnosis) -> tuple[str, ...]:

@@ -21,20 +21,24 @@ _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
 _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
+_MANY_STEPS = 100_000.0
+"""So many are rounded: a list has little room for them."""
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
-_ENDS = ("finished", "failed", "stalled")
 _UNSURE = ("silent", "unreadable")
 """Words of runs that may need attention."""
 _DAY_S = 24 * 3600.0
-_MANY = 100_000
 _STEPS, _UNIT = ("step", "item", "iteration", ""), 8
 """Units that are steps, and the most cells of another one."""
-_ASSESSMENTS = {
-    "healthy": ("good", "no bottleneck found"),
-    "watch": ("warning", "a metric is critical, no cause known"),
-    "learning": ("unknown", "too little progress to judge"),
-    "unreadable": ("unknown", "no known log format"),
+_CONDITIONS = {
+    "silent": "no end logged, no output for {}",
+    "overdue": "no progress for {}",
+    "idle": "no requests for {}",
+    "unused": "idle or hung for {}: no output since then",
+    "healthy": "no bottleneck found",
+    "watch": "a metric is critical, no cause known",
+    "learning": "too little progress to judge",
+    "unreadable": "no known log format",
 }
 
 
@@ -59,26 +63,24 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
-        word = self.state.progress or "unknown"
-        if word in _ENDS:
-            return word
-        if self.state.stale_s is not None:
-            return "silent"
-        return word if self.state.idle_s is None and self.state.unused_s is None else "idle"
+        name = self.state.condition[0]
+        if name in ("silent", "idle", "unused"):
+            return "silent" if name == "silent" else "idle"
+        return self.state.progress or "unknown"
 
     @property
     def level(self) -> str:
-        """good, warning, critical, idle or unknown."""
-        state = self.state
-        if state is None or not state.observed:
-            return "unknown"
-        if state.severity in ("critical", "warning"):
-            return state.severity
-        if state.progress in _ENDS:
-            return "good" if state.progress == "finished" else "critical"
-        if self.word in ("silent", "idle"):
-            return "unknown" if self.word == "silent" or state.unused_s is not None else "idle"
-        return "warning" if state.overdue_s is not None else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
+        """That of its state; unknown without one."""
+        return "unknown" if self.state is None else self.state.level
+
+    @property
+    def severity(self) -> str:
+        """The same; of a run that is silent that of the verdict about the time before, if it has one."""
+        return (
+            self.state.severity
+            if self.state is not None and self.word == "silent" and self.state.severity
+            else self.level
+        )
 
     @property
     def verdict(self) -> str:
@@ -87,25 +89,19 @@ class RunRow:
         if self.problem or state is None:
             return self.problem
         if not state.observed:
-            return _ASSESSMENTS["learning" if state.assessment == "learning" else "unreadable"][1]
-        if not state.severity and self.word == "silent":
-            return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
-        if not state.severity and state.idle_s is not None:
-            return f"no requests for {format_seconds(state.idle_s)}"
-        if not state.severity and state.unused_s is not None:
-            return f"idle or hung for {format_seconds(state.unused_s)}: no output since then"
-        if not state.severity and state.overdue_s is not None:
-            return f"no progress for {format_seconds(state.overdue_s)}"
+            return _CONDITIONS["learning" if state.assessment == "learning" else "unreadable"]
         if not state.severity:
-            return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
+            name, seconds = state.condition
+            return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""
-        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+        before = "before: " if self.word == "silent" else ""
+        return f"{before}{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property
     def steps(self) -> str:
-        """Steps that are done, and of how many, or epochs and the like with that word; "" where none is reported."""
+        """Steps that are done, and of how many; epochs and the like have that word. "" where no line reports them."""
         state = self.state
         if state is None or state.done is None:
             return ""
@@ -130,14 +126,12 @@ class RunRow:
 
 
 def _count(amount: float) -> str:
-    return f"{amount:,.0f}" if amount < _MANY else compact(amount, 5)
+    return f"{amount:,.0f}" if amount < _MANY_STEPS else compact(amount, 5)
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, among them the silent ones of the last day, then the newest.
-
-    Those that are written to all the time are in order of their names: a list that changes its order with each line
-    cannot be read.
+    """Those that need attention first (critical, warning, silent ones of the last day), then the newest; those that are
+    written to all the time by name: a list that changes its order with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
@@ -145,7 +139,8 @@ def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
         unsure = row.word in _UNSURE and age < _DAY_S
-        return rank.get(row.level, len(rank) + (not unsure)), age if age > _WRITTEN_S else 0.0, row.group.name
+        attention = rank.get(row.severity, len(rank) + (not unsure))
+        return attention, age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)
 

@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from perfmon.core import Block, Notice, plain, without_secrets
+from perfmon.core import Block, Notice, evidence_text, plain, without_secrets
 
 from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
 from .base import DiskPaths, LocalMachine, Machine, NotAvailableError, Poller, no_disk_paths
+from .metrics_page import Endpoint, PrometheusPoller, parse_prometheus
 from .reading import SCHEME, Area, Reading, polled_block
-from .registry import pollers_for
 from .request import PollRequest
 
 # --- The virtual logs of the readings of pollers, known by their names ---
@@ -72,7 +72,7 @@ class PollTask:
     def __init__(self, poller: Poller, name: str, machine: Machine, emit: Emit, phase: float = 0.0) -> None:
         """`phase` is the share of a period by which its questions come later than those of others."""
         self.log = poll_log(machine.name, name)
-        self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
+        self._poller, self._name, self._machine, self._emit = poller, evidence_text(name, 120), machine, emit
         self._phase = phase
         self._offset, self._line = 0, 1
         self._answered_at = self._reported_at = time.monotonic()
@@ -146,7 +146,7 @@ class PollTask:
 
     async def _report_failure(self, state: str, why: str, *, always: bool = True) -> None:
         """Report a failure; one that is known already is repeated rarely, unless `always`."""
-        why = plain(without_secrets(why), 160)
+        why = evidence_text(why, 160)
         now = time.monotonic()
         if (state, why) == (self._state, self._why) and not always and now - self._reported_at < _REPEAT_S:
             return
@@ -186,7 +186,7 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
         blocks.extend((log, item) for log, item in items if isinstance(item, Block))
 
-    pacing = PollScheduler(machine, [poller for one in requests for poller in pollers_for(machine, one, places)], take)
+    pacing = PollScheduler(machine, [poller for one in requests for poller in make_pollers(machine, one, places)], take)
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -197,3 +197,55 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     finally:
         await end(running)
     return blocks
+
+
+# --- Registry of pollers: the pollers of a SOURCE. A kind is imported when it is needed ---
+
+
+def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
+    """Return the pollers of a request, whose argument `parse_request` has checked."""
+    argument = request.argument
+    match request.kind:
+        case "host":
+            from .host.host import host_pollers
+
+            return host_pollers(machine, places)
+        case "gpu":
+            from .gpu.gpu import GpuPoller
+
+            return [GpuPoller(machine)]
+        case "net":
+            from .network import SocketPoller
+
+            return [SocketPoller(machine, int(argument))]
+        case "vllm" | "sglang" as kind:
+            from .engines import EnginePoller, load_mapping
+
+            return [EnginePoller(machine, Endpoint.parse(kind, argument), load_mapping(kind))]
+        case "trl":
+            from .engines import TrlPoller
+
+            return [TrlPoller(machine, Endpoint.parse("trl", argument))]
+        case "prime-rl":
+            from .engines import TrainerPoller
+
+            return [TrainerPoller(machine, Endpoint.parse("prime-rl", argument))]
+        case "prometheus":
+            return [PrometheusPoller(machine, *parse_prometheus(argument))]
+        case "ray":
+            from .ray.attach import AttachedPoller, parse_ray
+            from .ray.poller import RayPoller
+
+            place, queues = parse_ray(argument)
+            attached = [AttachedPoller(machine, queues, place.folder)] if queues else []
+            return [RayPoller(machine, place), *attached]
+        case "slurm":
+            from .slurm import SlurmPoller
+
+            return [SlurmPoller(machine)]
+        case "command":
+            from .command import CommandPoller
+
+            return [CommandPoller(machine, argument)]
+        case kind:
+            raise AssertionError(f"no pollers for {kind}")

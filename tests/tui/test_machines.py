@@ -17,13 +17,13 @@ from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
-from perfmon.tui.render.hosts.sections import host_runs, polls_text
+from perfmon.tui.render.hosts.sections import host_runs, polls_text, reasons
 from perfmon.tui.render.hosts.table import RenderContext
 from perfmon.tui.render.rows import row_cells
 from perfmon.tui.theme import ThemeStyles
-from perfmon.viewmodel import Freshness, MonitorState
+from perfmon.viewmodel import Freshness, HostOverview, MonitorState
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))
@@ -83,7 +83,7 @@ def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
 def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
     lines = result_of(observed(links=LINKS), "hosts", 190)
     assert [word for word in lines[1].split() if word[0] not in "━·▁▃"][:5] == ["!", "a100-0", "cpu", "31%", "live"]
-    for words in ("mem 22% 109/500G", "/scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
+    for words in ("mem 22% 109/500G", "disk /scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
         assert words in lines[1], words
     assert "stale 12 s" in lines[2]
     assert lines[3] == " ✗ login reconnecting 3 connection refused"
@@ -189,7 +189,7 @@ def test_every_value_of_what_was_opened() -> None:
         (18, ("GPUS", "HOSTS", "ENGINES", "LOGS", "a100-1:1"), ()),
         (14, ("a100-1:1", "trainer.log", "cpu 31%"), ("GPUS", "LOGS")),
         (10, ("a100-1:1", "cpu 31%", "job"), ("trainer.log",)),
-        (8, ("a100-1:1", "cpu 31%"), ("trainer.log", "job")),
+        (8, ("a100-1:1", "cpu 31%"), ("job",)),
         (6, ("▃▃", "cpu 12%", "mem 22%", "vllm"), ("a100-1:1", "trainer.log")),
         (4, ("▃▃", "cpu 31%", "vllm", "port"), ("a100-1:1", "disk")),
         (1, ("▃▃", "vllm"), ("a100-1:1",)),
@@ -216,6 +216,23 @@ def test_logs_in_trouble_are_always_told() -> None:
     assert "trainer.log" not in lines
 
 
+def test_logs_fill_the_rows_that_are_left_and_the_others_are_counted() -> None:
+    many = observed(sources=tuple(source(index=at, name=f"worker-{at}.log") for at in range(7)))
+    headings = 5
+    rows = len(result_of(observed(sources=()), "auto", 100, 40)) - headings
+    for room, last in ((rows + 7, "worker-6.log"), (rows + 5, "3 more logs"), (rows + 1, "7 more logs")):
+        lines = result_of(many, "auto", 100, room)
+        assert len(lines) == room
+        assert lines[-1].strip() == last
+    assert result_of(many, "auto", 100, rows + 5)[-2] == "worker-3.log"
+
+
+def test_a_disk_is_called_one() -> None:
+    polled = [reading("vm", Area.HOST, "all", cpu_pct=1.0), reading("vm", Area.DISK, "/", used_pct=43, free_gb=9)]
+    (line,) = (line for line in result_of(observed(seen=seen(NOW, 1, polled))) if " vm " in line)
+    assert "disk / 43%" in line
+
+
 def test_maximised_it_shows_everything() -> None:
     text = "\n".join(result_of(observed(links=LINKS), "auto", 200, 10, everything=True))
     for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLERS", "LOGS"):
@@ -231,6 +248,20 @@ def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, advice: str
     assert "is monitored" in text
     assert advice in text
     assert ("no driver" in text) == (view == "gpus")
+
+
+def test_a_view_gives_the_reasons_of_its_own_pollers() -> None:
+    names = ("gpu", "host'", "disks", "vllm http://gpu-1:8000", "prometheus http://localhost:9090", "net:12321")
+    whys = [reading("a100-0", Area.POLLER, name, state="failed", why="no_answer") for name in (*names, "command x gpu")]
+    overview = HostOverview.at(observed(seen=seen(NOW, 1, whys)))
+    shown = {
+        view: [reason.split(": ")[1] for reason in reasons(view, overview)] for view in ("gpus", "hosts", "queues")
+    }
+    assert shown == {
+        "gpus": ["gpu"],
+        "hosts": ["disks", "host'"],
+        "queues": sorted(name.replace(" ", "_") for name in (*names[3:], "command x gpu")),
+    }
 
 
 # --- the header -------------------------------------------------------------------------------------------------------

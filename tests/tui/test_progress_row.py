@@ -84,7 +84,7 @@ def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> N
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (Progress.STALLED, "stalled for 5m"),
+        (Progress.STALLED, "stalled for 5m 30s"),
         (Progress.FINISHED, "finished 5m ago"),
         (Progress.FAILED, "failed 5m ago"),
         (Progress.SILENT, "no output for 5m"),
@@ -161,12 +161,15 @@ def test_a_server_shows_its_requests() -> None:
         "waiting": metric("waiting", (0.0, 2.0), ""),
         "gen_tps": metric("gen_tps", (2300.0,), "tokens/s"),
     }
-    assert text(shown(metrics, goal=None, saved=None)) == (
+    assert text(shown(metrics, goal=None, saved=None, serves_alone=True)) == (
         " running · 41 requests · 2 waiting · KV cache 48 % · 2300 tok/s generated"
     )
-    assert text(shown(metrics, goal=None, saved=None), 60) == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    assert (
+        text(shown(metrics, goal=None, saved=None, serves_alone=True), 60)
+        == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    )
     several = {**metrics, "running": replace(metrics["running"], of_several=True)}
-    assert "requests" not in text(shown(several, goal=None, saved=None))
+    assert "requests" not in text(shown(several, goal=None, saved=None, serves_alone=True))
     assert "requests" not in text(shown({**METRICS, **metrics})), "of a run that trains"
 
 
@@ -182,6 +185,17 @@ def test_a_loss_that_ends_as_nan_is_critical() -> None:
     made = shown({"loss": replace(METRICS["loss"], ends_not_finite=True)})
     assert "loss nan ✗" in text(made)
     assert "loss nan ✗" in text(made, 60)
+
+
+def test_skipped_updates_are_counted_and_no_loss_is_made_up() -> None:
+    scale = "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1"
+    clocks = [(n, f"[2026-03-02 10:{n // 15:02}:{n % 15 * 4:02},118] [INFO]") for n in range(60)]
+    lines = [f"{clock} {scale}\n{clock} [Rank 0] step={n}, skipped={n}, lr=[1e-05]\n" for n, clock in clocks]
+    snapshot = diagnose_texts({"ds.log": "".join(lines)})
+    made = replace(shown(), snapshot=snapshot)
+    assert "60 updates skipped ✗" in text(made)
+    assert "loss" not in text(made)
+    assert snapshot.metrics["loss_scale"].last == 1.0
 
 
 def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:

@@ -34,6 +34,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     ),
     "how well it learns, or how much of the hardware it uses: what is good depends on the task and the model": (
         "accept_pct", "entropy", "kl", "mfu_pct", "tflops", "cut_pct", "peak_mem_gib", "mem_gib",
+        "loss_scale",
     ),
     "a host, a disk, a network: bands colour it, and it explains findings; alone it costs the run nothing": (
         "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_pct",
@@ -83,7 +84,7 @@ def _names(signature: Signature) -> Iterator[str]:
     yield from metrics_of(signature)
     yield from (subject.name for subject in signature.subjects if subject.kind == "mark")
     yield from (slot.rpartition(".")[0] for _, slot, _ in sentence_slots(signature))
-    yield from (*signature.unless, *signature.requires)
+    yield from signature.unless
     if signature.lost is not None:
         yield from (*signature.lost.share, *signature.lost.fraction, signature.lost.rest)
     for condition in every_condition(signature.conditions):

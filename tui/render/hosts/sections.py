@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from perfmon.core import counted
@@ -26,7 +27,7 @@ from perfmon.viewmodel import (
 
 from ...theme import ThemeStyles
 from ..rows import Run, Words, row_cells
-from .gpus import Folded, folded_columns, gpu_columns, processes_of
+from .gpus import Folded, folded_columns, gpu_columns
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
 from .queues import depth_columns, engine_columns, is_engine, job_columns, socket_columns, value_columns
 from .table import Column, RenderContext, Thing
@@ -146,7 +147,7 @@ def _some(*sections: Section) -> list[Section]:
 
 def users_of(host: Host, gpu: Seen) -> Iterator[Thing]:
     """The processes of a GPU."""
-    return ((host, process) for process in processes_of(host, gpu))
+    return ((host, process) for process in host.users(gpu))
 
 
 # --- The title of the pane of machines: how many there are of each kind, and the keys ---
@@ -225,21 +226,22 @@ EMPTY_VIEWS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
 }
 """Of each view: that there is nothing, in a few words, and instructions."""
-_POLLERS: Mapping[str, Sequence[str]] = {
-    "gpus": ("gpu", "nvidia", "nvml", "amd", "rocm"),
-    "hosts": ("host", "proc"),
-    "queues": ("vllm", "sglang", "ray", "slurm", "prometheus", "http", "net", "command", "queue"),
-}
-"""Parts of the names of pollers that would report these."""
+_POLLERS = {"gpu": "gpus", "host": "hosts", "processes": "hosts", "disks": "hosts"}
+"""The view that shows what the pollers of a kind report; those of any other kind report queues."""
 
 
 def reasons(view: str, around: HostOverview) -> list[str]:
-    """Errors of the pollers."""
+    """Errors of the pollers that would fill a view."""
     return [
         f"{host.short}: {seen.reading.name}: {why.replace('_', ' ')}"
         for host, seen in around.of_area(Area.POLLER)
-        if (why := seen.reading.words.get("why")) and any(part in seen.reading.name.lower() for part in _POLLERS[view])
+        if (why := seen.reading.words.get("why")) and _POLLERS.get(_kind(seen.reading.name), "queues") == view
     ]
+
+
+def _kind(poller: str) -> str:
+    """`vllm` of `vllm http://gpu-1:8000` and, as it is recorded, of `vllm_http://gpu-1:8000`; `net` of `net:12321`."""
+    return "".join(takewhile(lambda char: char.isalpha() or char == "-", poller))
 
 
 # --- Badges of hosts and pollers in the header ---
