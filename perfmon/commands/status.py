@@ -208,8 +208,10 @@ def _state_text(state: State, glyphs: Glyphs, name: str) -> str:
     if state.progress in ENDS:
         words = state.progress.upper()
     if not state.severity:
-        return f"{mark} {words}"
+        return f"{mark} {words}" + (f" with {plain(state.dropped, _NAME)}" if state.dropped else "")
     shown = [words] if state.progress in ENDS or condition == "silent" else []
+    if condition == "silent" and state.dropped:
+        shown.append(f"with {plain(state.dropped, _NAME)}, before:")
     return " ".join([mark, *shown, *_verdict(state)])
 
 

@@ -20,6 +20,7 @@ _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
 _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
+_MOST = 60
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
 _CONDITIONS = {
@@ -73,8 +74,10 @@ class RunRow:
             return self.problem
         if not state.observed:
             return _CONDITIONS["unreadable"]
+        name, seconds = state.condition
+        if name == "silent" and state.dropped:
+            return f"hung or dead with {plain(state.dropped, _MOST)}"
         if not state.severity:
-            name, seconds = state.condition
             return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, common_folder
+from perfmon.core import Progress, TimeBase, common_folder, plural_of
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
 from perfmon.sources import grouped
 
@@ -260,6 +260,17 @@ class MonitorState:
             return self.stale_s
         alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
+
+    @property
+    def dropped(self) -> str:
+        """The requests that servers had when their output ended: `48 requests running, 320 waiting`; "" elsewhere."""
+        load = None if self.snapshot is None or self.is_over or self.past_s is None else self.snapshot.run.load
+        if load is None:
+            return ""
+        running, waiting = load
+        return f"{running:,.0f} {plural_of(running, 'request')} running" + (
+            f", {waiting:,.0f} waiting" if waiting else ""
+        )
 
     @property
     def pause_since(self) -> float | None:

@@ -47,7 +47,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.dropped:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
@@ -325,6 +325,8 @@ def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
 
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     summary = plain(snapshot.summary, 1000)
+    if picture.dropped:
+        return _hung_or_dead(picture, snapshot, width, skin)
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
         names = ", ".join(called(source, picture) for source in picture.sources[:3])
@@ -372,6 +374,19 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return (*shown, (_shortened(summary, width - row_cells(shown)), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _hung_or_dead(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    """Servers with requests in hand whose output ended; behind that what was wrong with them before."""
+    verdict, runs = snapshot.verdict, badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+    age, load = format_seconds(picture.past_s or 0.0), picture.dropped
+    full, room = f"with {load}: hung or dead", width - row_cells(runs)
+    since = _since(picture, width)
+    texts = (f"no output for {age}{since}{',' if since else ''} {full}", f"no output for {age} {full}")
+    texts += (f"hung or dead for {age} with {load}", f"{age} with {load}")
+    runs.append((next((text for text in texts if cells(text) <= room), texts[-1]), skin.style("stale")))
+    before = "" if verdict is None else f"  before: {plain(verdict.title)}"
+    return (*runs, *([(before, skin.style("muted"))] if row_cells(runs) + cells(before) <= width else []))
 
 
 def _since(picture: MonitorState, width: int) -> str:
