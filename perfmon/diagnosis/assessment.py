@@ -47,6 +47,7 @@ from perfmon.rules import (
     last_checkpoint,
     last_output_of_servers,
     last_run_line,
+    load_of,
     overdue_s,
     overlong,
     pace_of,
@@ -200,6 +201,7 @@ def _run_info(
         view.fact(phase_of),
         resumption_of(view),
         serves_alone=serves_alone(view),
+        load=view.fact(load_of),
     )
 
 

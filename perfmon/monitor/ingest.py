@@ -273,7 +273,8 @@ class Ingest:
         here = self._feed.player is None
         local = {held.state.index for held, _ in times if here and held.path.is_absolute()}
         clocks = {held.state.index: self._session.clock(held.state) for held, _ in times}
-        written = [(held.state, changed) for held, changed in times]
+        # Logs without any timestamp were dated by the last write already.
+        written = [(held.state, at) for held, at in times if not clocks[held.state.index].by_arrival]
         ends = date_tails(self._session.store, clocks, written, local, self._feed.clock())
         for held, changed in times:
             held.stamped = (held.state.tail, ends.get(held.state.index, held.state.tail), changed)

@@ -78,7 +78,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or is_reading(picture):
         return waiting_row(picture, skin)
-    if snapshot.verdict is None or picture.before_silence:
+    if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
