@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, common_folder
+from perfmon.core import Progress, TimeBase, common_folder, plural_of
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
 from perfmon.sources import grouped
 
@@ -31,9 +31,6 @@ _PAUSE_S, _PAUSE = 10.0, 2.0
 _UNUSED_S = 60.0
 """Seconds without output of servers from which on it is shown that they may be idle."""
 _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
-
-LEAP_YEAR_S = 63_072_000.0
-"""Seconds from 1970 to the beginning of a leap year, 1972."""
 
 
 class Freshness(StrEnum):
@@ -263,6 +260,23 @@ class MonitorState:
             return self.stale_s
         alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
+
+    @property
+    def before_silence(self) -> bool:
+        """The run is silent, and its verdict is about the time before: whether it still runs is the first question."""
+        snapshot = self.snapshot
+        known = snapshot is not None and snapshot.verdict is not None and snapshot.run.state is not Progress.STALLED
+        return known and self.past_s is not None and not self.is_over
+
+    @property
+    def dropped(self) -> str:
+        """The requests that servers had when their output ended: `48 requests running, 320 waiting`; "" elsewhere."""
+        load = None if self.snapshot is None or self.is_over or self.past_s is None else self.snapshot.run.load
+        if load is None:
+            return ""
+        running, waiting = load
+        queued = f", {waiting:,.0f} waiting" if waiting else ""
+        return f"{running:,.0f} {plural_of(running, 'request')} running{queued}"
 
     @property
     def pause_since(self) -> float | None:

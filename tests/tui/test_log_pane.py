@@ -383,7 +383,7 @@ async def test_a_trace_shows_its_gaps() -> None:
         await pilot.pause()
         lines = screen_text(app)
         assert "update ab" in lines[0]
-        assert [re.findall(r"[+-][\d.]+ ms", line) for line in lines[1:4]] == [[], ["+30333.4 ms"], ["+1222.0 ms"]]
+        assert [re.findall(r"[+-][\d.]+ m?s", line) for line in lines[1:4]] == [[], ["+30.33 s"], ["+1.22 s"]]
         assert not lines[4].strip()
         await pilot.press("r")
         await pilot.pause()
@@ -431,6 +431,27 @@ async def test_evidence_is_jumped_to_even_when_a_filter_hides_it() -> None:
         app.pane.jump_time(begin + 10.5)
         await shown(pilot)
         assert selected(app) == numbers(app)[0] + 3
+
+
+async def test_the_line_that_a_run_has_failed_by_is_shown_until_it_runs_again_or_the_user_goes_elsewhere() -> None:
+    app, cause = Host(filled(100)), EvidenceLine("log1.log", 21, "")
+    async with app.run_test(size=(80, 11)) as pilot:
+        app.pane.show_cause(EvidenceLine("log1.log", 50, ""))
+        assert (await shown(pilot))[-1] == 99, "it is in view already"
+        app.pane.show_cause(None)
+        app.pane.show_cause(cause)
+        assert 41 in await shown(pilot)
+        assert "the run failed here" in screen_text(app)[0]
+        await shown(pilot, "end")
+        app.pane.show_cause(cause)
+        assert (await shown(pilot))[-1] == 99, "only once"
+        app.pane.show_cause(None)
+        app.pane.show_cause(cause)
+        app.pane.show_cause(None)
+        assert (await shown(pilot))[-1] == 99, "it runs again"
+        await shown(pilot, "home")
+        app.pane.show_cause(cause)
+        assert (await shown(pilot))[0] == 0, "where the user reads nothing moves"
 
 
 async def test_a_line_that_is_not_kept_is_read_back_from_its_file(tmp_path: Path) -> None:

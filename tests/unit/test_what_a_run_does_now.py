@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from handfed import HandFed
 
+from perfmon.commands.status import plain_line
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Assessment, RunInfo
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.file_tree import LogGroup
 from perfmon.status.run_rows import RunRow
 from perfmon.status.state_file import state_of_picture
-from perfmon.viewmodel import MonitorState
+from perfmon.viewmodel import Freshness, MonitorState
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG = LogFile("run.log", Path("/run.log"))
 
 
-def opened(*lines: str, written_s: float = 0.0, log: LogFile = LOG) -> tuple[HandFed, MonitorState]:
+def opened(*lines: str, written_s: float = 0.0) -> tuple[HandFed, MonitorState]:
     """A log that was there when the monitor was opened, and was last written to so many seconds before."""
     run = HandFed(NOW.timestamp())
     run.feed.caught_up, run.feed.of_past = False, True
     for line in lines:
-        run.say(log, line)
+        run.say(LOG, line)
     run.feed.changed_at = lambda _log: NOW.timestamp() - written_s  # type: ignore[assignment,method-assign]
     run.feed.caught_up, run.feed.of_past = True, False
     return run, run.look()
@@ -132,49 +132,6 @@ def test_a_server_that_prints_nothing_without_requests_is_idle_or_hung() -> None
     assert run.look(2).unused_since is None
 
 
-def written(folder: Path, written_s: float) -> LogFile:
-    """A file that keeps the time of its last line."""
-    path = folder / "run.log"
-    path.write_text("of another time than the file's own\n")
-    os.utime(path, (NOW.timestamp() - written_s,) * 2)
-    return LogFile("run.log", path)
-
-
-def test_lines_without_timestamps_end_at_the_last_write_to_a_file_that_is_no_copy(tmp_path: Path) -> None:
-    begin = NOW - timedelta(seconds=3600)
-    lines = [
-        f"[{begin + timedelta(seconds=10 * at):%Y-%m-%d %H:%M:%S} TP0] Decode batch, #running-req: 4, #token: 9000, "
-        "token usage: 0.02, cuda graph: True, gen throughput (token/s): 480.1, #queue-req: 0, "
-        for at in range(60)
-    ]
-    lines += ['INFO:     10.0.0.2:41022 - "GET /health HTTP/1.1" 200 OK'] * 260
-    _, picture = opened(*lines, written_s=400.0, log=written(tmp_path, 400.0))
-    assert picture.present == pytest.approx(NOW.timestamp(), abs=1.0)
-    _, copied = opened(*lines, written_s=400.0)
-    assert copied.present < picture.present - 2000.0, "a copy has the time at which it was made"
-
-
-@pytest.mark.parametrize(("written_s", "state"), [(300.0, Progress.STALLED), (700.0, Progress.RUNNING)])
-def test_a_bar_that_stopped_behind_stamped_checkpoints_is_stalled_or_silent(
-    tmp_path: Path, written_s: float, state: Progress
-) -> None:
-    begin = NOW - timedelta(seconds=written_s + 5.0 * 260)
-    lines = trained(260, 900)
-    for step, at in ((200, 220), (100, 110)):
-        saved = begin + timedelta(seconds=5.0 * step)
-        lines.insert(
-            at, f"[INFO|trainer.py:3503] {saved:%Y-%m-%d %H:%M:%S},101 >> Saving model checkpoint to out/{step}"
-        )
-    lines.insert(0, f"[INFO|trainer.py:2409] {begin:%Y-%m-%d %H:%M:%S},212 >> ***** Running training *****")
-    _, picture = opened(*lines, written_s=written_s, log=written(tmp_path, written_s))
-    now = run_of(picture)
-    assert now.state is state
-    if state is Progress.STALLED:
-        assert now.since == pytest.approx(NOW.timestamp() - written_s, abs=5.0)
-    else:
-        assert picture.stale_s == pytest.approx(written_s, abs=5.0)
-
-
 def test_two_lines_are_too_few_for_unreadable_logs() -> None:
     begun = NOW - timedelta(seconds=70)
     _, picture = opened(
@@ -187,3 +144,34 @@ def test_two_lines_are_too_few_for_unreadable_logs() -> None:
     assert picture.snapshot.run.state is Progress.STARTING
     assert "2 lines so far, none about a step" in picture.snapshot.summary
     assert picture.stale_s is None
+
+
+def load(clock: datetime, running: int, waiting: int) -> str:
+    return (
+        f"[{clock:%Y-%m-%d %H:%M:%S} TP0] Decode batch. #running-req: {running}, #token: 402113, token usage: 0.97, "
+        f"cuda graph: True, gen throughput (token/s): 1510.3, #queue-req: {waiting}, "
+    )
+
+
+@pytest.mark.parametrize("silent_s", [90.0, 660.0])
+def test_a_server_that_falls_silent_with_requests_waiting_is_hung_or_dead(silent_s: float) -> None:
+    end = NOW - timedelta(seconds=silent_s)
+    lines = [load(end - timedelta(seconds=4 * at), 48, 320 - at) for at in range(200, -1, -1)]
+    run, picture = opened(*lines, written_s=silent_s)
+    assert [one.freshness for one in picture.sources] == [Freshness.STALE]
+    assert picture.dropped == "48 requests running, 320 waiting"
+    state = state_of_picture(("sglang",), picture)
+    assert state.stale_s == pytest.approx(silent_s, abs=2.0)
+    assert "SILENT" in plain_line(state)
+    assert "with 48 requests running, 320 waiting, before: KV-CACHE-PRESSURE" in plain_line(state)
+    row = RunRow(LogGroup("sglang", ("run.log",), ("/run.log",)), end.timestamp(), state)
+    assert (row.word, row.verdict) == ("silent", "hung or dead with 48 requests running, 320 waiting")
+    run.feed.now += 1.0
+    run.say(LOG, load(NOW + timedelta(seconds=1), 48, 10))
+    assert not run.look(2).dropped
+
+
+def test_a_server_whose_last_report_had_no_requests_waiting_has_dropped_none() -> None:
+    end = NOW - timedelta(seconds=300)
+    lines = [load(end - timedelta(seconds=4 * at), 3, 0) for at in range(200, -1, -1)]
+    assert not opened(*lines, written_s=300.0)[1].dropped
