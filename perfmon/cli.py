@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from perfmon.commands import COMMANDS, build_parser, load_command
-from perfmon.core import ExitCode, PerfmonError, UsageError, plain
+from perfmon.core import ExitCode, PerfmonError, UsageError, evidence_text
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -63,7 +63,7 @@ class _Forgiving(io.FileIO):
 def print_error(message: str) -> None:
     """Print one line on stderr."""
     with suppress(OSError):  # a full disk under stderr must not change the exit code
-        print(f"perfmon: {plain(message, 2000)}", file=sys.stderr, flush=True)
+        print(f"perfmon: {evidence_text(message, 2000)}", file=sys.stderr, flush=True)
 
 
 # --- Choosing and running the command ---
@@ -124,7 +124,8 @@ def _lists_runs(argv: Sequence[str]) -> bool:
 
 def _running() -> list[str]:
     from perfmon.sources import grouped
-    from perfmon.sources.remote import describe, discover_here, requests_for
+    from perfmon.sources.pollers import requests_for
+    from perfmon.sources.remote import describe, discover_here
 
     found = discover_here()
     pollers = [request.shown for request in requests_for(found)]

@@ -70,7 +70,7 @@ _LOG = logging.getLogger("perfmon.emit")
 _TRACE = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _NO_TRACE = re.compile(r"[^\w.:/-]+", re.ASCII)
 _UNSAFE = re.compile(r"[\s,;|\[\]{}\"'\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+")
-_LOGIN = re.compile(r"(^|//)[^/?#]*@")
+_LOGIN = re.compile(r"(^|//)(?:[^/?#]*|[^/?#:@]*:(?!//|\d{1,5}(?:[/?#]|$))\S*)@")  # a password may hold a slash
 _LONGEST = 200
 _WARN_EVERY = 10
 _LOOK_EVERY_S = 0.1
@@ -193,7 +193,7 @@ def _address(value: Any) -> str:
     """A URL without what may be secret: login and query."""
     text = str(value)
     if "@" in text or "?" in text or "#" in text:
-        text = _LOGIN.sub(r"\1", text.partition("?")[0].partition("#")[0])
+        text = _LOGIN.sub(r"\1", text).partition("?")[0].partition("#")[0]
     return _word(text)
 
 

@@ -254,6 +254,8 @@ def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
     """
     since = last_run_line(failure.source, view)
     ends = [mark for mark in view.run_marks(failure.source, "end") if since <= mark.line < failure.line]
+    if failure.frame and ends and "cut_short" in ends[-1].fields:
+        return None  # the training ended early, and with it nothing but that
     if not ends or _was_told_before(failure, ends[0].line, since, view):
         return None
     tracks = view.store.progress.of(failure.source)

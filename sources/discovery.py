@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from perfmon.core import InputError, counted, plain, without_secrets
+from perfmon.core import InputError, counted, evidence_text, plain
 
 from .file_tree import LogGroup, Tree, grouped, holds_logs, is_log, matches, walk_tree
 from .spec import (
@@ -131,7 +131,7 @@ def folder_of_archives(root: Path) -> LogFile:
 
 def display_name(path: Path) -> str:
     """A path as it was given, relative or absolute, fit for display."""
-    return without_secrets(plain(str(path)))
+    return evidence_text(str(path))
 
 
 def distinct(logs: Sequence[LogFile]) -> list[LogFile]:
@@ -246,7 +246,7 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
     if not found.logs:
         raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
     name = display_name(Path(spec.path))
-    names = [without_secrets(plain(member)) for member in found.logs]
+    names = [evidence_text(member) for member in found.logs]
     return [
         LogFile(f"{name}:{one}", path, member, compression_of(member))
         for one, member in zip(names, found.logs, strict=True)

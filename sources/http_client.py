@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, plain, without_login, without_secrets
 
 # --- One HTTP request over any stream: a socket of this machine, or a channel of a connection to another ---
 
@@ -81,7 +81,7 @@ class ForbiddenError(ReplyError):
 def parse_url(text: str) -> Url:
     """Read `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
     match = _URL.fullmatch(text)
-    shown = f"'{without_secrets(plain(text, 200))}'"
+    shown = f"'{without_login(text)}'"
     if match is None:
         raise UsageError(f"{shown}: expected http(s)://HOST:PORT/PATH or tcp://HOST:PORT (no login)")
     scheme, host, port, path = match[1].lower(), match[2].strip("[]"), match[3], match[4] or "/"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text
 from perfmon.recording import MAGIC, SUFFIX
 
 # --- What a file is, by its name and by its first bytes: text, compressed, an archive, or no log at all ---
@@ -144,7 +144,7 @@ class Spec:
 
 def shown(text: str) -> str:
     """A SOURCE or path in quotes, fit for one line of a message."""
-    return f"'{plain(without_secrets(text), 200)}'"
+    return f"'{evidence_text(text, 200)}'"
 
 
 def parse_spec(text: str) -> Spec:

@@ -131,6 +131,9 @@ CREDENTIALS = [
     ("amqp://guest:gu3st@mq:5672//", "amqp://guest:***@mq:5672//"),
     ("postgresql+psycopg2://me:p@ss@db:5432/runs", "postgresql+psycopg2://me:***@db:5432/runs"),
     ("mongodb+srv://me:pw@cluster0.mongodb.net/x", "mongodb+srv://me:***@cluster0.mongodb.net/x"),
+    ("vllm=http://ops:hun/ter22@gpu-1:8000", "vllm=http://ops:***@gpu-1:8000"),
+    ("http://me:pa55@h/org@main: not found", "http://me:***@h/org@main: not found"),
+    ("redis://ops:/hunter2/2+x=@cache/0 is slow", "redis://ops:***@cache/0 is slow"),
     ("https://me:12345@proxy:3128", "https://me:***@proxy:3128"),
     ("http_proxy=http://me:pw@10.0.0.1:3128", "http_proxy=http://me:***@10.0.0.1:3128"),
     ("pip install --index-url https://u:tok@h/simple x", "pip install --index-url https://u:***@h/simple x"),
@@ -950,6 +953,8 @@ CREDENTIALS = [
     ("    api_key: !!str 8d7f6a5s4d3f2g1h0j9k", "    api_key: !!str ***"),
 ]
 MEASUREMENTS = [
+    "GET http://registry:4873/@scope/package and http://[::1]:8000/v1/models/x@main: 200",
+    "brokers kafka://a:9092,kafka://b:9092/runs@2, file:///data/a:b/c@3",
     "token usage: 0.97, #queue-req: 12",
     "max_new_token: 131072",
     "tokens=1234 prompt_tokens: 77 completion_tokens=12345678",

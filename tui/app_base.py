@@ -12,6 +12,7 @@ from textual.events import Resize
 from textual.geometry import Size
 from textual.widget import Widget
 
+from perfmon.core import Progress
 from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
 from perfmon.viewmodel import MonitorState
@@ -110,7 +111,7 @@ class BaseApp(ThemedApp):
         """Show a picture. Of a frozen view the timeline and the log stand still; all else is about the present."""
         self.picture = newest
         self._show_notices(newest)
-        self._highlight_evidence(newest.snapshot)
+        self._highlight_evidence(newest)
         rows = self.collectives.wanted(newest)
         if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
             self._collective_rows = max(rows, self._collective_rows)
@@ -153,10 +154,13 @@ class BaseApp(ThemedApp):
             self._notices = newest.notices
             self.show_message(" · ".join(fresh))
 
-    def _highlight_evidence(self, snapshot: Diagnosis | None) -> None:
-        """Mark the lines of the log that findings rest on."""
+    def _highlight_evidence(self, newest: MonitorState) -> None:
+        """Mark the lines of the log that findings rest on, and show the one that the run has failed by."""
+        snapshot, found = newest.snapshot, newest.verdict_finding
         if snapshot is not self._diagnosis and snapshot is not None:
             self._diagnosis = snapshot
+            failed = snapshot.run.state is Progress.FAILED and newest.progress is None
+            self.log_pane.show_cause(found.evidence[0] if failed and found is not None and found.evidence else None)
             firing = [finding for finding in snapshot.findings if finding.state == "firing"]
             self.log_pane.evidence(line for finding in firing for line in finding.evidence)
 

@@ -53,8 +53,12 @@ class RunsPane(Listing):
             return ()
         verdict, place = _columns(width)
         names = [fit("   state", _STATE + 3), fit("verdict", verdict), *_progress("step", "left", width)]
-        names += [fit("last line", _AGE, right=True), *_columns_of_logs("logs", width), "  " + fit("run", place)]
-        return [styled((("".join(names), "muted"),), self.skin, "background")]
+        shown = self.place(height - 1)
+        room = max(0, place - len(shown) - 1)
+        names += [fit("last line", _AGE, right=True), *_columns_of_logs("logs", width), "  " + fit("run", room)]
+        return [
+            styled((("".join(names), "muted"), (fit(shown, place - room, right=True), "text")), self.skin, "background")
+        ]
 
     def count(self) -> int:
         """Runs, and all together."""
@@ -166,8 +170,9 @@ class RunsApp(PlainApp):
     def show_bars(self) -> None:
         """Draw what was found, and the keys."""
         width, runs = self.size.width, self.list.runs
-        levels = [row.level for row in runs]
-        states = ", ".join(f"{levels.count(level)} {level}" for level in ("critical", "warning") if level in levels)
+        words = [row.level if row.level in ("critical", "warning") else row.word for row in runs]
+        counted_words = ("critical", "warning", "silent", "unreadable")
+        states = ", ".join(f"{words.count(word)} {word}" for word in counted_words if word in words)
         left: Words = ((" perfmon ", "title"), (f"{counted(len(runs), 'run')} in {self.opening.title}", "text"))
         right: Words = ((f"{self.message or states} ", "accent" if self.message else "muted"),)
         self.draw_bars(left, right, width)

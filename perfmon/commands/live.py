@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain, without_secrets
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, evidence_text, plain, without_secrets
 
 from ._options import (
     Offered,
@@ -209,7 +209,7 @@ def _pollers(args: argparse.Namespace) -> list[PollRequest]:
     for spec in args.poll:
         one = parse_request(spec)
         if one is None:
-            raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
+            raise UsageError(f"--poll {evidence_text(spec, 200)}: expected one of {FORMS}")
         pollers.append(one)
     return pollers
 
@@ -219,7 +219,8 @@ def _print_found(fleet: Fleet, where: TextIO, *, polling: bool, grace_s: float) 
 
     Raises ConnectError when no host answers.
     """
-    from perfmon.sources.remote import describe, requests_for
+    from perfmon.sources.pollers import requests_for
+    from perfmon.sources.remote import describe
 
     any_logs = False
     for one in fleet.discover(grace_s):

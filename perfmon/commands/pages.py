@@ -10,7 +10,7 @@ from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, UsageError, format_seconds, plain, without_secrets
+from perfmon.core import ExitCode, UsageError, evidence_text, format_seconds
 
 from ._options import (
     WINDOW_S,
@@ -218,4 +218,4 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], ob
 
 
 def _title(specs: Sequence[str]) -> str:
-    return without_secrets(plain(" ".join("stdin" if spec == "-" else spec for spec in specs), 200))
+    return evidence_text(" ".join("stdin" if spec == "-" else spec for spec in specs), 200)

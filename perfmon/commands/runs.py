@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain, without_secrets
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, evidence_text, plain
 
 from ._options import add_data_arguments, completes_folders, read_config
 from ._remote import add_polls_argument, feed_of
@@ -103,7 +103,7 @@ class _Found:
 
     def pollers(self, paths: Sequence[str]) -> list[PollRequest]:
         """The metrics pages of the processes that write these logs."""
-        from perfmon.sources.remote import requests_for
+        from perfmon.sources.pollers import requests_for
 
         if self.machine is None:
             return []
@@ -190,4 +190,4 @@ def _title(specs: Sequence[str]) -> str:
     here = os.getcwd()
     first = os.path.relpath(specs[0]) if specs[0].startswith(f"{here}/") else specs[0]
     first = os.path.basename(here) or here if first == here else first
-    return without_secrets(plain(first if len(specs) == 1 else f"{first} and {len(specs) - 1} more", 200))
+    return evidence_text(first if len(specs) == 1 else f"{first} and {len(specs) - 1} more", 200)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         masked,
         may_contain_secret,
         rest_of_key,
+        without_login,
         without_secrets,
     )
     from .errors import ConnectError, DataFileError, ExitCode, InputError, MissingExtraError, PerfmonError, UsageError

@@ -189,6 +189,9 @@ WORD_RULES: Sequence[tuple[tuple[str, ...], str]] = (
 )
 """Words that a line has in lower case and without blanks and quotes; a regex, in which case does not matter."""
 
+_USER = r"[^\s/:@'\"\[]{0,200}"
+_NO_PORT = r"(?!\d{1,5}(?:[/?#,;)\]]|$))"
+"""A password may hold a slash, where a URL may not: what follows `://HOST:PORT/` is a path, with or without `@`."""
 _FLAG = r"--(?!-)[\w-]{0,40}?"
 SHAPE_RULES: Sequence[tuple[str, str]] = (
     ("--", rf"(?i)({_FLAG}(?:passw(?:or)?d|passphrase|secret|pwd){_FLAG_SIGN}){_NO_VALUE}{_value(3)}"),
@@ -199,6 +202,10 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
         for sign in ("oken is", "assword is", "ey is")
     ),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://[^\s/:@'\"]{0,200}:)[^\s/'\"]+(?=@[\w\[./-])"),
+    (
+        "://",
+        rf"(?<!\w)(\w[\w+.-]{{0,31}}://{_USER}:){_NO_PORT}[^\s/@'\"]{{0,200}}/(?:(?!://)[^\s'\"]){{0,200}}(?=@[\w\[.-])",
+    ),
     ("://", r"(?<!\w)(\w[\w+.-]{0,31}://)[^\s/:@'\"]{16,}(?=@)"),
     *(
         (
@@ -274,5 +281,5 @@ SHAPE_RULES: Sequence[tuple[str, str]] = (
 )
 """A literal that every match contains, as it is; a regex."""
 
-COMMON = {"--": r"--(?!-)[\w-]{0,40}(?i:token|key|secret|passw|passp|pwd)", "://": r"://[^\s/@]*@"}
+COMMON = {"--": r"--(?!-)[\w-]{0,40}(?i:token|key|secret|passw|passp|pwd)", "://": r"://[^\s/@]*(?:@|/[^\s@]{0,200}@)"}
 """Literals that many ordinary lines contain, each with a regex that fewer of them match."""

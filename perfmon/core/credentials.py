@@ -17,6 +17,8 @@ _WORDS = [(word, number) for number, (words, _) in enumerate(WORD_RULES) for wor
 """Each word, and the number of its rule."""
 _LEAST_SECRET = 16
 """Shorter words of nothing but letters and digits are none."""
+_LONGEST_SECRET = 8000
+"""So many characters of one are looked at."""
 _BLANKS_AND_QUOTES = str.maketrans("", "", "'\"\\")
 _KEY_LINE = re.compile(r"(\s*)(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{60,76}={0,2}\s*$")
 KEY_LINE_SIZES = range(60, 90)
@@ -122,11 +124,19 @@ def _compiled(number: int) -> re.Pattern[str]:
     return re.compile(SHAPE_RULES[number - len(WORD_RULES)][1], re.ASCII)
 
 
-def evidence_text(text: str) -> str:
-    """A log line fit for reports: plain and without secrets."""
+def evidence_text(text: str, limit: int = 500) -> str:
+    """Text from outside fit for reports: plain, without secrets, and at most `limit` characters.
+
+    It is cut last: half a credential is no longer recognised as one.
+    """
     if len(text) < _LEAST_SECRET and text.isalnum() and text.isascii():
         return text  # ids of traces, by the thousand
-    return without_secrets(plain(text))
+    return plain(without_secrets(plain(text, limit + _LONGEST_SECRET)), limit)
+
+
+def without_login(text: str) -> str:
+    """Return a wrong URL, fit for its error: without what is before the last `@`, as a login may be malformed, too."""
+    return evidence_text(re.sub(r"(?s)://.*@", "://***@", text), 200)
 
 
 # --- In blocks of bytes: a block is first searched for what no credential can do without, since a look at every line

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perfmon.core import Block, InputError, Notice, UsageError
 from perfmon.nccl import LiveJob
 from perfmon.sources import ARCHIVES, INSPECTOR, LineSplitter, LogFile, Player, ThreadQueue, discover
-from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
+from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, make_pollers, no_disk_paths
 from perfmon.sources.remote import Fleet, HostState
 from perfmon.viewmodel import CollectivesState
 
@@ -164,7 +164,7 @@ class PollingFeed(WrappedFeed):
         machine = LocalMachine()
         pollers: list[Poller] = []
         for request in self._requests:
-            pollers += pollers_for(machine, request, self._places)
+            pollers += make_pollers(machine, request, self._places)
         await PollScheduler(machine, pollers, self._emit).run()
 
     async def _emit(self, items: list[tuple[LogFile, Block | Notice]]) -> None:

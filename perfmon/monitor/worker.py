@@ -273,7 +273,7 @@ class Watch:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
             self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
-            if fresh and not self.steered:
+            if fresh:
                 self._judge_past(self._snapshot, alignment, now, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from perfmon.core import Config, PerfmonError, TimeBase, format_seconds, format_share, plain
 from perfmon.sources import LogGroup
+from perfmon.textgraphics import compact
 
 from .state_file import State, read_state, state_of_picture
 
@@ -20,6 +21,8 @@ _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
 _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
+_MANY_STEPS = 100_000.0
+"""So many are rounded: a list has little room for them."""
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
 _CONDITIONS = {
@@ -66,6 +69,15 @@ class RunRow:
         return "unknown" if self.state is None else self.state.level
 
     @property
+    def severity(self) -> str:
+        """The same; of a run that is silent that of the verdict about the time before, if it has one."""
+        return (
+            self.state.severity
+            if self.state is not None and self.word == "silent" and self.state.severity
+            else self.level
+        )
+
+    @property
     def verdict(self) -> str:
         """Title and cost of the verdict, or why there is none."""
         state = self.state
@@ -79,7 +91,8 @@ class RunRow:
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""
-        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+        before = "before: " if self.word == "silent" else ""
+        return f"{before}{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property
     def steps(self) -> str:
@@ -87,7 +100,9 @@ class RunRow:
         state = self.state
         if state is None or state.done is None:
             return ""
-        return f"{state.done:,.0f}" if state.total is None else f"{state.done:,.0f}/{state.total:,.0f}"
+        if state.total is None:
+            return f"{state.done:,.0f}"
+        return f"{state.done:,.0f}/{f'{state.total:,.0f}' if state.total < _MANY_STEPS else compact(state.total, 5)}"
 
     @property
     def left(self) -> str:
@@ -107,15 +122,16 @@ class RunRow:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, then the newest; those that are written to all the time by name: a list that
-    changes its order with each line cannot be read.
+    """Those that need attention first (critical, warning, silent without an end), then the newest; those that are
+    written to all the time by name: a list that changes its order with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        return rank.get(row.level, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+        attention = rank.get(row.severity, 2 if row.word == "silent" else 3)
+        return attention, age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)
 

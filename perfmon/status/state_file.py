@@ -99,6 +99,8 @@ class State(NamedTuple):
         """One of critical, warning, info, good, idle and unknown."""
         if not self.observed:
             return "unknown"
+        if self.condition[0] == "silent":
+            return "unknown"  # the verdict is about the time before
         if self.severity in ("critical", "warning"):
             return self.severity
         if self.progress in ENDS and self.progress != "finished":
@@ -211,22 +213,27 @@ class Refused(Exception):
 
 
 def absolute(specs: Sequence[str]) -> tuple[str, ...]:
-    """The sources as they are wherever one stands; sorted, because their order means nothing."""
+    """The sources as they are wherever one stands, without secrets; sorted, because their order means nothing."""
     return tuple(sorted({_absolute(spec) for spec in specs}))
 
 
 def _absolute(spec: str) -> str:
     if spec == "-" or "://" in spec:
-        return spec
+        return _masked(spec)
     from perfmon.sources.pollers import parse_request
 
     with suppress(PerfmonError):
         if not os.path.lexists(spec) and parse_request(spec) is not None:
-            return spec
-    try:
-        return os.path.abspath(spec)
-    except OSError:  # the current folder is gone
-        return spec
+            return _masked(spec)
+    with suppress(OSError):  # the current folder is gone
+        spec = os.path.abspath(spec)
+    return _masked(spec) if "=" in spec else spec
+
+
+def _masked(spec: str) -> str:
+    from perfmon.core import without_secrets  # a status line of plain paths loads as little as it can
+
+    return without_secrets(spec)
 
 
 def folder() -> str:

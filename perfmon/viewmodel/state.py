@@ -265,6 +265,13 @@ class MonitorState:
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
 
     @property
+    def before_silence(self) -> bool:
+        """The run is silent, and its verdict is about the time before: whether it still runs is the first question."""
+        snapshot = self.snapshot
+        known = snapshot is not None and snapshot.verdict is not None and snapshot.run.state is not Progress.STALLED
+        return known and self.past_s is not None and not self.is_over
+
+    @property
     def pause_since(self) -> float | None:
         """The time since which a run makes no progress, if that is longer than usual; None if it makes
         some, or is idle.

@@ -10,11 +10,21 @@ from itertools import accumulate, combinations, pairwise
 from math import inf, isfinite, sqrt
 from typing import ClassVar, Generic, TypeVar
 
-from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
+from perfmon.core import (
+    BEGINS_WITH,
+    UNDER_WAY,
+    format_seconds,
+    format_share,
+    format_value,
+    median,
+    metric_unit,
+    percentile,
+    slope,
+)
 
 from ..interruptions import restarts_of
 from ..runs import boundaries
-from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
+from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, Track, View
 
 _LEAST = 10
 """Samples on each side of a change."""
@@ -55,9 +65,9 @@ class Trend(Single, Generic[_T]):
     def _figures_of(self, found: _T, view: View) -> dict[str, str]:
         """Its figures, by the names in `slots`."""
 
-    @abstractmethod
     def _in_words(self, figures: Mapping[str, str]) -> str:
-        """Its figures in words."""
+        """Its figures in words: those of a change, if a subclass has no other ones."""
+        return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     @abstractmethod
     def _holds(self, item: Item, found: _T) -> bool:
@@ -212,9 +222,6 @@ class Fall(Trend[Fallen]):
             "since": step_at(found.time, view),
             "how": "declined steadily" if found.steady else "stepped down",
         }
-
-    def _in_words(self, figures: Mapping[str, str]) -> str:
-        return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
         what = f"1 / {self.metric}" if self.rising else self.metric
@@ -415,6 +422,23 @@ def since_restart(column: Column, view: RunView) -> int:
     begins = [restart.between[1] for restart in view.fact(restarts_of)]
     begins += [one.time for one in view.fact(boundaries) if one.from_start]
     return bisect_right(column.times, max(begins)) if begins else 0
+
+
+def since_epochs_restart(track: Track, source: int, group: str, view: RunView) -> int:
+    """The first sample of a stream behind the last line at which the epochs of its log began again; 0: they did not.
+
+    A log without a clock may hold several trainings, one behind the other.
+    """
+    falls = [
+        fall.line
+        for fall in view.store.progress.falls
+        if fall.source == source and fall.kind.startswith("epoch")
+        if fall.before >= UNDER_WAY and fall.after <= BEGINS_WITH
+    ]
+    if not falls:
+        return 0
+    of_stream = (at for at, key in enumerate(track.keys) if key == (source, group))
+    return sum(track.ref(at)[0].line < max(falls) for at in of_stream)
 
 
 def steps_fall_back(source: int, start: float, end: float, view: RunView) -> bool:

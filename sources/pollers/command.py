@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from math import isfinite
 
-from perfmon.core import plain, without_secrets
+from perfmon.core import evidence_text, plain
 
 from ..shell import quoted
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
+from .reading import Area, Reading
 
 EVERY_S = 5.0
 DEADLINE_S = 20.0
@@ -41,7 +42,7 @@ class CommandPoller:
 
     @property
     def _shown(self) -> str:
-        return without_secrets(plain(self._command, 60))
+        return evidence_text(self._command, 60)
 
     async def poll(self) -> Sequence[Reading]:
         """Run it once. Raises PollError when it fails, hangs or prints no number."""
@@ -89,7 +90,7 @@ class CommandPoller:
         return f"{run}; printf '\\n{self._end} %s\\n' \"$?\""
 
     def _error(self, why: str, lines: Sequence[str]) -> PollError:
-        last = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
+        last = next((text for line in reversed(lines) if (text := evidence_text(line, 80).strip())), "")
         return PollError(f"command '{self._shown}' {why}" + (f": {last}" if last else ""))
 
 

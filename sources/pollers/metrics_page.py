@@ -13,10 +13,11 @@ from itertools import islice
 from math import inf, isfinite, isnan
 from typing import TypeVar
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text, plain
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
+from .reading import Area, Reading
 
 # --- Fetches a page of metrics, and states in one line why there is none ---
 
@@ -139,7 +140,7 @@ def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
     names = tuple(name.strip() for name in chosen.split(",") if name.strip())
     wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
     if wrong is not None or len(names) > MOST_NAMED:
-        shown = without_secrets(plain(wrong or f"{len(names)} names", 60))
+        shown = evidence_text(wrong or f"{len(names)} names", 60)
         raise UsageError(f"prometheus=…#{shown}: expected comma-separated metric names after #, at most {MOST_NAMED}")
     return Endpoint.parse("prometheus", text), names
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text, without_login
+
+if TYPE_CHECKING:
+    from ..remote.discovery import Discovery
 
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
@@ -16,7 +20,6 @@ _FORM = re.compile(
     r"|(?P<net>net):(?P<port>.*)|(?P<run>command):(?P<command>.*)",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"[A-Za-z0-9_.\-:\[\]/]*(?:#[\w.:@/+,-]+)?")
 _COMMAND = 4000
 
 
@@ -32,7 +35,7 @@ class PollRequest:
     def shown(self) -> str:
         """As a SOURCE, fit for display."""
         sign = {"net": ":", "command": ":"}.get(self.kind, "=") if self.argument else ""
-        return without_secrets(plain(f"{self.kind}{sign}{self.argument}", 200))
+        return evidence_text(f"{self.kind}{sign}{self.argument}", 200)
 
 
 DEFAULT = (PollRequest("host"), PollRequest("gpu"))
@@ -52,8 +55,11 @@ def parse_request(text: str) -> PollRequest | None:
         return _command(match["command"], text)
     kind, value = match["kind"], match["value"].strip()
     if kind == "ray":
-        if not value or not _ADDRESS.fullmatch(value):
-            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or ray#NAMESPACE/QUEUE")
+        if not value:
+            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR or ray=#NAMESPACE/QUEUE")
+        from .ray.attach import parse_ray
+
+        parse_ray(value)
         return PollRequest(kind, value)
     from ..http_client import parse_url
 
@@ -63,6 +69,10 @@ def parse_request(text: str) -> PollRequest | None:
         raise _wrong(text, "expected http://HOST:PORT or https://HOST:PORT") from None
     if url.scheme == "tcp":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT or {kind}=https://HOST:PORT")
+    if kind == "prometheus":
+        from .metrics_page import parse_prometheus
+
+        parse_prometheus(value)
     return PollRequest(kind, value)
 
 
@@ -79,4 +89,18 @@ def _command(text: str, spec: str) -> PollRequest:
 
 
 def _wrong(spec: str, expected: str) -> UsageError:
-    return UsageError(f"'{without_secrets(plain(spec, 200))}': {expected}")
+    return UsageError(f"'{without_login(spec)}': {expected}")
+
+
+# --- What to poll, of what was found to run on a machine ---
+
+_KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
+
+
+def requests_for(found: Discovery) -> list[PollRequest]:
+    """The metrics pages of its processes, each once."""
+    kinds: dict[int, str] = {}
+    for process in found.processes:
+        for port in process.metrics:
+            kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
+    return [PollRequest(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from perfmon.core import Block, Notice, PerfmonError, plain, without_secrets
+from perfmon.core import Block, Notice, evidence_text, plain, without_secrets
 
 from ..discovery import LogFile
 from ..follow.wakeups import end
@@ -72,7 +72,7 @@ class PollTask:
     def __init__(self, poller: Poller, name: str, machine: Machine, emit: Emit, phase: float = 0.0) -> None:
         """`phase` is the share of a period by which its questions come later than those of others."""
         self.log = poll_log(machine.name, name)
-        self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
+        self._poller, self._name, self._machine, self._emit = poller, evidence_text(name, 120), machine, emit
         self._phase = phase
         self._offset, self._line = 0, 1
         self._answered_at = self._reported_at = time.monotonic()
@@ -146,7 +146,7 @@ class PollTask:
 
     async def _report_failure(self, state: str, why: str, *, always: bool = True) -> None:
         """Report a failure; one that is known already is repeated rarely, unless `always`."""
-        why = plain(without_secrets(why), 160)
+        why = evidence_text(why, 160)
         now = time.monotonic()
         if (state, why) == (self._state, self._why) and not always and now - self._reported_at < _REPEAT_S:
             return
@@ -186,7 +186,7 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
     async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
         blocks.extend((log, item) for log, item in items if isinstance(item, Block))
 
-    pacing = PollScheduler(machine, [poller for one in requests for poller in pollers_for(machine, one, places)], take)
+    pacing = PollScheduler(machine, [poller for one in requests for poller in make_pollers(machine, one, places)], take)
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -202,32 +202,8 @@ async def _poll_once(requests: Sequence[PollRequest], places: DiskPaths) -> list
 # --- Registry of pollers: the pollers of a SOURCE. A kind is imported when it is needed ---
 
 
-def pollers_for(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
-    """Return the pollers of a machine; where there can be none, one that reports why."""
-    try:
-        return make_pollers(machine, request, places)
-    except PerfmonError as error:
-        return [Missing(request.shown, str(error))]
-
-
-class Missing:
-    """Stands for pollers that cannot be made."""
-
-    every_s = 60.0
-
-    def __init__(self, name: str, why: str) -> None:
-        self.name, self._why = name, why
-
-    async def poll(self) -> Sequence[Reading]:
-        """Raises NotAvailableError."""
-        raise NotAvailableError(self._why)
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
 def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
-    """Return the pollers of a request. Raises UsageError, one line, for an argument that means nothing."""
+    """Return the pollers of a request, whose argument `parse_request` has checked."""
     argument = request.argument
     match request.kind:
         case "host":
@@ -257,12 +233,11 @@ def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_
         case "prometheus":
             return [PrometheusPoller(machine, *parse_prometheus(argument))]
         case "ray":
-            from .ray.attach import AttachedPoller, Queues
-            from .ray.poller import Place, RayPoller
+            from .ray.attach import AttachedPoller, parse_ray
+            from .ray.poller import RayPoller
 
-            where, attach, queues = argument.partition("#")
-            place = Place.parse(where)
-            attached = [AttachedPoller(machine, Queues.parse(queues), place.folder)] if attach else []
+            place, queues = parse_ray(argument)
+            attached = [AttachedPoller(machine, queues, place.folder)] if queues else []
             return [RayPoller(machine, place), *attached]
         case "slurm":
             from .slurm import SlurmPoller

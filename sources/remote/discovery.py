@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from perfmon.core import evidence_text
 
 from ..http_client import Opener, ReplyError, Url, get, open_here
-from ..pollers.request import PollRequest
 from ..shell import LocalRunner, RunnerError, pattern, quoted
 from ..spec import is_log_name
 from .files import Files, State, Wanted, list_logs
@@ -332,17 +331,3 @@ async def _discover() -> Discovery:
         return Discovery()
     finally:
         await runner.close()
-
-
-# --- What to poll, of what was found to run on a machine ---
-
-_KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
-
-
-def requests_for(found: Discovery) -> list[PollRequest]:
-    """The metrics pages of its processes, each once."""
-    kinds: dict[int, str] = {}
-    for process in found.processes:
-        for port in process.metrics:
-            kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
-    return [PollRequest(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

@@ -118,13 +118,13 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     """Run the pollers of a host, once its logs were read."""
     if not requests:
         return
-    from ..pollers.scheduler import PollScheduler, pollers_for
+    from ..pollers.scheduler import PollScheduler, make_pollers
 
     began = time.monotonic()
     while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(_COMPANION_LOOK_S)
     machine, places = RemoteMachine(host), partial(_places, host)
-    pollers = [poller for one in dict.fromkeys(requests) for poller in pollers_for(machine, one, places)]
+    pollers = [poller for one in dict.fromkeys(requests) for poller in make_pollers(machine, one, places)]
     await PollScheduler(machine, pollers, emit).run()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from perfmon.core import Notice, format_bytes, plain, without_secrets
+from perfmon.core import Notice, evidence_text, format_bytes
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of, names_of_logs
@@ -418,4 +418,4 @@ class HostLogs:
 
 def _short(path: str, home: str) -> str:
     inside = home != "/" and PurePosixPath(path).is_relative_to(home)
-    return without_secrets(plain(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path))
+    return evidence_text(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text
 
 # --- Which machine, and which logs there: what stands on the command line ---
 
@@ -104,7 +104,7 @@ def _split_port(where: str, text: str) -> tuple[str, int | None]:
 
 
 def _shown(text: str) -> str:
-    return f"'{without_secrets(plain(text, 200))}'"
+    return f"'{evidence_text(text, 200)}'"
 
 
 # --- A host at one instant: plain values, for what shows them ---

@@ -22,7 +22,7 @@ from perfmon.sources.http_client import get, parse_url
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.reading import Area, Reading, is_poll, parse_reading
 from perfmon.sources.pollers.request import PollRequest
-from perfmon.sources.pollers.scheduler import pollers_for
+from perfmon.sources.pollers.scheduler import make_pollers
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Address, RemoteSpec
@@ -53,7 +53,7 @@ async def test_a_host_is_polled_over_its_connection(sshd: Sshd, tmp_path: Path) 
     async with following(sshd, str(tmp_path / "run.log")) as (_, host):
         await until(lambda: host.logs.caught_up)
         machine = RemoteMachine(host)
-        pollers = pollers_for(machine, PollRequest("host"), lambda: {str(tmp_path): "logs"})
+        pollers = make_pollers(machine, PollRequest("host"), lambda: {str(tmp_path): "logs"})
         for poller in pollers:
             poller.every_s = 0.3  # type: ignore[misc]  # of this instance
         result = await paced(
@@ -112,7 +112,7 @@ async def test_a_page_behind_https_there_is_read_and_its_certificate_checked_her
     async with endpoint(authority.server("127.0.0.1")) as server, following(sshd, "nothing.log") as (_, host):
         server.serve("jobs 7\n")
         await until(lambda: host.connection is not None)
-        (poller,) = pollers_for(RemoteMachine(host), PollRequest("prometheus", f"{server.url}#jobs"))
+        (poller,) = make_pollers(RemoteMachine(host), PollRequest("prometheus", f"{server.url}#jobs"))
         monkeypatch.delenv("SSL_CERT_FILE", raising=False)
         with pytest.raises(PollError, match="its certificate is not trusted"):
             await poller.poll()

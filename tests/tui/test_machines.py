@@ -19,11 +19,11 @@ from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
-from perfmon.tui.render.hosts.sections import host_runs, polls_text
+from perfmon.tui.render.hosts.sections import host_runs, polls_text, reasons
 from perfmon.tui.render.hosts.table import RenderContext
 from perfmon.tui.render.rows import row_cells
 from perfmon.tui.theme import ThemeStyles
-from perfmon.viewmodel import Freshness, MonitorState
+from perfmon.viewmodel import Freshness, HostOverview, MonitorState
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))
@@ -248,6 +248,20 @@ def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, advice: str
     assert "is monitored" in text
     assert advice in text
     assert ("no driver" in text) == (view == "gpus")
+
+
+def test_a_view_gives_the_reasons_of_its_own_pollers() -> None:
+    names = ("gpu", "host'", "disks", "vllm http://gpu-1:8000", "prometheus http://localhost:9090", "net:12321")
+    whys = [reading("a100-0", Area.POLLER, name, state="failed", why="no_answer") for name in (*names, "command x gpu")]
+    overview = HostOverview.at(observed(seen=seen(NOW, 1, whys)))
+    shown = {
+        view: [reason.split(": ")[1] for reason in reasons(view, overview)] for view in ("gpus", "hosts", "queues")
+    }
+    assert shown == {
+        "gpus": ["gpu"],
+        "hosts": ["disks", "host'"],
+        "queues": sorted(name.replace(" ", "_") for name in (*names[3:], "command x gpu")),
+    }
 
 
 # --- the header -------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from perfmon.core.config import Config
 from perfmon.demo.output import write_demo
 from perfmon.sources import LogGroup
-from perfmon.status import RunRow, look, rows_of
+from perfmon.status import RunRow, State, look, ordered, rows_of
 from perfmon.themes.loader import load_themes
 from perfmon.tui import AppOptions, RunsApp
 
@@ -163,9 +163,23 @@ def test_a_format_is_proposed_and_applied_at_once(tmp_path: Path) -> None:
         window.press("Enter")
         window.hides("SAMPLE LINES")
         window.hides("UNREADABLE")
-        window.shows("grad_norm")
+        window.shows("gradient norm")
         assert [path.name for path in formats.iterdir()] == ["zeta.toml"]
         window.press("q")
         window.shows("left: 0")
     finally:
         server("kill-server")
+
+
+def test_a_list_that_does_not_fit_states_its_part_and_how_many_are_silent() -> None:
+    state = State((), 0.0, "observed", "", "", "", "", 0.0, 0.0, 0, True, stale_s=900.0)
+    silent, fine = (
+        RunRow(group(name), 90.0, replaced) for name, replaced in (("q", state), ("f", state._replace(stale_s=None)))
+    )
+    many = [RunRow(group(f"run{at}"), 100.0) for at in range(9)]
+    lines = played(app_of([*many, silent]), (60, 10)).splitlines()
+    assert lines[0].rstrip().endswith("1 silent")
+    assert lines[1].rstrip().endswith("1-7 of 11")
+    assert ordered([fine, *many, silent])[0] is silent, "it needs a look"
+    long = RunRow(group("long"), 90.0, state._replace(done=1493.0, total=250_000.0))
+    assert long.steps == "1,493/250k"

@@ -276,6 +276,9 @@ def test_a_word_cannot_forge_a_line(lines: Lines, path: object, result: str) -> 
     [
         ("https://user:hunter2@10.0.0.5:8000/v1?token=hunter3", "https://10.0.0.5:8000/v1"),
         ("user:hunter2@10.0.0.5:8000", "10.0.0.5:8000"),
+        ("https://user:hunter/2@10.0.0.5:8000/v1?a=b", "https://10.0.0.5:8000/v1"),
+        ("https://user:hunter?2@10.0.0.5/v1", "https://10.0.0.5/v1"),
+        ("https://10.0.0.5:8000/org@main", "https://10.0.0.5:8000/org@main"),
         ("https://h/v1#token=hunter3", "https://h/v1"),
         ("https://h/models/org@main", "https://h/models/org@main"),
     ],

@@ -226,6 +226,18 @@ def test_status_asks_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["record", "command:"], "expected a one-line shell command"),
         (["record", "vllm=ftp://x"], "expected http://HOST:PORT"),
         (["record", "vllm=tcp://h:80"], "expected vllm=http://HOST:PORT"),
+        (["watch", "prometheus=http://h:1#bad name"], "prometheus=…#bad name: expected comma-separated metric names"),
+        (["record", "ray=h:1#noslash"], "'ray=…#noslash': expected #NAMESPACE/QUEUE"),
+        (["watch", "ray=h"], "'ray=h': expected the metrics port or the dashboard"),
+        (["ssh", "a", "--poll", "ray=http://ops:hun/ter22@h:1"], "expected the metrics port or the dashboard"),
+        (["watch", "ray="], "expected ray=HOST:PORT, ray=/TEMP/DIR or ray=#NAMESPACE/QUEUE"),
+        (["watch", "vllm=http://ops:hun/ter22@h:1"], "expected http://HOST:PORT"),
+        (["watch", "vllm=http://ops:99999/hunter22@h:1"], "expected http://HOST:PORT"),
+        (["record", "prometheus=http://ops:hunter22@h:1/" + "x" * 200], "expected http://HOST:PORT"),
+        (["record", "vllm=http://ops:" + "x" * 170 + "hunter22@h:1"], "expected http://HOST:PORT"),
+        (["ssh", "a", "--check", "http://ops:99999/hunter22@h:1"], "expected a port from 1 to 65535"),
+        (["watch", "http://ops:hun/ter22@h:1"], "this version reads files only"),
+        (["analyze", "ssh://ops:hun/ter22@h:1"], "not a valid port"),
         (["watch", "gpu", "--no-polls"], "--no-polls: gpu conflicts with it"),
         (["ssh", "a", "--poll", "gpus"], "--poll gpus: expected one of gpu, host, net:PORT"),
         (["ssh", "a", "--no-polls", "--poll", "gpu"], "--no-polls conflicts with --poll"),
@@ -239,6 +251,7 @@ def test_what_cannot_be_asked_is_told_in_a_line(
     message = capsys.readouterr().err
     assert result in message
     assert message.count("\n") == 1
+    assert "ter22" not in message
 
 
 def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,24 @@ def only(runtime: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "command:curl -H 'Authorization: Bearer hunter22x' http://h/queue",
+        "vllm=http://ops:hunter22@h:1",
+        "ssh://ops:hunter22@h/logs",
+        "runs/api_key=hunter22x/train.log",
+    ],
+)
+def test_a_monitor_is_found_by_a_source_whose_secret_is_not_kept(spec: str, runtime: Path) -> None:
+    written(spec, "logs")
+    assert "hunter" not in only(runtime).read_text()
+    state = read_state(["logs", spec])
+    assert state is not None
+    assert any(spec[:8] in kept for kept in state.specs)
+    assert read_state([spec]) is None
+
+
 def test_what_is_written_is_read() -> None:
     written("logs", "/var/log/x.log")
     state = read_state(["/var/log/x.log", "./logs"])

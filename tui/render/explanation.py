@@ -12,7 +12,7 @@ from perfmon.sources.pollers import Area
 from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
-from ..theme import ThemeStyles
+from ..theme import LEVELS, ThemeStyles
 from .progress import idle, output_since, overdue, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
@@ -33,6 +33,8 @@ _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
 _SHARE = re.compile(r"\bshare of the time in ([\w.]+) over [\d.]+ \w+(?= )")
 _LIMIT = re.compile(r" ?\((?:limit: )?[^()]*\)(?=\s*$)")
+_RATIO = re.compile(r" / |, ")
+"""Values that only a sentence explains: of one metric relative to another, or of several."""
 _NAME = re.compile(r" (?=-?\d)")
 
 Part = list[Run]
@@ -46,13 +48,13 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
-    full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
+    full, brief, values = _proof(finding, snapshot, skin) if finding is not None else ([], [], [])
     if cause:
         return _of_failure(cause, finding, width, lead, sign, skin)
     whole = cells(sign + _advice(finding, width, skin.glyph("cut")))
@@ -60,7 +62,8 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
     room = width - row_cells(lead)
     forms = [(parts, advice) for advice in (whole, least) for parts in (full, words, brief)]
-    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None) or _fit(brief, room - least)
+    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None)
+    shown = shown or _fit(brief, room - least) or _fit(values, room - least)
     advice = sign + _advice(finding, room - _size(shown) - cells(sign), skin.glyph("cut"))
     room -= cells(advice)
     if width >= _WIDE and finding is not None:
@@ -120,14 +123,22 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
-def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part]]:
-    """The values that conditions met, with their limits and without."""
-    muted = skin.style("muted")
-    described = [_described(condition, finding, snapshot, skin) for condition in finding.conditions]
-    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in described if value]
-    if len(finding.conditions) == 1 and finding.conditions[0].held:  # there is room for a sentence
-        full = [[*described[0][0][:1], (f"{plain(finding.conditions[0].text, 200)}  ", skin.style("text"))]]
-    return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in described if value])
+def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part], list[Part]]:
+    """The values that conditions met, with their limits, without, and where there is no room for ratios in words."""
+    muted, text = skin.style("muted"), skin.style("text")
+    described = [(one, *_described(one, finding, snapshot, skin)) for one in finding.conditions]
+    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for _, value, limit in described if value]
+    values = [[*value, ("  ", muted)] for _, value, _ in described if value]
+    brief = list(values)
+    for at, (one, value, _) in enumerate(described):
+        sentence = plain(one.text, 200)
+        if one.held and _RATIO.search(one.value):
+            full[at], brief[at] = (
+                [*value[:1], (f"{words}  ", text)] for words in (sentence, _EXPLAINED.sub("", sentence))
+            )
+        elif one.held and len(described) == 1:  # there is room for a sentence
+            full = [[*value[:1], (f"{sentence}  ", text)]]
+    return _distinct(full), _distinct(brief), _distinct(values)
 
 
 def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
@@ -323,19 +334,19 @@ def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
 
 
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
-    summary = plain(snapshot.summary, 1000)
+    summary, cut_off = plain(snapshot.summary, 1000), skin.glyph("cut")
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
         names = ", ".join(called(source, picture) for source in picture.sources[:3])
         open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
         if snapshot.run.idle is not None:
             open_end = "  its last line reports no requests"
-        return (
-            *badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
-            (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
-            (open_end, skin.style("text")),
-            (f"  ({names})", skin.style("muted")),
-        )
+        shown = badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+        silence = f"no log output for {format_seconds(picture.stale_s)}"
+        if snapshot.verdict is not None:
+            return _before(snapshot.verdict, snapshot, (shown, silence, _since(picture, width)), width, skin)
+        shown.append((silence + _since(picture, width), skin.style("stale")))
+        return (*shown, (open_end, skin.style("text")), (f"  ({names})", skin.style("muted")))
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
     if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
@@ -358,7 +369,7 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
                 f"no output from {called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
                 skin.style("stale"),
             ),
-            (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
+            (f"  otherwise: {_shortened(summary, max(20, width - 50), cut_off)}", skin.style("muted")),
         )
     if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
         return _finished(snapshot, skin)
@@ -368,9 +379,24 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {snapshot.assessment.value.upper()}")
-        return (*shown, (_shortened(summary, width - row_cells(shown)), skin.style("text")))
+        return (*shown, (_shortened(summary, width - row_cells(shown), cut_off), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _before(
+    verdict: Verdict, snapshot: Diagnosis, silence: tuple[list[Run], str, str], width: int, skin: ThemeStyles
+) -> Row:
+    """The silence, and the verdict until then; since when, and what it cost, if there is room."""
+    shown, lasts, since = silence
+    title, before = plain(verdict.title).upper(), "  before: "
+    cost = f"  lost {format_share(verdict.lost_share)} of {wall(snapshot)}" if verdict.lost_s > 0 else ""
+    room = width - row_cells(shown) - cells(before + title)
+    lasts = lasts if cells(lasts) <= room else lasts.replace("no log output", "no output", 1)
+    since = since if cells(lasts + since) <= room else ""
+    cost = cost if cells(lasts + since + cost) <= room else ""
+    level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
+    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
 
 
 def _since(picture: MonitorState, width: int) -> str:
@@ -409,10 +435,10 @@ def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles)
     good = badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
     judged = judged_ago(picture, width, skin)
     room = width - row_cells(good) - row_cells(judged)
-    return (*good, (_shortened(summary, room), skin.style("text")), *judged)
+    return (*good, (_shortened(summary, room, skin.glyph("cut")), skin.style("text")), *judged)
 
 
-def _shortened(summary: str, room: int) -> str:
+def _shortened(summary: str, room: int, cut_off: str) -> str:
     """As many of the things that were observed as there is room for."""
     head, _, rest = summary.partition(": ")
     seen, observed, more = rest.partition(" observed")
@@ -422,8 +448,11 @@ def _shortened(summary: str, room: int) -> str:
         text = f"{head}: {', '.join(things)} observed{more}"
     if cells(text) <= room:
         return text
-    least = f"{head}{more}" if observed else summary.partition(". ")[0]
-    return least if cells(least) <= room else head
+    if observed:
+        least = f"{head}{more}"
+        return least if cells(least) <= room else head
+    least, rest = halves(summary.partition(". ")[0], room, cut_off)
+    return least if not rest or cells(least) > cells(head) + 2 else head
 
 
 def wall(snapshot: Diagnosis) -> str:

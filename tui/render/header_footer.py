@@ -142,10 +142,12 @@ def _state(
         return [(f" {words} ", skin.badge(Level.WARNING)), *key, (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     silent = run is Progress.STARTING and picture.stale_s is not None
-    if run is not None and run in _RUN_STYLES and not silent and picture.state in (RunState.LIVE, RunState.ENDED):
+    played = bool(picture.duration_s)  # where it stands matters more than what is played, which the rows below show
+    live = picture.state in (RunState.LIVE, RunState.ENDED) and not played
+    if run is not None and run in _RUN_STYLES and not silent and live:
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
         return [shown, span]
-    if picture.stale_s is not None:
+    if picture.stale_s is not None and not played:
         return [(f"SILENT {skin.glyph('stale')}", skin.style("stale")), span]
     names = {
         RunState.LOADING: ("LOADING", "loading", "info"),

@@ -36,6 +36,8 @@ Cell = tuple[str, Style]
 """A character of one cell."""
 _Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
 """State (open or not) of a bar, and its phases: kind, start and end, in columns."""
+_CLOSED = 0.5
+"""Columns of the shortest update with a mark of its end: with two columns by chance a shorter one would have it."""
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
@@ -65,7 +67,7 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
     legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
     if bar.open:  # quarters of a column are fine enough: it is then drawn again only when it shows
         legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
-    elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
+    elif legs and legs[-1][2] - legs[0][1] >= _CLOSED:  # it shows whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
     return bar.open, legs
 
@@ -418,9 +420,7 @@ def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple
 
 def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:
     """The chart with the cursor's line through it; over it where the cursor is reversed, which makes a bar a hole."""
-    drawn: list[Run] = []
-    over = skin.style("cursor").reverse
-    at = 0
+    drawn, over, at = list[Run](), skin.style("cursor").reverse, 0
     for text, style in runs:
         within = column - at
         at += len(text)
@@ -428,8 +428,8 @@ def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run
             drawn.append((text, style))
             continue
         char = text[within]
-        through = over or char == " "
-        cursor = (skin.glyph("vertical"), skin.style("accent")) if through else (char, style + skin.style("cursor"))
+        bar = not over and char != " "
+        cursor = (char, style + skin.style("cursor")) if bar else (skin.glyph("vertical"), skin.style("accent"))
         parts = ((text[:within], style), cursor, (text[within + 1 :], style))
         drawn += [part for part in parts if part[0]]
     return drawn

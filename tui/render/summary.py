@@ -73,11 +73,11 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 
 # --- the verdict --------------------------------------------------------------------------------------------------
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
-    """Verdict with severity, cost, duration and occurrences."""
+    """Verdict with severity, cost, duration and figures."""
     snapshot = picture.snapshot
     if snapshot is None or is_reading(picture):
         return waiting_row(picture, skin)
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
@@ -217,7 +217,7 @@ def _cost(
     ongoing: bool = True,
     narrow: bool = False,
 ) -> list[list[Run]]:
-    """Cost, duration and occurrences: parts that are shown completely or not at all."""
+    """Cost and duration, or occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot, alerts = picture.snapshot, _alerts_of(picture, verdict.signature)
@@ -233,12 +233,8 @@ def _cost(
         fits = row_cells(whole) + (cells(lasting) + 2 if lasting else 0) <= room  # since when matters more
         parts.append(whole if fits and not brief else lost)
     if alerts and ongoing:
-        count = sum(alert.count for alert in alerts)
-        parts += (
-            [[(f"  {lasting}", muted)], *([[(f", {count}x", muted)]] if count > 1 else [])]
-            if lasting
-            else [[(f"  {count}x", muted)]]
-        )
+        # How often counts samples as well as events: it is on the first row only where nothing else says how much.
+        parts.append([(f"  {lasting or f'{sum(alert.count for alert in alerts)}x'}", muted)])
     if narrow and lasting and len(parts) > 1 and verdict.lost_s > 0:
         parts[:2] = parts[1::-1]  # the bar shows the cost, too
     return parts
@@ -250,7 +246,8 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     if any(alert.since > alert.began for alert in alerts):
         return f"since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
+    past = picture.is_over or all(alert.state is AlertState.UNKNOWN for alert in alerts)
+    known = "for" if past else "ongoing"
     return f"{known} {short_duration(until - began)}" if until - began >= 1.0 else ""
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from perfmon.core import plain, without_secrets
+from perfmon.core import evidence_text
 
 from ...shell import Shell
-from ..base import NotAvailableError, PollError, Reading
+from ..base import NotAvailableError, PollError
+from ..reading import Reading
 from .gpu import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 
@@ -231,5 +232,5 @@ class AmdBackend:
         try:
             return await asyncio.to_thread(read) if len(text) > _BIG else read()
         except ValueError:
-            first = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
+            first = evidence_text(next(filter(None, map(str.strip, text.splitlines())), "nothing"), 120)
             raise PollError(f"{self.name} on {self._runner.name} returned invalid JSON: {first}") from None

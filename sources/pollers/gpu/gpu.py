@@ -9,10 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from perfmon.core import plain, without_secrets
+from perfmon.core import evidence_text
 
 from ...shell import Shell
-from ..base import Area, Machine, NotAvailableError, Poller, Reading
+from ..base import Machine, NotAvailableError, Poller
+from ..reading import Area, Reading
 
 # --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm states ---
 
@@ -130,7 +131,7 @@ def _reading(pid: int, uses: list[GpuProcess], command: str, began: float | None
 
 def display_command(command: str) -> str:
     """A command line as it may be shown: without secrets, short."""
-    return plain(without_secrets(command), _LONGEST)
+    return evidence_text(command, _LONGEST)
 
 
 def _looked_up(pid: int) -> tuple[str, float | None]:

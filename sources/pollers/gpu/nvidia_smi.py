@@ -9,11 +9,12 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from perfmon.core import PerfmonError, plain, without_secrets
+from perfmon.core import PerfmonError, evidence_text
 
 from ...follow.wakeups import end
 from ...shell import Shell
-from ..base import Area, Machine, NotAvailableError, PollError, Reading
+from ..base import Machine, NotAvailableError, PollError
+from ..reading import Area, Reading
 from .gpu import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
@@ -194,7 +195,7 @@ class Stream:
         reading = self._read(line)
         if reading is None:
             if line.strip():
-                self._last_line = plain(without_secrets(line.strip()), _ERROR_TEXT)
+                self._last_line = evidence_text(line.strip(), _ERROR_TEXT)
             return False
         whole = reading.name in self._rows
         if whole:
@@ -276,7 +277,7 @@ class NvidiaSmiBackend:
             refused = REFUSED.search(output.text)
             if refused is None or refused[1] == columns[0].field:
                 line = next(filter(None, map(str.strip, output.text.splitlines())), "nothing")
-                raise NotAvailableError(f"nvidia-smi: {plain(without_secrets(line), 120)}")
+                raise NotAvailableError(f"nvidia-smi: {evidence_text(line, 120)}")
             columns = without(columns, refused[1])
         raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
 

@@ -10,12 +10,13 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.core import UsageError, plain, without_secrets
+from perfmon.core import UsageError, evidence_text, plain
 
 from ...follow.wakeups import end
 from ...shell import quoted
-from ..base import Area, Machine, NotAvailableError, PollError, Reading, Script
-from .poller import LOOK_S, Cluster, cluster_on
+from ..base import Machine, NotAvailableError, PollError, Script
+from ..reading import Area, Reading
+from .poller import LOOK_S, Cluster, Place, cluster_on
 
 EVERY_S = 1.0
 SAMPLE_S = 0.1
@@ -41,9 +42,15 @@ class Queues:
         names = tuple(name for name in rest.split(",") if name)
         words = (namespace, *names)
         if not found or not names or len(names) > MOST_QUEUES or not all(_NAME.fullmatch(word) for word in words):
-            shown = without_secrets(plain(text, 100))
+            shown = evidence_text(text, 100)
             raise UsageError(f"'ray=…#{shown}': expected #NAMESPACE/QUEUE, names of actors in a Ray namespace")
         return cls(namespace, names)
+
+
+def parse_ray(argument: str) -> tuple[Place, Queues | None]:
+    """`[PLACE][#NAMESPACE/QUEUE[,QUEUE]]`. Raises UsageError."""
+    where, attach, queues = argument.partition("#")
+    return Place.parse(where), Queues.parse(queues) if attach else None
 
 
 @dataclass(slots=True)
@@ -132,7 +139,7 @@ class AttachedPoller:
         if not isinstance(sample, dict):
             return
         if "error" in sample:
-            raise PollError(f"{self.name}: {without_secrets(plain(str(sample['error']), 160))}")
+            raise PollError(f"{self.name}: {evidence_text(str(sample['error']), 160)}")
         depths, took = sample.get("depths"), sample.get("ms")
         if (
             not isinstance(depths, dict)

@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core import UsageError, plain
+from perfmon.core import UsageError, plain, without_login
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
-from ..base import Area, Machine, NotAvailableError, PollError, Reading, Script, ScriptPoller
+from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from ..metrics_page import Counters, Endpoint, Increase, Sample, Samples, off_loop, read_samples
+from ..reading import Area, Reading
 
 # --- What Ray's metrics show of its queues, of Ray Data and of the object store ---
 #
@@ -212,7 +213,7 @@ class Place:
             parsed = None
         if parsed is None or parsed.scheme != "http" or (parsed.port == 80 and ":80" not in text):
             raise UsageError(
-                f"'ray={plain(text, 100)}': expected the metrics port or the dashboard as HOST:PORT, "
+                f"'ray={without_login(text)}': expected the metrics port or the dashboard as HOST:PORT, "
                 "Ray's --temp-dir as /PATH, or nothing"
             )
         return cls(url=parsed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from perfmon.core import counted
@@ -234,21 +235,22 @@ EMPTY_VIEWS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
 }
 """Of each view: that there is nothing, in a few words, and instructions."""
-_POLLERS: Mapping[str, Sequence[str]] = {
-    "gpus": ("gpu", "nvidia", "nvml", "amd", "rocm"),
-    "hosts": ("host", "proc"),
-    "queues": ("vllm", "sglang", "ray", "slurm", "prometheus", "http", "net", "command", "queue"),
-}
-"""Parts of the names of pollers that would report these."""
+_POLLERS = {"gpu": "gpus", "host": "hosts", "processes": "hosts", "disks": "hosts"}
+"""The view that shows what the pollers of a kind report; those of any other kind report queues."""
 
 
 def reasons(view: str, around: HostOverview) -> list[str]:
-    """Errors of the pollers."""
+    """Errors of the pollers that would fill a view."""
     return [
         f"{host.short}: {seen.reading.name}: {why.replace('_', ' ')}"
         for host, seen in around.of_area(Area.POLLER)
-        if (why := seen.reading.words.get("why")) and any(part in seen.reading.name.lower() for part in _POLLERS[view])
+        if (why := seen.reading.words.get("why")) and _POLLERS.get(_kind(seen.reading.name), "queues") == view
     ]
+
+
+def _kind(poller: str) -> str:
+    """`vllm` of `vllm http://gpu-1:8000` and, as it is recorded, of `vllm_http://gpu-1:8000`; `net` of `net:12321`."""
+    return "".join(takewhile(lambda char: char.isalpha() or char == "-", poller))
 
 
 # --- Badges of hosts and pollers in the header ---
