@@ -32,7 +32,7 @@ _MESSAGE_S = 6.0
 _SLOW_S = 0.9
 """Ages and rates are updated this far apart."""
 _TICK_S = 2.0
-_ROOM_FOR_HINTS = 100
+_ROOM_FOR_HINTS = 80
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
 

@@ -87,7 +87,7 @@ class Assembler:
         """Number of samples that were derived from counters, by metric and log."""
         self._clockless = ClocklessTime()
         self._by_bars: dict[int, tuple[object, float]] = {}
-        """By log the last timestamp, and the time since that line by bars and epochs."""
+        """By log the time of the last line with one, and the time since that line by bars and epochs."""
         self._undated = False
         """The current line has the clock of the one before it, or none."""
         store.opened = self._open.values
@@ -129,7 +129,7 @@ class Assembler:
                 time, state.undated = state.pseudo, True
             else:
                 # A line without a clock has that of the line before it; behind a bar it was printed later.
-                clocked = stamp, mono
+                clocked = time, mono  # a block begins without the timestamp of the one before it
                 held = self._by_bars.get(source)
                 self._undated = held is not None and held[0] == clocked
                 if held is None or not self._undated:
