@@ -58,11 +58,10 @@ from perfmon.rules import (
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
-from .sources import source_infos
+from .sources import role_gpus, source_infos
 from .summary import (
     metric_stats,
     no_verdict_text,
-    role_gpus,
     serves_alone,
     slowest_rows,
     timeline_rows,
