@@ -88,7 +88,7 @@ class Cause:
 
     signature: str
     match: str = "time"
-    """`key`, `time` or `lost` (the time that both cost)."""
+    """`key`, `time`, `lost` (the time that both cost) or `each` (the time of half of the occurrences)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +246,8 @@ def _causes(table: Table) -> tuple[Cause, ...]:
     for entry in table.tables("cause"):
         entry.only(("signature", "match"))
         causes.append(read_fields(Cause, entry))
-        if causes[-1].match not in ("key", "time", "lost"):
-            raise entry.wrong("match", "expected key, time or lost")
+        if causes[-1].match not in ("key", "time", "lost", "each"):
+            raise entry.wrong("match", "expected key, time, lost or each")
     return tuple(causes)
 
 

@@ -51,6 +51,7 @@ from perfmon.rules import (
     overlong,
     pace_of,
     phase_of,
+    resumption_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -197,6 +198,7 @@ def _run_info(
         view.fact(idle_since),
         view.fact(last_output_of_servers),
         view.fact(phase_of),
+        resumption_of(view),
         serves_alone=serves_alone(view),
     )
 

@@ -32,9 +32,6 @@ _UNUSED_S = 60.0
 """Seconds without output of servers from which on it is shown that they may be idle."""
 _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 
-LEAP_YEAR_S = 63_072_000.0
-"""Seconds from 1970 to the beginning of a leap year, 1972."""
-
 
 class Freshness(StrEnum):
     """Age of a source relative to its rhythm."""

@@ -44,7 +44,8 @@ _RISES = 6
 """Of the seven steps between parts."""
 _GOES_ON = 0.5
 """Of the mean slope: so steep its last quarter still is."""
-_NEWEST = 3
+_SOON_S = 1.0
+"""Nearer than that the level is at its limit."""
 _T = TypeVar("_T")
 
 
@@ -234,12 +235,12 @@ class Growth:
     """The growth of a level."""
 
     since: float
-    newest: float
-    """Time of the third newest sample: those from there on stand for it."""
+    until: float
     first: float
     last: float
     per_h: float
     full_in_s: float
+    """0 where it would be full by now: it grows more slowly than it did."""
 
 
 @dataclass(frozen=True)
@@ -308,14 +309,13 @@ class Grows(Trend[Growth]):
             return None
         since_last_s = points[-1][0] - median([time for time, _ in parts[-1]])
         full_in_s = max(0.0, (self.limit - levels[-1]) / per_s - since_last_s) if self.limit else inf
-        newest = points[-min(len(points), _NEWEST)][0]
-        return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
+        return Growth(points[0][0], points[-1][0], levels[0], levels[-1], per_s * 3600.0, full_in_s)
 
     def _holds(self, item: Item, found: Growth) -> bool:
-        """For the newest samples."""
-        newest = self.everywhere or item.end >= found.newest
-        farthest = min(self.within_s, self.ahead * (item.end - found.since) if self.ahead else inf)
-        return newest and not (self.limit and found.full_in_s > farthest)
+        """For all of its samples: it lasts as long as the level has grown."""
+        farthest = min(self.within_s, self.ahead * (found.until - found.since) if self.ahead else inf)
+        since = self.everywhere or item.end >= found.since
+        return since and not (self.limit and found.full_in_s > farthest)
 
     def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
@@ -328,18 +328,21 @@ class Grows(Trend[Growth]):
     def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         if self.everywhere:
-            return {"full_in": format_seconds(found.full_in_s)} if self.limit else {}
+            return {"full_in": self._when(found)} if self.limit else {}
         return {
             "from": format_value(found.first, unit),
             "to": format_value(found.last, unit),
             "per_hour": format_value(found.per_h, unit),
             "over": format_seconds(view.window[1] - found.since),
-            "full_in": format_seconds(found.full_in_s) if self.limit else "",
+            "full_in": self._when(found),
         }
+
+    def _when(self, found: Growth) -> str:
+        return format_seconds(found.full_in_s) if self.limit and found.full_in_s >= _SOON_S else ""
 
     def _in_words(self, figures: Mapping[str, str]) -> str:
         speed = f" by {figures['per_hour']} an hour" if "per_hour" in figures else ""
-        full = f", full in {figures['full_in']}" if self.limit else ""
+        full = f", full in {figures['full_in']}" if figures.get("full_in") else ", nearly full" if self.limit else ""
         return f"{self.metric} grows{speed}{full}"
 
     def explain(self) -> str:

@@ -9,12 +9,11 @@ from perfmon.core import Progress, TimeBase, counted, format_seconds, format_sha
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
-from perfmon.textgraphics import compact_value
+from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
-from .lanes import shown_unit
-from .progress import idle, output_since, overdue, unused
+from .progress import idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
@@ -237,6 +236,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     if unused(picture) is not None:
         return ((f"  {skin.glyph('next')} {_IDLE_OR_HUNG}", skin.style("accent")),)
+    if restart := restarted(picture, snapshot):
+        return ((f"  {skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning")), (restart[1], skin.style("text")))
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])

@@ -42,6 +42,7 @@ _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
 _BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
 _EXCEPTION = re.compile(r" ?\bended by an uncaught exception\b")
+_FATE = re.compile(r": hung or killed$")
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
@@ -278,7 +279,9 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     if not behind and (since := _stall_of(picture, verdict)) is not None:
         moment = moment_text(since, picture.time_base)
-        figures = f"{figures.partition(' for ')[0]} since {moment}"  # for how long is in front of it
+        what, _, rest = figures.partition(" for ")
+        fate = _FATE.search(rest)
+        figures = f"{what} since {moment}{fate[0] if fate else ''}"  # for how long is in front of it
     shown, rest = halves(figures, room - 2, skin.glyph("cut"))
     part = cells(shown) >= _LEAST_FIGURES and _stall_of(picture, verdict) is None  # the cost of a stall comes after it
     return [(f"  {shown}", skin.style("text"))] if figures and (part or not rest) else []
