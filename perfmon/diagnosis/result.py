@@ -117,6 +117,8 @@ class RunInfo:
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
     serves_alone: bool = False
     """Its engines serve requests, and nothing trains next to them."""
+    without_end: tuple[str, ...] = ()
+    """Its logs with steps that state no end, in a run that is over by others."""
 
     @property
     def idle_s(self) -> float | None:

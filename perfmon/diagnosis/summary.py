@@ -34,6 +34,7 @@ from perfmon.rules import (
     overlong,
     steps_covered,
     waiting_lines,
+    without_end,
 )
 from perfmon.store import NOT_FINITE
 
@@ -353,9 +354,8 @@ def no_verdict_text(
         )
     if assessment is Assessment.LEARNING and not view.logs:
         return "Too little to judge: no log is watched, only polled values"
-    serving = view.state.state is Progress.STARTING and serves_alone(view)
+    seen, serving = _seen(view), view.state.state is Progress.STARTING and serves_alone(view)
     state = "the server is starting, and not ready yet" if serving else _STATES.get(view.state.state, "")
-    seen = _seen(view)
     if assessment is Assessment.LEARNING and not view.activity.tracks and not events:
         return f"Too little to judge yet: {counted(lines, 'line')} so far, none about a step"
     if assessment is Assessment.LEARNING:
@@ -387,6 +387,8 @@ def no_verdict_text(
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
         state = f"none of the last {waiting:,} recognised lines reports progress"
+    if not state and (silent := view.fact(without_end)):
+        state = f"{evidence_text(', '.join(silent[:2]))} logs no end, others do"
     critical = f"; {state}" if state else ""
     if view.at_once:
         most = max(map(len, view.at_once.values()))

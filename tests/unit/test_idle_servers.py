@@ -103,7 +103,7 @@ def test_a_server_that_starts_is_no_training_run() -> None:
             "vllm.log": "INFO 11-20 09:10:00 [api_server.py:1912] vLLM API server version 0.33.0\n"
             "INFO 11-20 09:10:09 [gpu_model_runner.py:2338] Starting to load model /models/big...\n"
             + "".join(
-                f"\rLoading safetensors checkpoint shards:  {n * 10}% Completed | {n}/10 [00:{n * 5:02d}<00:30,  5.00s/it]"
+                f"\rLoading safetensors checkpoint shards:  {n}0% Completed | {n}/10 [00:{n * 5:02d}<00:30, 5.00s/it]"
                 for n in range(1, 5)
             )
         }
