@@ -134,8 +134,8 @@ def _count(amount: float) -> str:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first (critical, warning, silent ones of the last day), then the newest, at last what
-    no format knows; those that are written to all the time by name: a list that moves with each line cannot be read.
+    """Those that need attention first (critical, warning, silent for less than a day), then the newest, at last what no
+    format knows; those that are written to all the time by name: a list that changes with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
