@@ -29,7 +29,7 @@ CAUSE_WORDS = {
     "cancelled": "external cancellation",
     "node-failure": "a failed node",
     "killed": "a kill signal",
-    "interrupted": "an external signal (SIGTERM, SIGHUP or Ctrl-C)",
+    "interrupted": "a signal to stop",
     "engine-dead": "a crashed inference engine",
     "startup-refused": "a refused start",
     "not-finite": "loss or gradients that became NaN or infinite",

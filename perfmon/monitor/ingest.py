@@ -33,6 +33,7 @@ from .source_health import undated_patience_s as patience_s
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
 _QUIET_S = 10.0
+_QUIET = (Freshness.STALE, Freshness.LAGGING)
 _HEAD_BYTES = 400
 _NOTE = "no timestamps: using arrival times"
 
@@ -394,6 +395,4 @@ def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
 
 def ended_where_silent(sources: tuple[SourceStatus, ...]) -> tuple[SourceStatus, ...]:
     """The logs of a run that is over: that they have no output is no news."""
-    return tuple(
-        replace(one, freshness=Freshness.ENDED) if one.freshness is Freshness.STALE else one for one in sources
-    )
+    return tuple(replace(one, freshness=Freshness.ENDED) if one.freshness in _QUIET else one for one in sources)

@@ -427,6 +427,7 @@ def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
     judged = snapshot.assessment is Assessment.HEALTHY
     took = f" in {wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
     found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    found += f"; {plain(', '.join(snapshot.run.without_end[:2]), 60)} logs no end" if snapshot.run.without_end else ""
     shown = badge(skin, level, f"{skin.mark(level)} {word}")
     return (*shown, (f"{text}{took}: {found}" if text else found, skin.style("text")))
 
