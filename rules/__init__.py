@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .death import CAUSE_WORDS
     from .engine import find
     from .goals import Pace, Phase, pace_of, phase_of
-    from .interruptions import set_forward
+    from .interruptions import Resumption, resumption_of, set_forward
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, unread_metrics, unread_names
     from .open_spans import Route, left_open, overlong, route

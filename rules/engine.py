@@ -39,11 +39,7 @@ Identity = tuple[tuple[str, str], ...]
 
 def find(signatures: Iterable[Signature], view: View) -> list[Found]:
     """All findings, strongest cause first."""
-    fitting = [
-        signature
-        for signature in signatures
-        if all(_has(name, view) for name in signature.requires) and not view.has_any(signature.unless)
-    ]
+    fitting = [signature for signature in signatures if not view.has_any(signature.unless)]
     found = [finding for signature in fitting for finding in _judge(signature, view)]
     causing = [signature for signature in fitting if signature.explains]
     for finding in sorted(found, key=lambda one: one.rank):  # what explains the cause of a symptom explains both
@@ -137,10 +133,6 @@ def _explaining(signature: Signature, finding: Found, kept: list[Occurrence], vi
     )
     cause.claims = claims(replace(cause, signature=finding.signature, subject=finding.subject), view)
     return cause
-
-
-def _has(name: str, view: View) -> bool:
-    return bool(view.spans(name)) or name in view.metrics or name in view.marks or name in view.steps
 
 
 def _judge(signature: Signature, view: View) -> list[Found]:

@@ -11,10 +11,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Gap, Ref, Span, Update, Window, median, union, without
-from perfmon.store import SourceState
+from perfmon.store import SourceState, WorkCounter
 
 from .activity import LEAST_STALL_S, PHASE_KINDS, activity_of, all_tracks
-from .runs import pauses_of
+from .death import CAUSE_WORDS
+from .runs import boundaries
 from .silence import FAREWELL, dated, is_set_forward, silences
 from .tracks import DONE, SENT
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from perfmon.core import Window
 
     from .run_view import RunView
-    from .tracks import Column
+    from .tracks import Column, Item
 
 PHASE_BOUNDS_S = {
     "model-load": 1800.0, "download": 1800.0, "engine-init": 2700.0, "compile": 1200.0, "graph-capture": 900.0,
@@ -54,19 +55,62 @@ _WORKS, _SPINS = 20.0, 99.0
 
 def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: float) -> float:
     """Seconds that a phase may last that is open, or announced by the last line of a log, at the start of a range."""
-    limit = 0.0
+    limit, bars = 0.0, dict[int, int]()
     for span in view.store.opened():
         shift = view.shift(span.source)
         if span.start is None or not span.start + shift <= start + 1.0 or span.kind.endswith("-wait"):
             continue
-        lengths = [item.end - item.start for item in view.spans(span.kind) if item.end <= start]
+        ended = [item for item in view.spans(span.kind) if item.end <= start]
+        lengths = [item.end - item.start for item in ended]
         bound = PHASE_BOUNDS_S.get(span.kind, 0.0)
-        limit = max(limit, USUAL_PHASE * median(lengths) if lengths else bound)
-    if any(BEGINS.search(text) for _, text in last_lines(view, main, start, end)):
+        own = bar_limit(span, ended, view)
+        limit = max(limit, own[1] if own is not None else USUAL_PHASE * median(lengths) if lengths else bound)
+        if own is not None:
+            bars[span.source] = own[0].line
+    last = (text for ref, text in last_lines(view, main, start, end) if ref.line >= bars.get(ref.source, 0))
+    if any(map(BEGINS.search, last)):
         limit = max(limit, BEGINNING_S)
     if any(_is_full_at(state, start, view) for state in main):
         limit = max(limit, _BETWEEN_S)
     return limit
+
+
+_WITH_BARS, _BEGUN_S, _ITEMS, _AGAIN = "evaluation", 2.0, 3.0, 2.0
+"""The kind of phase whose bar is seen, by how many seconds that may begin early, and how often an item's time, and the
+longest pause of an earlier phase, it may stand still."""
+_MOVED = 3
+_EARLIER = 8
+
+
+def bar_limit(span: Span, ended: Iterable[Item], view: RunView) -> tuple[WorkCounter, float] | None:
+    """The own bar of an open evaluation, and the seconds that it may stand still.
+
+    None where it shows no bar: then only the length of the whole is known, by those that have `ended`.
+    """
+    if span.kind != _WITH_BARS or span.start is None:
+        return None
+    bars = [one for one in view.counters(span.source) if one.total and one.elapsed_s]
+    bars = [one for one in bars if _began(one) >= span.start - _BEGUN_S]
+    last = max(bars, key=lambda one: (one.time, one.line), default=None)
+    if last is None or last.amount - last.began_at < _MOVED:
+        return None
+    each = (last.elapsed_s or 0.0) / max(1.0, last.amount)
+    longest = _longest_pause([item for item in ended if item.source == span.source][-_EARLIER:], view)
+    return last, max(_BETWEEN_S, _ITEMS * each, _AGAIN * longest)
+
+
+def _began(bar: WorkCounter) -> float:
+    return bar.time - (bar.elapsed_s or 0.0)
+
+
+def _longest_pause(phases: Sequence[Item], view: RunView) -> float:
+    """The longest time without progress within phases of one log."""
+    if not phases:
+        return 0.0
+    shift, tracks = view.shift(phases[0].source), view.store.progress.of(phases[0].source)
+    times = sorted({time + shift for track in tracks for time in track.times})
+    within = ((one, times[bisect_right(times, one.start) : bisect_left(times, one.end)]) for one in phases)
+    return max(after - before for one, own in within for before, after in pairwise([one.start, *own, one.end]))
 
 
 def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
@@ -86,10 +130,13 @@ def last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: fl
         gap = next((gap for gap in [*state.gaps, *state.idle] if gap.start <= low and gap.end >= high), None)
         if gap is not None:
             lines.append((Ref(state.index, gap.line, 0), gap.text))
-        elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0:
+            continue
+        held = state.idle_since if state.idle_since and state.idle_since.start + shift <= start + 1.0 else None
+        dated = state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0
+        if dated and (held is None or held.line <= state.last_line[0]):
             lines.append((Ref(state.index, state.last_line[0], 0), state.last_line[1]))
-        elif state.idle_since is not None and state.idle_since.start + shift <= start + 1.0:
-            lines.append((Ref(state.index, state.idle_since.line, 0), state.idle_since.text))
+        elif held is not None:  # of steps that have no timestamps
+            lines.append((Ref(state.index, held.line, 0), held.text))
     return tuple(lines)
 
 
@@ -330,11 +377,67 @@ def apart(view: RunView) -> list[Window]:
     silent = [*logs, *(one.between for one in view.fact(restarts_of) if not one.hung)]
     events = view.fact(activity_of).events
     pauses = [
-        (low, high) for low, high in view.fact(pauses_of) if bisect_left(events, high) - bisect_right(events, low) <= 0
+        (low, high)
+        for low, high in view.fact(_between_runs)
+        if bisect_left(events, high) - bisect_right(events, low) <= 0
     ]
     return union([*silent, *pauses])
+
+
+def _between_runs(view: RunView) -> list[Window]:
+    """The time between unrelated runs, as far as no log continues."""
+    return [
+        (one.ended, one.time)
+        for one in view.fact(boundaries)
+        if not one.resumed and not one.again and one.time > one.ended
+    ]
 
 
 def _far(before: Window, after: Window) -> bool:
     longest = max(before[1] - before[0], after[1] - after[0])
     return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)
+
+
+# --- The last start of a run that another one had begun ---
+
+_TOGETHER_S = 120.0
+"""The parts of a run start again within so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The start of a run that continues another one, or tries its start again."""
+
+    time: float
+    """On the axis of the run."""
+    down_s: float
+    """Seconds since the last sign of the one before."""
+    cause: str
+    """What ended that one, in words; "" where no line reports it."""
+    step: float | None
+    """The step, epoch or the like with which it goes on; None where none is known."""
+    again: float
+    """The number of those that it makes once more."""
+    unit: str
+
+
+def resumption_of(view: RunView) -> Resumption | None:
+    """The last restart of the run; None where it began once, or as a run of its own."""
+    found = view.fact(boundaries)
+    if not found or not view.timed:
+        return None
+    same = [one for one in found if found[-1].time - one.time <= _TOGETHER_S]
+    again = [one for one in same if one.resumed or one.again]
+    if not again:
+        return None
+    resumed = max((one for one in same if one.resumed), key=lambda one: one.unit == "step", default=None)
+    failed = min((one.failure for one in same if one.failure is not None), key=lambda one: one.time, default=None)
+    first, last = (None, None) if resumed is None else (resumed.first_step, resumed.last_step)
+    return Resumption(
+        again[-1].time,
+        max(0.0, again[-1].time - min(one.ended for one in again)),
+        "" if failed is None else CAUSE_WORDS.get(failed.cause, failed.cause),
+        first,
+        0.0 if first is None or last is None else max(0.0, last - first + 1),
+        "step" if resumed is None else resumed.unit,
+    )

@@ -160,8 +160,8 @@ def _unknown_names(signature: Signature, known: Known) -> Mistakes:
         for part in every_condition([condition]):
             names = [name for name in (*part.metric_names(), *part.other_names()) if not known.word(name)]
             yield from ((f"condition[{at}]", f"{name}: no format reads it{known.near(name)}") for name in names)
-    for key, words in (("requires", signature.requires), ("unless", signature.unless)):
-        yield from ((key, f"{n}: no format reads it{known.near(n)}") for n in words if not known.word(n))
+    unknown = [name for name in signature.unless if not known.word(name)]
+    yield from (("unless", f"{name}: no format reads it{known.near(name)}") for name in unknown)
     missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
     yield from (("unseen", f"{name}: no format reads it") for name in missing)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfmon.core import ALL_LEGS, Span, Update
 
 from .finished import finished_at
+from .interruptions import bar_limit
 from .silence import announced_shutdown, ended_sources, has_ended
 from .tracks import CALLED, DONE, RECEIVED, SENT, SPAN_METRICS, UPDATE, Item
 
@@ -219,7 +220,10 @@ def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, 
         most = LONGEST_S if longest is None else max(_LEAST_S, _TIMES * longest)
         lost = any(item.source == span.source and item.start > start for item in others)
         if start < view.present <= start + most and not lost:
-            item = Item(start, view.present, {}, span.fields, span.refs, "", span.key, span.source)
+            own = bar_limit(span, others, view)  # what comes after it stood still may be something else
+            moved = view.present if own is None else own[0].time + view.shift(span.source)
+            end = moved if own is not None and view.present - moved > own[1] else view.present
+            item = Item(start, end, {}, span.fields, span.refs, "", span.key, span.source)
             found.setdefault(span.kind, []).append(item)
     return found
 

@@ -88,7 +88,7 @@ class Cause:
 
     signature: str
     match: str = "time"
-    """`key`, `time` or `lost` (the time that both cost)."""
+    """`key`, `time`, `lost` (the time that both cost) or `each` (the time of half of the occurrences)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,6 @@ class Signature:
     file: str
     outranks: tuple[str, ...] = ()
     """Signatures of which none is the verdict while this one fires at the end, whatever they cost before."""
-    requires: tuple[str, ...] = ()
-    """Span kinds or metrics, all of which the run must have for the signature to be judged."""
     unless: tuple[str, ...] = ()
     """Span kinds or metrics, none of which the run may ever have had: the signature does not apply to such runs."""
     advice_for: tuple[AdviceFor, ...] = ()
@@ -188,7 +186,7 @@ _SUBJECTS: tuple[SubjectKind, ...] = get_args(SubjectKind)
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
-    "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
+    "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "unless", "every_s", "advice_for",
     "title_by_cause",
     "outranks", "decided_by", "commands",
 )  # fmt: skip
@@ -248,8 +246,8 @@ def _causes(table: Table) -> tuple[Cause, ...]:
     for entry in table.tables("cause"):
         entry.only(("signature", "match"))
         causes.append(read_fields(Cause, entry))
-        if causes[-1].match not in ("key", "time", "lost"):
-            raise entry.wrong("match", "expected key, time or lost")
+        if causes[-1].match not in ("key", "time", "lost", "each"):
+            raise entry.wrong("match", "expected key, time, lost or each")
     return tuple(causes)
 
 
@@ -335,7 +333,6 @@ def load_signature(path: Path) -> Signature:
         examples=_examples(table),
         file=str(path),
         outranks=table.texts("outranks"),
-        requires=table.texts("requires"),
         unless=table.texts("unless"),
         advice_for=_advice_for(table),
         commands=table.texts("commands"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, runs_in, without_copies
     from .file_tree import LogGroup, grouped
     from .http_client import Opener, Reader, ReplyError, Url, Writer, get, open_here, parse_url
-    from .parallel import BulkScanner, Cut, UnsplittableError, splittable
+    from .parallel import BulkScanner, Cut, UnsplittableError, splittable, usable_cores
     from .replay import Player, Rewound, Timeline, timeline_of
     from .shell import LocalRunner, RunnerError
     from .spec import ARCHIVES, INSPECTOR, parse_spec

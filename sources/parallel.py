@@ -32,6 +32,14 @@ RangeResult = tuple[list[Values], bool]
 """The values of each block of a range, and whether the file ended before the end of the range."""
 
 
+def usable_cores() -> int:
+    """Processor cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
 class UnsplittableError(Exception):
     """A line too long for this way of reading: the caller reads the file the careful way."""
 

@@ -21,8 +21,7 @@ from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
 from .panes.lists import AlertPane, CollectivesPane, SourcesPane
 from .panes.logs import LogPane
-from .panes.status import AnswerPane, FooterPane, HeaderPane
-from .panes.timeline import BoardPane
+from .panes.main import AnswerPane, BoardPane, FooterPane, HeaderPane
 from .plain_app import AppOptions, ThemedApp
 from .render.header_footer import HeaderInfo
 from .time_view import TimeNavigation

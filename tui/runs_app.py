@@ -151,6 +151,7 @@ class RunsApp(PlainApp):
         """Look at the runs, one after another, while the list is shown."""
         self.list.focus()
         self.show_bars()
+        self.call_after_refresh(self.show_bars)  # how many runs there is room for is known then
         self.set_interval(_TICK_S, self.list.redraw)
         self._thread.start()
 
@@ -173,7 +174,9 @@ class RunsApp(PlainApp):
         words = [row.level if row.level in ("critical", "warning") else row.word for row in runs]
         counted_words = ("critical", "warning", "silent", "unreadable")
         states = ", ".join(f"{words.count(word)} {word}" for word in counted_words if word in words)
-        left: Words = ((" perfmon ", "title"), (f"{counted(len(runs), 'run')} in {self.opening.title}", "text"))
+        room = self.list.size.height - 1
+        most = f"{room} of " if 0 < room < self.list.count() else ""
+        left: Words = ((" perfmon ", "title"), (f"{most}{counted(len(runs), 'run')} in {self.opening.title}", "text"))
         right: Words = ((f"{self.message or states} ", "accent" if self.message else "muted"),)
         self.draw_bars(left, right, width)
 

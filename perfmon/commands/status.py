@@ -87,7 +87,7 @@ def _of_this_folder(args: argparse.Namespace) -> _Found | None:
     seen = [row for row in ordered(look(row, config) for row in rows) if row.state is not None]
     if not seen or seen[0].state is None:
         return None
-    bad = sum(row.level in _RANKS for row in seen)
+    bad = sum(row.severity in _RANKS for row in seen)
     name, state = seen[0].group.name, seen[0].state
     origin = "logs" if state.run == "observed" else "monitor"
     return _Found(state, "" if name == "." else name, len(seen), bad, origin)
@@ -209,7 +209,7 @@ def _state_text(state: State, glyphs: Glyphs, name: str) -> str:
         words = state.progress.upper()
     if not state.severity:
         return f"{mark} {words}"
-    shown = [words] if state.progress in ENDS or condition == "silent" else []
+    shown = [words] if state.progress in ENDS else [words, "before:"] if condition == "silent" else []
     return " ".join([mark, *shown, *_verdict(state)])
 
 

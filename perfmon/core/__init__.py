@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         J_TIMES,
         J_URL,
         J_WALL,
+        LEAP_YEAR_S,
         LEG,
         LEGS,
         LOCAL,

@@ -79,6 +79,8 @@ UPTIME = 4
 
 Stamp = tuple[int, float]
 """(EPOCH | YEARLESS | DAYTIME | LOCAL | UPTIME, seconds)."""
+LEAP_YEAR_S = 63_072_000.0
+"""Seconds from 1970 to the beginning of a leap year, 1972: times without a year lie in one."""
 
 LegStamp = Stamp | tuple[int, float, bool]
 """Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""

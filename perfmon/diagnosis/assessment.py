@@ -51,6 +51,7 @@ from perfmon.rules import (
     overlong,
     pace_of,
     phase_of,
+    resumption_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -197,6 +198,7 @@ def _run_info(
         view.fact(idle_since),
         view.fact(last_output_of_servers),
         view.fact(phase_of),
+        resumption_of(view),
         serves_alone=serves_alone(view),
     )
 
@@ -235,7 +237,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.WATCH if grave else Assessment.LEARNING
     if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
         return Assessment.LEARNING
-    suspected = not all(one.counts for one in causes)
+    suspected = not all(one.counts for one in causes) and state is not Progress.FINISHED  # then it never will be sure
     quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
     late = view.fact(overlong) is not None
     return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY

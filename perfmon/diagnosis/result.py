@@ -25,7 +25,7 @@ from perfmon.core import (
 from perfmon.sources.pollers import Area
 
 if TYPE_CHECKING:
-    from perfmon.rules import Pace, Phase
+    from perfmon.rules import Pace, Phase, Resumption
     from perfmon.store import Seen
 
 SCHEMA = 1
@@ -92,7 +92,7 @@ class RunInfo:
     role_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """GPUs by role (trainer, inference), where lines report them."""
     limit_left_s: float | None = None
-    """Seconds that it may continue by the limit that a line reports, from the end of what is observed."""
+    """Seconds that it may continue by the limit that a line reports."""
     past_clock: bool = False
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
@@ -106,12 +106,13 @@ class RunInfo:
     pace: Pace | None = None
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
-    """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    """The time since when its servers have no request; None where they have, or others run."""
     unused: float | None = None
-    """The time of the last output of its servers, which print none without requests: since then they are idle, or hung;
-    None where they are known to be idle, or others run."""
+    """The last output of servers that print none without requests: idle or hung since then; None elsewhere."""
     phase: Phase | None = None
     """What it does now that is not its steps."""
+    restart: Resumption | None = None
+    """Its last restart; None where it began once."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
     serves_alone: bool = False
@@ -165,8 +166,7 @@ class Moment:
     """One occurrence of a finding."""
 
     id: tuple[int, ...]
-    """Identifies the occurrence in every snapshot of one session. Empty for the lack of something, a gap: it has no
-    line of its own, and one that shares most of its time is the same."""
+    """Identifies the occurrence in every snapshot of one session; empty for a gap, which its time identifies."""
     start_s: float
     end_s: float
     key: str = ""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import TYPE_CHECKING
 
-from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
-from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+from perfmon.core import EPOCH, LEAP_YEAR_S, LOCAL, YEARLESS, TimeBase
+from perfmon.viewmodel import MonitorState
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
@@ -143,7 +143,7 @@ class RunClock:
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
         """Take in the last line, at `newest`, of a log whose file was last written at `changed_at`.
 
-        With `waited` it was followed since then; else only if that was recent.
+        With `waited` more lines are due, or it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
         if waited or arrived_at - changed_at < min(self.window_s, LONGEST_WINDOW_S):

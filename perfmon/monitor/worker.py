@@ -21,7 +21,7 @@ from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import since_when, with_present
+from .source_health import is_awaited, since_when, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -178,15 +178,13 @@ class Watch:
         player = self._feed.player
         times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
         timed = {id(held) for held in self._timed_sources()}
+        ends = self._ingest.date_tails(times)
         for held, changed in times:
-            end = self._ingest.date_tail(held, changed)
-            last = (
-                last_of(held, self._alignment)
-                if end is None
-                else end + self._alignment.shifts.get(held.state.index, 0.0)
-            )
+            end, shift = ends.get(held.state.index), self._alignment.shifts.get(held.state.index, 0.0)
+            last = last_of(held, self._alignment) if end is None else end + shift
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
+                waited |= player is None and is_awaited(held.path, held.state, self.session.store, clock - changed)
                 self._present.written(last, changed, clock, waited=waited)
             held.health.arrived(changed, live=False)
 
@@ -273,7 +271,7 @@ class Watch:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
             self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
-            if fresh and not self.steered:
+            if fresh:
                 self._judge_past(self._snapshot, alignment, now, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)

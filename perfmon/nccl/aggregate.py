@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.core import MissingExtraError
+from perfmon.sources import usable_cores
 
 from .files import InspectorFile, batches
 from .repair import LONGEST_LINE, has_invalid_text, is_positional, rewrite
@@ -194,7 +195,7 @@ def connect(cores: int | None = None) -> DuckDBPyConnection:
 
     connection = duckdb.connect(
         config={
-            "threads": cores or _cores(),
+            "threads": cores or usable_cores(),
             "preserve_insertion_order": False,
             # By default it would be a folder in the current one.
             "temp_directory": str(Path(tempfile.gettempdir(), f"perfmon-nccl-{os.getpid()}-{secrets.token_hex(4)}")),
@@ -202,13 +203,6 @@ def connect(cores: int | None = None) -> DuckDBPyConnection:
     )
     connection.execute("SET enable_progress_bar = false")
     return connection
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def partial(files: Sequence[InspectorFile], *, cores: int | None = None) -> PartialTables:
@@ -259,7 +253,7 @@ def load(
 ) -> RepairCounts:
     """Aggregate files into the tables `groups`, `members` and `files` of a database."""
     losses = RepairCounts()
-    connection.execute(f"SET memory_limit = '{_MEMORY_MB + _MEMORY_MB_PER_CORE * max(2, cores or _cores())}MB'")
+    connection.execute(f"SET memory_limit = '{_MEMORY_MB + _MEMORY_MB_PER_CORE * max(2, cores or usable_cores())}MB'")
     total, done = sum(file.volume for file in files), 0
     parts = list(batches(files, BATCH_BYTES))
     for batch in parts:

@@ -6,7 +6,6 @@ The examples of signatures are such runs, too: each must fire, or not, as it sta
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from perfmon.sources import (
     distinct,
     read_logs,
     splittable,
+    usable_cores,
     without_copies,
 )
 from perfmon.sources.formats import load_packs
@@ -78,7 +78,7 @@ def read(options: Options, progress: Progress | None = None) -> Session:
     logs, copies = without_copies(distinct([*discover(options.specs), *options.logs]))
     session = Session(options.config)
     try:
-        _Reader(session, logs, options.jobs or _cores(), progress).read()
+        _Reader(session, logs, options.jobs or usable_cores(), progress).read()
     except UnsplittableError:
         # A line longer than a range cannot be split into ranges: once more, as one stream.
         session = Session(options.config, session.scanner)
@@ -113,13 +113,6 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def _size(log: LogFile) -> int:

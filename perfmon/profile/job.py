@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.cluster import RayCluster, check_visible
 from perfmon.core import UsageError
+from perfmon.sources import usable_cores
 
 from .analysis import LONG_GAP_NS, GpuUse, NamedRange, evaluate, named_ranges
 from .kineto import is_kineto, read_kineto
@@ -203,7 +203,7 @@ def _workers(files: Sequence[Path], sizes: Sequence[int]) -> int:
     )
     room = _free_memory() / 2
     fits = next((count for count, need in enumerate(accumulate(needs)) if need > room), len(needs))
-    return max(1, min(len(files), os.cpu_count() or 1, fits))
+    return max(1, min(len(files), usable_cores(), fits))
 
 
 def _free_memory() -> float:

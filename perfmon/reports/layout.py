@@ -342,3 +342,9 @@ def fenced(lines: Iterable[str]) -> list[str]:
     longest = max((len(run) for line in body for run in _FENCES.findall(line)), default=2)
     fence = "`" * (longest + 1)
     return [f"{fence}text", *body, fence]
+
+
+def most_critical_first(metric: MetricStats) -> tuple[bool, float, float, str]:
+    """Key of an order of metrics: by the shares of samples that are critical or a warning, then by name."""
+    shares = metric.band_shares
+    return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name

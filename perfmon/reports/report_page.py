@@ -29,6 +29,7 @@ from .layout import (
     goal_text,
     limits_text,
     loss_notes,
+    most_critical_first,
     one_line,
     run_line,
     state_text,
@@ -261,15 +262,10 @@ def _bar_text(row: TimelineRow) -> str:
 
 def _metrics(snapshot: Diagnosis, before: Diagnosis | None) -> list[dict[str, Any]]:
     """The most pressing metrics first, with their course."""
-    ranked = sorted(snapshot.metrics.values(), key=_pressing)[:_SHOWN_METRICS]
+    ranked = sorted(snapshot.metrics.values(), key=most_critical_first)[:_SHOWN_METRICS]
     others: Mapping[str, MetricStats] = {} if before is None else before.metrics
     timeless = snapshot.run.time_base is TimeBase.NONE
     return [_metric(metric, others.get(metric.name), timeless) for metric in ranked]
-
-
-def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
-    shares = metric.band_shares
-    return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
 def _metric(metric: MetricStats, before: MetricStats | None, timeless: bool) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from perfmon.viewmodel import (
     gib,
     percent,
     rate,
-    share,
     size,
     size_of_bytes,
     state_of,
@@ -212,16 +211,14 @@ def _figure(seen: Seen | None, key: str, text: Callable[[float], str]) -> str:
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 def _host(around: HostOverview, host: Host) -> Cells:
-    whole, link = host.whole, host.link
-    part = None if whole is None else share(value(whole, "mem_used_mb"), value(whole, "mem_total_mb"))
-    total = None if whole is None else gib(value(whole, "mem_total_mb"))
+    whole, link, part = host.whole, host.link, host.memory_pct
     newest = max(host.of(*_ABOUT_HOSTS), key=lambda seen: seen.at, default=None)
     return {
         "host": host.name,
         "state": "" if link is None else state_of(link)[1],
         "clock": "" if link is None else clock_words(link),
         "cpu": _figure(whole, "cpu_pct", percent),
-        "memory": "" if part is None else f"{percent(100 * part)} of {total} GiB",
+        "memory": "" if part is None else f"{percent(part)} of {gib(host.figure('mem_total_mb'))} GiB",
         "load": _figure(whole, "load1", "{:.1f}".format),
         "io wait": _figure(whole, "iowait_pct", percent),
         "fullest disk": _disk(host),
@@ -241,11 +238,8 @@ def _disk(host: Host) -> str:
 
 
 def _network(host: Host) -> str:
-    sums = [
-        sum(moved for nic in host.of(Area.NIC) if (moved := value(nic, key)) is not None)
-        for key in ("rx_mb_s", "tx_mb_s")
-    ]
-    return f"in {rate(sums[0])}, out {rate(sums[1])}" if host.of(Area.NIC) else ""
+    received, sent = (host.total(Area.NIC, key) for key in ("rx_mb_s", "tx_mb_s"))
+    return f"in {rate(received)}, out {rate(sent)}" if host.of(Area.NIC) else ""
 
 
 def _gpu(around: HostOverview, thing: Thing) -> Cells:
@@ -253,8 +247,7 @@ def _gpu(around: HostOverview, thing: Thing) -> Cells:
     reading = seen.reading
     used, total = gib(value(seen, "mem_used_mb")), gib(value(seen, "mem_total_mb"))
     drawn, limit = value(seen, "power_w"), value(seen, "power_limit_w")
-    names = {reading.name, reading.words.get("uuid", reading.name)}
-    users = [one.reading for one in host.of(Area.PROCESS) if names & set(one.reading.words.get("gpu", "").split("+"))]
+    users = [one.reading for one in host.users(seen)]
     return {
         "GPU": _name(around, thing),
         "model": reading.words.get("model", "").replace("_", " "),

@@ -39,6 +39,7 @@ from .layout import (
     limits_text,
     loss_notes,
     markdown_table,
+    most_critical_first,
     one_line,
     run_line,
     section,
@@ -322,15 +323,10 @@ def _activity(alert: Alert, picture: MonitorState) -> str:
 
 def _metrics(snapshot: Diagnosis) -> list[str]:
     head = ("metric", "Good", "Warning", "Critical", "now", "p50", "p95", "max", "critical", "trend")
-    ranked = sorted(snapshot.metrics.values(), key=_pressing)
+    ranked = sorted(snapshot.metrics.values(), key=most_critical_first)
     table = table_section("Metrics", head, ranked, partial(_metric, snapshot=snapshot), _SHOWN_METRICS, range(1, 9))
     origins = sorted({metric.bands_from for metric in ranked if metric.bands_from})
     return [*table, *(["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else [])]
-
-
-def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
-    shares = metric.band_shares
-    return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
 def _metric(metric: MetricStats, snapshot: Diagnosis) -> tuple[str, ...]:

@@ -25,6 +25,11 @@ _MANY_STEPS = 100_000.0
 """So many are rounded: a list has little room for them."""
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
+_UNSURE = ("silent", "unreadable")
+"""Words of runs that may need attention."""
+_DAY_S = 24 * 3600.0
+_STEPS, _UNIT = ("step", "item", "iteration", ""), 8
+"""Units that are steps, and the most cells of another one."""
 _CONDITIONS = {
     "silent": "no end logged, no output for {}",
     "overdue": "no progress for {}",
@@ -58,6 +63,8 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
+        if not self.state.observed:
+            return "unknown"  # notes and settings, too, may look like logs
         name = self.state.condition[0]
         if name in ("silent", "idle", "unused"):
             return "silent" if name == "silent" else "idle"
@@ -69,30 +76,41 @@ class RunRow:
         return "unknown" if self.state is None else self.state.level
 
     @property
+    def severity(self) -> str:
+        """The same; of a run that is silent that of the verdict about the time before, if it has one."""
+        return (
+            self.state.severity
+            if self.state is not None and self.word == "silent" and self.state.severity
+            else self.level
+        )
+
+    @property
     def verdict(self) -> str:
         """Title and cost of the verdict, or why there is none."""
         state = self.state
         if self.problem or state is None:
             return self.problem
         if not state.observed:
-            return _CONDITIONS["unreadable"]
+            return _CONDITIONS["learning" if state.assessment == "learning" else "unreadable"]
         if not state.severity:
             name, seconds = state.condition
+            if name == "watch" and state.sentence:
+                return state.sentence.partition(": ")[0]
             return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""
-        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+        before = "before: " if self.word == "silent" else ""
+        return f"{before}{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property
     def steps(self) -> str:
-        """Steps that are done, and of how many; "" where no line reports them."""
+        """Steps that are done, and of how many; epochs and the like have that word. "" where no line reports them."""
         state = self.state
         if state is None or state.done is None:
             return ""
-        if state.total is None:
-            return f"{state.done:,.0f}"
-        return f"{state.done:,.0f}/{f'{state.total:,.0f}' if state.total < _MANY_STEPS else compact(state.total, 5)}"
+        unit = "" if state.counted.removesuffix("s") in _STEPS else f" {plain(state.counted, _UNIT)}"
+        return f"{_count(state.done)}{'' if state.total is None else f'/{_count(state.total)}'}{unit}"
 
     @property
     def left(self) -> str:
@@ -111,16 +129,22 @@ class RunRow:
         return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
 
 
+def _count(amount: float) -> str:
+    return f"{amount:,.0f}" if amount < _MANY_STEPS else compact(amount, 5)
+
+
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first (critical, warning, silent without an end), then the newest; those that are
-    written to all the time by name: a list that changes its order with each line cannot be read.
+    """Those that need attention first (critical, warning, silent for less than a day), then the newest, at last what no
+    format knows; those that are written to all the time by name: a list that changes with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        attention = rank.get(row.level, 2 if row.word == "silent" else 3)
+        unsure = row.word in _UNSURE and age < _DAY_S
+        unread = row.state is not None and not row.state.observed
+        attention = 4 if unread else rank.get(row.severity, 2 if unsure else 3)
         return attention, age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)

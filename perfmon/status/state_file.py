@@ -99,6 +99,8 @@ class State(NamedTuple):
         """One of critical, warning, info, good, idle and unknown."""
         if not self.observed:
             return "unknown"
+        if self.condition[0] == "silent":
+            return "unknown"  # the verdict is about the time before
         if self.severity in ("critical", "warning"):
             return self.severity
         if self.progress in ENDS and self.progress != "finished":

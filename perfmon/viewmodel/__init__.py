@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     )
     from .state import (
         BEYOND,
-        LEAP_YEAR_S,
         Alert,
         Freshness,
         MonitorState,

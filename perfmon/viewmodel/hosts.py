@@ -49,6 +49,25 @@ class Host:
         """The machine itself: processor, memory, load."""
         return next(iter(self.of(Area.HOST)), None)
 
+    def figure(self, key: str) -> float | None:
+        """A value of the machine itself."""
+        return None if self.whole is None else value(self.whole, key)
+
+    @property
+    def memory_pct(self) -> float | None:
+        """Share of its memory that is in use, in %."""
+        part = share(self.figure("mem_used_mb"), self.figure("mem_total_mb"))
+        return None if part is None else 100.0 * part
+
+    def total(self, area: Area, key: str) -> float:
+        """Sum of a value over all things of an area that have it."""
+        return sum(known for seen in self.of(area) if (known := value(seen, key)) is not None)
+
+    def users(self, gpu: Seen) -> list[Seen]:
+        """The processes that use a GPU."""
+        names = {gpu.reading.name, gpu.reading.words.get("uuid", gpu.reading.name)}
+        return [one for one in self.of(Area.PROCESS) if names & set(one.reading.words.get("gpu", "").split("+"))]
+
     @property
     def is_known(self) -> bool:
         """True if the machine itself is known, not only a queue that it serves."""

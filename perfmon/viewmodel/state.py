@@ -32,9 +32,6 @@ _UNUSED_S = 60.0
 """Seconds without output of servers from which on it is shown that they may be idle."""
 _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
 
-LEAP_YEAR_S = 63_072_000.0
-"""Seconds from 1970 to the beginning of a leap year, 1972."""
-
 
 class Freshness(StrEnum):
     """Age of a source relative to its rhythm."""
@@ -263,6 +260,13 @@ class MonitorState:
             return self.stale_s
         alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
+
+    @property
+    def before_silence(self) -> bool:
+        """The run is silent, and its verdict is about the time before: whether it still runs is the first question."""
+        snapshot = self.snapshot
+        known = snapshot is not None and snapshot.verdict is not None and snapshot.run.state is not Progress.STALLED
+        return known and self.past_s is not None and not self.is_over
 
     @property
     def pause_since(self) -> float | None:

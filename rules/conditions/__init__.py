@@ -8,14 +8,15 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import SUFFIX, Jump, Less, NotFinite, OfEachStep, Periodic
+from .anomalies import SUFFIX, Jump, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
-from .lasting import THAN, LongerThanUndisturbed, steady
+from .lasting import THAN, Less, LongerThanUndisturbed, steady
+from .parts import AtLeast, Ratio, SumAtMost, TimeShare
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
-from .spans import AtLeast, Ratio, SumAtMost, TimeShare, overlap
+from .spans import overlap
 from .trends import Fall, Grows
 from .values import AMONG_VALUES, Aggregate, Threshold
 
@@ -164,6 +165,17 @@ def refuse_replaced(table: Table) -> None:
 
 
 __all__ = [
-    "AMONG_VALUES", "SUFFIX", "Aggregate", "AnyOf", "Condition", "Level", "Limits", "LongerThanUndisturbed", "Ratio",
-    "Threshold", "every_condition", "read_condition", "read_fields",
-]  # fmt: skip
+    "AMONG_VALUES",
+    "SUFFIX",
+    "Aggregate",
+    "AnyOf",
+    "Condition",
+    "Level",
+    "Limits",
+    "LongerThanUndisturbed",
+    "Ratio",
+    "Threshold",
+    "every_condition",
+    "read_condition",
+    "read_fields",
+]  # fmt: skip__getattr__ = lazy_face(__name__)

@@ -1,4 +1,4 @@
-"""A value is beyond a limit: of the item, of a window that ends with it, or as a multiple of another one."""
+"""A value is beyond a limit: that of the item, or of a window that ends with it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from perfmon.core import Notice, PerfmonError, plain
 from ..blocks import LineSplitter
 from ..http_client import Opener, open_here
 from ..shell import LocalRunner, Output, RunnerError, Shell
-from .reading import Area, Reading
+from .reading import Reading
 
 # --- The interfaces of polling ---
 
@@ -223,7 +223,3 @@ async def _ended(process: Process) -> None:
                 return
     finally:
         process._transport.close()  # type: ignore[attr-defined]  # its pipe stays open until it was read to its end
-
-
-__all__ = ["Area", "DiskPaths", "LocalMachine", "Machine", "NotAvailableError", "PollError", "Poller", "Reading"]
-__all__ += ["Script", "ScriptPoller", "lines_of", "no_disk_paths"]

@@ -12,7 +12,8 @@ from math import isfinite
 from perfmon.core import evidence_text, plain
 
 from ..shell import quoted
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
+from .reading import Area, Reading
 
 EVERY_S = 5.0
 DEADLINE_S = 20.0

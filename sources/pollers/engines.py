@@ -11,7 +11,7 @@ from pathlib import Path
 from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
 from .metrics_page import (
     QUANTILES,
     TIMEOUT_S,
@@ -26,6 +26,7 @@ from .metrics_page import (
     quantile,
     read_samples,
 )
+from .reading import Area, Reading
 
 # --- How servers show their engines on a page of metrics: which metric is which value, by version and system ---
 #
@@ -58,7 +59,7 @@ class ValueMapping:
     """One value of an engine, and the metrics that contain it: the first that the page has, for names change."""
 
     value: str
-    sort: MetricKind
+    kind: MetricKind
     names: tuple[str, ...]
     scale: float = 1.0
     labels: Mapping[str, Set[str]] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class ValueMapping:
     @property
     def on_page(self) -> tuple[str, ...]:
         """The names as the lines of a page begin."""
-        return tuple(f"{name}_bucket" for name in self.names) if self.sort is MetricKind.QUANTILES else self.names
+        return tuple(f"{name}_bucket" for name in self.names) if self.kind is MetricKind.QUANTILES else self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class MetricMapping:
     @cached_property
     def counters(self) -> frozenset[str]:
         """Those that are counters."""
-        names = {name for mapping in self.mappings if mapping.sort in COUNTERS for name in mapping.names}
+        names = {name for mapping in self.mappings if mapping.kind in COUNTERS for name in mapping.names}
         return frozenset(names.union(*[(*share.part, *share.whole) for share in self.shares]))
 
 
@@ -118,14 +119,14 @@ def load_mapping(kind: str) -> MetricMapping:
 
 
 def _value(row: Table, prefixes: Sequence[str]) -> ValueMapping:
-    row.only(("name", "sort", "metrics", "scale", "labels"))
+    row.only(("name", "kind", "metrics", "scale", "labels"))
     try:
-        sort = MetricKind(row.text("sort"))
+        kind = MetricKind(row.text("kind"))
     except ValueError:
-        raise row.wrong("sort", f"expected one of {', '.join(MetricKind)}") from None
+        raise row.wrong("kind", f"expected one of {', '.join(MetricKind)}") from None
     labels = row.table("labels", row.data.get("labels", {}))
     wanted = {name: frozenset(labels.texts(name, required=True)) for name in labels.data}
-    return ValueMapping(row.word("name"), sort, _names(row, "metrics", prefixes), row.number("scale", 1.0), wanted)
+    return ValueMapping(row.word("name"), kind, _names(row, "metrics", prefixes), row.number("scale", 1.0), wanted)
 
 
 def _share(row: Table, prefixes: Sequence[str]) -> RatioMapping:
@@ -228,8 +229,8 @@ class EngineValues:
     def _gauges(self, samples: ByName) -> Values:
         values: Values = {}
         for mapping in self._metrics.mappings:
-            if mapping.sort in GAUGES and (found := _chosen(mapping, samples)):
-                fold = sum if mapping.sort is MetricKind.SUM else max
+            if mapping.kind in GAUGES and (found := _chosen(mapping, samples)):
+                fold = sum if mapping.kind is MetricKind.SUM else max
                 values[mapping.value] = mapping.scale * fold(sample.value for sample in found)
         return values
 
@@ -245,12 +246,12 @@ class EngineValues:
     def _grown(self, key: Key, samples: ByName, grown: Increase) -> Values:
         values: Values = {}
         for mapping in self._metrics.mappings:
-            if mapping.sort not in COUNTERS:
+            if mapping.kind not in COUNTERS:
                 continue
             by = _sum(key, _first(mapping.names, samples), grown)
             if by is None:
                 continue
-            if mapping.sort is MetricKind.PER_S:
+            if mapping.kind is MetricKind.PER_S:
                 values[mapping.value] = mapping.scale * by / grown.seconds
             else:
                 values[mapping.value], values[f"{mapping.value}_per_min"] = by, 60.0 * by / grown.seconds
@@ -264,7 +265,7 @@ class EngineValues:
         buckets: dict[Hashable, dict[float, float]] = {}
         for key, samples in engines.items():
             for mapping in self._metrics.mappings:
-                if mapping.sort is MetricKind.QUANTILES:
+                if mapping.kind is MetricKind.QUANTILES:
                     for sample in _first(mapping.on_page, samples):
                         add_bucket(buckets.setdefault((key, mapping.value), {}), sample)
         return buckets

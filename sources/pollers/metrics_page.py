@@ -16,7 +16,8 @@ from typing import TypeVar
 from perfmon.core import UsageError, evidence_text, plain
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
-from .base import Area, Machine, PollError, Reading
+from .base import Machine, PollError
+from .reading import Area, Reading
 
 # --- Fetches a page of metrics, and states in one line why there is none ---
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from perfmon.core import plain
 
 from ..shell import quoted
-from .base import Area, Machine, NotAvailableError, PollError, Reading, Script, ScriptPoller
+from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
+from .reading import Area, Reading
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, which every version prints ---
 

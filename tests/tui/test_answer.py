@@ -13,7 +13,7 @@ from pictures import START, alert, picture, source
 from snapshots import HOSTILE, finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
-from perfmon.core.text import short_duration
+from perfmon.core.text import format_seconds, short_duration
 from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, Goal, LedgerEntry
 from perfmon.rules import Pace, Phase
 from perfmon.sources.formats import in_words
@@ -111,7 +111,7 @@ def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that
     assert "not slow-weight-load  " in why(queue, width=150, rivals=long)
 
 
-def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:
+def test_how_long_it_lasts_grows_with_the_present_and_is_past_in_silence() -> None:
     shown = picture(alert(began=START, last=START + 590.0))
     assert " ongoing 10m" in text(verdict_row(shown, 200, PLAIN))
     assert " ongoing 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
@@ -119,11 +119,12 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
     over = replace(shown.snapshot, run=replace(shown.snapshot.run, state=Progress.FINISHED))
     assert " for 10m" in text(verdict_row(replace(shown, snapshot=over), 200, PLAIN)), "nothing goes on in it"
     unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
-    for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
-        stale_s = 60.0 * int(age[:-1])
+    for now, stale_s in ((660.0, 120.0), (900.0, 300.0), (900.0, 3000.0)):
         message = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " for 10m" in message
-        assert f"no log output for {age}" in message
+        assert f"SILENT  no log output for {format_seconds(stale_s)}" in message
+        assert "before: FRONT-END QUEUE SATURATION  lost 31 % of " in message
+        advice = text(why_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
+        assert advice.startswith(f"  {PLAIN.glyph('next')} Does the process still run")
 
 
 def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
@@ -168,10 +169,11 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
     assert "no output from orchestrator.log for 2m 05s" in message
 
 
-def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
+def test_a_silent_run_is_that_first_and_what_it_was_before_then() -> None:
     silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
     message = text(verdict_row(silent, 80, PLAIN))
-    assert "SILENT 1h 02m  lost " in message
+    assert "SILENT  no log output for 1h 02m" in message
+    assert "before: FRONT" in message
     assert len(message) <= 80
 
 

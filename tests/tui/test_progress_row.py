@@ -16,7 +16,8 @@ from snapshots import HOSTILE, metric, snapshot
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
 from perfmon.pipeline.offline import diagnose_texts
-from perfmon.rules import Pace
+from perfmon.rules import Pace, Resumption
+from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel import MonitorState, RunState
@@ -52,6 +53,17 @@ def test_all_that_the_logs_report_is_shown() -> None:
         " running · step 199 of 20,000 · 3.1 s/step (last 5) · 21.0k tok/s · MFU 41 % · loss 1.84 ↓ · reward 2.30"
         " · ETA 17h · checkpoint 30 s ago · ! 2 errors"
     )
+
+
+def test_a_restart_is_named_with_when_why_and_where_it_goes_on() -> None:
+    end = snapshot().run.end
+    restart = Resumption(end - 30.0, 15.0, "a GPU error", 8.0, 3.0, "step")
+    made = shown(restart=restart)
+    assert "! restarted 30 s ago" in text(made)
+    healthy = replace(made, snapshot=replace(made.snapshot or snapshot(), verdict=None, findings=()))
+    row = "".join(words for words, _ in why_row(healthy, 200, PLAIN))
+    assert row == "  ! restarted 30 s ago after a GPU error: resumes at step 8, 3 steps again, 15 s down"
+    assert "restarted" not in text(shown(restart=replace(restart, time=end - 4000.0)))  # before the window
 
 
 def test_what_they_do_not_report_is_left_out() -> None:

@@ -84,7 +84,7 @@ def _names(signature: Signature) -> Iterator[str]:
     yield from metrics_of(signature)
     yield from (subject.name for subject in signature.subjects if subject.kind == "mark")
     yield from (slot.rpartition(".")[0] for _, slot, _ in sentence_slots(signature))
-    yield from (*signature.unless, *signature.requires)
+    yield from signature.unless
     if signature.lost is not None:
         yield from (*signature.lost.share, *signature.lost.fraction, signature.lost.rest)
     for condition in every_condition(signature.conditions):

@@ -64,6 +64,14 @@ def test_a_pause_within_a_count_is_a_stall(log: Log, tmp_path: Path) -> None:
     assert findings(log.diagnosis(tmp_path)) == {"stall"}
 
 
+@pytest.mark.parametrize(("pause_s", "severity"), [(90, "warning"), (110, "warning"), (200, "critical")])
+def test_a_short_stall_that_is_over_is_a_warning(log: Log, tmp_path: Path, pause_s: float, severity: str) -> None:
+    log.steps(1, 30)
+    log.steps(31, 60, pause_s=pause_s)
+    (finding,) = log.diagnosis(tmp_path).findings
+    assert (finding.signature, finding.severity) == ("stall", severity)
+
+
 def test_a_counter_that_starts_again_behind_a_pause_makes_it_no_stall(log: Log, tmp_path: Path) -> None:
     for _ in range(3):
         log.steps(1, 60, pause_s=400)
@@ -99,6 +107,10 @@ def test_a_run_that_is_resumed_makes_steps_again(log: Log, tmp_path: Path) -> No
     assert diagnosis.run.runs == 2
     assert lost(diagnosis, "downtime") == pytest.approx(410, abs=15)
     assert lost(diagnosis, "wasted-progress") == pytest.approx(190, abs=15)
+    restart = diagnosis.run.restart
+    assert restart is not None
+    assert (restart.step, restart.again, restart.unit, restart.cause) == (41, 20, "step", "")
+    assert restart.down_s == pytest.approx(410, abs=15)
 
 
 def test_lines_that_are_missing_are_no_stall(log: Log, tmp_path: Path) -> None:

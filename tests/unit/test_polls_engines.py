@@ -277,9 +277,9 @@ def test_names_of_all_versions_are_looked_for_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('sort = "mean"', "value[0].sort: expected one of sum, max, per_s, grew, quantiles"),
-        ('sort = "sum"\nunit = "s"', "value[0].unit: unknown key"),
-        ('sort = "sum"\nlabels = { x = 1 }', "value[0].labels.x: expected a string"),
+        ('kind = "mean"', "value[0].kind: expected one of sum, max, per_s, grew, quantiles"),
+        ('kind = "sum"\nunit = "s"', "value[0].unit: unknown key"),
+        ('kind = "sum"\nlabels = { x = 1 }', "value[0].labels.x: expected a string"),
     ],
 )
 def test_a_mistake_in_a_mapping_is_named(

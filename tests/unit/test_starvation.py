@@ -325,6 +325,15 @@ def test_waits_of_which_no_printed_row_has_one_are_in_the_means() -> None:
     assert "1.0 %" not in diagnosis.verdict.sentence
 
 
+def test_rows_that_are_all_slow_cost_what_the_means_between_them_show() -> None:
+    """A loader that is late once in ten batches, of which each tenth is printed."""
+    diagnosis = judged(train=epoch(lambda n: 0.004 if n % 10 else 3.0, iterations=1200))
+    assert diagnosis.metrics["data_share"].summary.p50 > 80
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.signature == "data-starved"
+    assert diagnosis.verdict.lost_share == pytest.approx(3.036 / 8.036, rel=0.1)
+
+
 def test_one_long_wait_within_an_epoch_and_rounded_means_prove_nothing() -> None:
     assert found(judged(train=epoch(lambda n: 70.0 if n == 777 else 0.004, iterations=3000))) == {}
     assert found(judged(train=epoch(lambda n: 0.0005 if n % 2 else 0.0, iterations=3000, step=0.002))) == {}

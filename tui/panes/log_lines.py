@@ -23,7 +23,7 @@ from ..widgets.pane import Pane
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class Search:
     """The last search."""
 
     noun: str
@@ -43,10 +43,10 @@ def keys_within(room: int) -> str:
     return next((text for text in texts if len(text) + _TAKEN <= room), "")
 
 
-def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> str:
+def title_text(view: LogView, search: Search | None, note: str, *, piece: bool) -> str:
     """The hits first, and `note`; `piece` when it shows lines that were read back from a file."""
     wanted = view.wanted
-    parts = [] if hunt is None else [_tally_text(hunt, view.tally(hunt.wanted))]
+    parts = [] if search is None else [_tally_text(search, view.tally(search.wanted))]
     parts += [plain(note, 120)] if note else []
     if piece:
         parts.append("read from the file: End returns")
@@ -69,15 +69,15 @@ def title_text(view: LogView, hunt: Hunt | None, note: str, *, piece: bool) -> s
     return " · ".join(parts)
 
 
-def _tally_text(hunt: Hunt, tally: Tally) -> str:
+def _tally_text(search: Search, tally: Tally) -> str:
     """`hit 12 of 214 for queue`, `3 error lines`, `no hits for x`."""
     more = "" if tally.complete else "+"
-    of = f" for {plain(hunt.query.query, 40)}" if hunt.query is not None else ""
+    of = f" for {plain(search.query.query, 40)}" if search.query is not None else ""
     if not tally.total and tally.complete:
-        return f"no {hunt.noun}s{of} in the lines that are kept"
+        return f"no {search.noun}s{of} in the lines that are kept"
     if tally.at:
-        return f"{hunt.noun} {_grouped(tally.at)} of {_grouped(tally.total)}{more}{of}"
-    return f"{_grouped(tally.total)}{more} {hunt.noun}{'s' * (tally.total != 1)}{of}"
+        return f"{search.noun} {_grouped(tally.at)} of {_grouped(tally.total)}{more}{of}"
+    return f"{_grouped(tally.total)}{more} {search.noun}{'s' * (tally.total != 1)}{of}"
 
 
 def _grouped(count: int) -> str:
@@ -115,7 +115,7 @@ class LogLines(Pane, can_focus=True):
     def __init__(self, skin: ThemeStyles, book: LogBuffer) -> None:
         super().__init__(skin, id="log")
         self.book = book
-        self._hunt: Hunt | None = None
+        self._search: Search | None = None
         self.view = LogView(book)
         self.note = ""
         """Message of the last key, until the next one."""
@@ -205,7 +205,7 @@ class LogLines(Pane, can_focus=True):
         view.height = max(1, height - self._top_row)
         view.fill()
         if view.problem:
-            self.note, view.problem, self._hunt = view.problem, "", None
+            self.note, view.problem, self._search = view.problem, "", None
         columns = self._laid_out(width)
         if columns is not self._columns:
             self._columns = columns
@@ -252,8 +252,8 @@ class LogLines(Pane, can_focus=True):
         if self._columns is not None and queries:
             old = {query.query: query for query in self._columns.queries}
             queries = tuple(old.get(query.query, query) for query in queries)
-        if self._hunt is not None and self._hunt.query is not None:
-            queries = (*queries, self._hunt.query)
+        if self._search is not None and self._search.query is not None:
+            queries = (*queries, self._search.query)
         names = book.names
         if names != self._names:
             self._names, self._short = names, short_names(names)
@@ -284,7 +284,7 @@ class LogLines(Pane, can_focus=True):
         return row
 
     def _title(self, width: int) -> Row:
-        left = title_text(self.view, self._hunt, self.note, piece=self.view is not self._live)
+        left = title_text(self.view, self._search, self.note, piece=self.view is not self._live)
         keys = keys_within(width - cells(left)) if self.has_focus else ""  # elsewhere they are of another pane
         return self.title_row(4, "LOG", left, keys, width)
 

@@ -15,7 +15,7 @@ from perfmon.logbuffer import Filter, LogLevel, Query, View
 from ..log_view import FOLDED
 from ..widgets.overlays import Prompt
 from ..widgets.pane import Request
-from .log_lines import Hunt, LogLines
+from .log_lines import LogLines, Search
 
 _WHEEL = 3
 
@@ -26,7 +26,7 @@ class LogPane(LogLines):
     # --- searching ----------------------------------------------------------------------------------------------
     def do_search(self) -> None:
         """Prompt for what to find."""
-        query = self._hunt.query if self._hunt is not None else None
+        query = self._search.query if self._search is not None else None
         self._prompt("find (text, or /regex/)", "" if query is None else query.query, self.search)
 
     def _prompt(self, question: str, old: str, use: Callable[[str], None]) -> None:
@@ -39,7 +39,7 @@ class LogPane(LogLines):
         except UsageError as error:
             self._moved(str(error))
             return
-        self._hunt = None if query is None else Hunt("hit", Filter(texts=(text,)), query)
+        self._search = None if query is None else Search("hit", Filter(texts=(text,)), query)
         current = self.view.current
         if query is None or (not self.view.follow and current is not None and query.spans(current.text)):
             self._moved()
@@ -47,7 +47,7 @@ class LogPane(LogLines):
             self._seek(onward=False)
 
     def _seek_match(self, onward: bool) -> None:
-        if self._hunt is None or self._hunt.query is None:
+        if self._search is None or self._search.query is None:
             self._moved("no search yet: / in this pane starts one")
         else:
             self._seek(onward)
@@ -56,7 +56,7 @@ class LogPane(LogLines):
     do_previous_match = partialmethod(_seek_match, False)
 
     def _seek_error(self, onward: bool) -> None:
-        self._hunt = Hunt("error line", Filter(level=LogLevel.ERROR))
+        self._search = Search("error line", Filter(level=LogLevel.ERROR))
         self._seek(onward)
 
     do_next_error = partialmethod(_seek_error, True)
@@ -64,7 +64,7 @@ class LogPane(LogLines):
 
     def _seek(self, onward: bool) -> None:
         """To the nearest line that is looked for; the title shows which one of how many it is."""
-        if self._hunt is None:
+        if self._search is None:
             return
 
         def over(where: str) -> None:
@@ -73,9 +73,9 @@ class LogPane(LogLines):
 
         self.note = ""
         try:
-            self.view.seek(self._hunt.wanted, onward=onward, over=over)
+            self.view.seek(self._search.wanted, onward=onward, over=over)
         except UsageError as error:
-            self.note, self._hunt = str(error), None
+            self.note, self._search = str(error), None
         self.redraw()
 
     # --- filtering ----------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class LogPane(LogLines):
 
     def do_clear_filters(self) -> None:
         """Show all lines again, but those of requests folded."""
-        self._hunt = None
+        self._search = None
         self.filter(FOLDED)
 
     def do_fold(self) -> None:

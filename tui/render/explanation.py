@@ -9,12 +9,11 @@ from perfmon.core import Progress, TimeBase, counted, format_seconds, format_sha
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
-from perfmon.textgraphics import compact_value
+from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
-from ..theme import ThemeStyles
-from .lanes import shown_unit
-from .progress import idle, output_since, overdue, unused
+from ..theme import LEVELS, ThemeStyles
+from .progress import idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
@@ -49,7 +48,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
@@ -237,6 +236,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     if unused(picture) is not None:
         return ((f"  {skin.glyph('next')} {_IDLE_OR_HUNG}", skin.style("accent")),)
+    if restart := restarted(picture, snapshot):
+        return ((f"  {skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning")), (restart[1], skin.style("text")))
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
@@ -342,12 +343,12 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
         if snapshot.run.idle is not None:
             open_end = "  its last line reports no requests"
-        return (
-            *badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
-            (f"no log output for {format_seconds(picture.stale_s)}{_since(picture, width)}", skin.style("stale")),
-            (open_end, skin.style("text")),
-            (f"  ({names})", skin.style("muted")),
-        )
+        shown = badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+        silence = f"no log output for {format_seconds(picture.stale_s)}"
+        if snapshot.verdict is not None:
+            return _before(snapshot.verdict, snapshot, (shown, silence, _since(picture, width)), width, skin)
+        shown.append((silence + _since(picture, width), skin.style("stale")))
+        return (*shown, (open_end, skin.style("text")), (f"  ({names})", skin.style("muted")))
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
     if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
         shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
@@ -383,6 +384,21 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return (*shown, (_shortened(summary, width - row_cells(shown), cut_off), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _before(
+    verdict: Verdict, snapshot: Diagnosis, silence: tuple[list[Run], str, str], width: int, skin: ThemeStyles
+) -> Row:
+    """The silence, and the verdict until then; since when, and what it cost, if there is room."""
+    shown, lasts, since = silence
+    title, before = plain(verdict.title).upper(), "  before: "
+    cost = f"  lost {format_share(verdict.lost_share)} of {wall(snapshot)}" if verdict.lost_s > 0 else ""
+    room = width - row_cells(shown) - cells(before + title)
+    lasts = lasts if cells(lasts) <= room else lasts.replace("no log output", "no output", 1)
+    since = since if cells(lasts + since) <= room else ""
+    cost = cost if cells(lasts + since + cost) <= room else ""
+    level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
+    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
 
 
 def _since(picture: MonitorState, width: int) -> str:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, format_share, median, plain, short_duration
+from perfmon.core import Progress, counted, format_share, median, plain, short_duration
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
@@ -264,11 +264,9 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
     found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
-    parts: list[Part] = [
-        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
-        for one in found
-        if "updates_skipped" in one.proof
-    ]
+    mark, style = skin.mark(Level.CRITICAL), skin.style("critical")
+    skipped = [one.count for one in found if "updates_skipped" in one.proof]
+    parts: list[Part] = [(1, [(f"{count:,} updates skipped {mark}", style)]) for count in skipped]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
         diverged = name == "loss" and any("loss" in one.proof for one in found)
@@ -306,7 +304,21 @@ def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyl
     if run.goal is not None and run.goal.remaining_s and moving:
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
+    restart = restarted(picture, snapshot) if snapshot.verdict is not None else None  # else it has a row of its own
+    parts += [(2, [(f"{skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning"))])] if restart else []
     return [*parts, *_checkpoint(picture, snapshot, width, skin), *_errors(picture, snapshot, skin)]
+
+
+def restarted(picture: MonitorState, snapshot: Diagnosis) -> tuple[str, str] | None:
+    """How long ago the run was restarted within the window, and why, where and after how long; None elsewhere."""
+    found = snapshot.run.restart
+    if found is None or found.time < snapshot.run.start or picture.is_over:
+        return None
+    why = f" after {found.cause}" if found.cause else ""
+    again = f", {counted(int(found.again), found.unit)} again" if found.again else ""
+    at = "" if found.step is None else f": resumes at {found.unit} {found.step:,.0f}{again}"
+    down = f", {short_duration(found.down_s)} down" if found.down_s >= 1.0 else ""
+    return f"restarted {_age(max(0.0, picture.present - found.time))} ago", f"{why}{at}{down}"
 
 
 def _together(runs: int, skin: ThemeStyles) -> list[Run]:

@@ -11,10 +11,10 @@ from itertools import takewhile
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
-from perfmon.core import TimeBase, plain
+from perfmon.core import LEAP_YEAR_S, TimeBase, plain
 from perfmon.diagnosis import EvidenceLine
 from perfmon.textgraphics import fit
-from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+from perfmon.viewmodel import MonitorState
 
 from ..theme import ThemeStyles
 

@@ -42,11 +42,12 @@ _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
 _BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
 _EXCEPTION = re.compile(r" ?\bended by an uncaught exception\b")
+_FATE = re.compile(r": hung or killed$")
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
-_OF_STEPS = "work at full pace"
+_OF_STEPS = "at work"
 """Productive time of a run that makes what is of little use."""
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
@@ -77,7 +78,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or is_reading(picture):
         return waiting_row(picture, skin)
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
@@ -278,7 +279,9 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     if not behind and (since := _stall_of(picture, verdict)) is not None:
         moment = moment_text(since, picture.time_base)
-        figures = f"{figures.partition(' for ')[0]} since {moment}"  # for how long is in front of it
+        what, _, rest = figures.partition(" for ")
+        fate = _FATE.search(rest)
+        figures = f"{what} since {moment}{fate[0] if fate else ''}"  # for how long is in front of it
     shown, rest = halves(figures, room - 2, skin.glyph("cut"))
     part = cells(shown) >= _LEAST_FIGURES and _stall_of(picture, verdict) is None  # the cost of a stall comes after it
     return [(f"  {shown}", skin.style("text"))] if figures and (part or not rest) else []

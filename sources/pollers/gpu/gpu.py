@@ -12,7 +12,8 @@ from typing import Literal
 from perfmon.core import evidence_text
 
 from ...shell import Shell
-from ..base import Area, Machine, NotAvailableError, Poller, Reading
+from ..base import Machine, NotAvailableError, Poller
+from ..reading import Area, Reading
 
 # --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm states ---
 

@@ -15,7 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from ..base import Area, NotAvailableError, PollError, Reading
+from ..base import NotAvailableError, PollError
+from ..reading import Area, Reading
 from .gpu import GpuProcess, Processes, gpu_reading, visible_devices
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import Area, DiskPaths, Machine, NotAvailableError, Reading, ScriptPoller, no_disk_paths
+from ..base import DiskPaths, Machine, NotAvailableError, ScriptPoller, no_disk_paths
+from ..reading import Area, Reading
 
 EVERY_S = 10.0
 _PLACES_S = 60.0

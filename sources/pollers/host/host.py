@@ -13,7 +13,8 @@ from perfmon.core import evidence_text, plain
 
 from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
-from ..base import Area, DiskPaths, Machine, NotAvailableError, Poller, Reading, Script, ScriptPoller, no_disk_paths
+from ..base import DiskPaths, Machine, NotAvailableError, Poller, Script, ScriptPoller, no_disk_paths
+from ..reading import Area, Reading
 
 # --- What `/proc` shows of a host, read here or printed by one command there, as counters and levels ---
 

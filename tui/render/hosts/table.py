@@ -24,7 +24,6 @@ from perfmon.viewmodel import (
     level_of,
     level_within,
     metric_of,
-    share,
     value,
     worst_of,
 )
@@ -378,14 +377,6 @@ def number(key: str, form: Callable[[float], str], label: str = "") -> Callable[
 def word(key: str) -> Callable[[Seen], str]:
     """A word of the reading, with blanks for `_`; "" without it."""
     return lambda seen: seen.reading.words.get(key, "").replace("_", " ")
-
-
-def memory_pct(host: Host) -> float | None:
-    """Share of a host's memory that is in use, in %."""
-    if host.whole is None:
-        return None
-    part = share(value(host.whole, "mem_used_mb"), value(host.whole, "mem_total_mb"))
-    return None if part is None else 100.0 * part
 
 
 def widest(texts: Iterable[str], most: int = _NAME) -> int:
