@@ -394,5 +394,7 @@ def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
 
 
 def ended_where_silent(sources: tuple[SourceStatus, ...]) -> tuple[SourceStatus, ...]:
-    """The logs of a run that is over: that they have no output is no news."""
-    return tuple(replace(one, freshness=Freshness.ENDED) if one.freshness in _QUIET else one for one in sources)
+    """The logs of a run that is over: that they have no output is no news, and that they had some lately no sign."""
+    over = [one.freshness is not Freshness.WAITING and not one.lines_per_s for one in sources]
+    pairs = zip(sources, over, strict=True)
+    return tuple(replace(one, freshness=Freshness.ENDED) if ended else one for one, ended in pairs)
