@@ -178,7 +178,7 @@ def docstrings_of(folder: str) -> list[str]:
     return [str(value.value) for path in modules(folder) for value in docstrings(ast.parse(path.read_text()))]
 
 
-@pytest.mark.parametrize("folder", ("rules", "sources", "themes", "pyproject.toml"))
+@pytest.mark.parametrize("folder", ["rules", "sources", "themes", "pyproject.toml"])
 def test_comments_of_data_files(folder: str) -> None:
     place = ROOT / folder
     wrong = {
