@@ -37,7 +37,7 @@ def keys(screen: Screen) -> bool:
 
 def news(screen: Screen) -> bool:
     """The logs' contents are told."""
-    return "ckpt write" in screen.text()  # pane 3 has another title once something was polled
+    return "checkpoint write" in screen.text()  # pane 3 has another title once something was polled
 
 
 def filled(screen: Screen) -> bool:

@@ -11,9 +11,8 @@ from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.base import LocalMachine, Poller
 from perfmon.sources.pollers.host.host import HostPoller
 from perfmon.sources.pollers.reading import Area, Reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
-from perfmon.sources.pollers.scheduler import PollScheduler
+from perfmon.sources.pollers.scheduler import PollScheduler, make_pollers
 
 from .channel import NAME, NAMESPACE, ray_folder
 from .clocks import true_monotonic

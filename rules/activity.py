@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from operator import sub
@@ -77,6 +77,8 @@ class Activity:
     """The first progress of the run, whatever the window."""
     count: int = 0
     """The most events of a kind over the whole run: proof that it has a rhythm."""
+    step_s: float = 0.0
+    """The longest time of a step on average, by bars with a clock of their own."""
 
     @property
     def work(self) -> list[Track]:
@@ -110,6 +112,8 @@ def activity_of(view: RunView) -> Activity:
             places = track.places[begin:stop]
             found.tracks.append(Track(track.kind, track.source, times, lines, places, track.resolution_s))
     found.first = min(firsts, default=None)
+    steps = [one for one in view.store.progress.counters.values() if one.kind == "step" and one.amount]
+    found.step_s = max((one.elapsed_s / one.amount for one in steps if one.elapsed_s), default=0.0)
     found.events = sorted({time for track in found.work for time in track.times})
     return found
 
@@ -141,30 +145,40 @@ class Rhythm:
     is_early: bool = False
     """Of three steps alone."""
 
+    @classmethod
+    def of(cls, intervals: Iterable[float], resolution_s: float = 0.0) -> Rhythm | None:
+        """The rhythm of events with these seconds between them; None of fewer than three events."""
+        ordered = sorted(intervals)
+        if len(ordered) < FEW - 2:
+            return None
+        usual = max(median(ordered), resolution_s)
+        if len(ordered) < FEW - 1:
+            return cls(usual, max(_EARLY_STALL_S, _EARLY * ordered[-1]), True)
+        limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
+        if len(ordered) < _MANY:  # a pause that ended once may come with each epoch
+            limit = max(limit, _ONCE * ordered[-1])
+        return cls(usual, limit)
+
 
 def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
     """The rhythm that start..end is evaluated by: of the steps, else of the most frequent progress.
 
     The range itself does not count; None where no kind has made three intervals of its own.
     """
-    found: list[tuple[bool, Rhythm]] = []
+    steps: list[Rhythm] = []
+    others: list[Rhythm] = []
+    within_step = activity.step_s  # bars and parts of a step may rest as long as one takes
     for track in activity.work:
         if track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
             continue
         intervals = _intervals(track, start, end)
-        if len(intervals) < FEW - 1 and not (track.is_step and len(intervals) == FEW - 2):
-            continue
-        ordered = sorted(intervals)
-        usual = max(median(ordered), track.resolution_s)
-        limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
-        if len(intervals) < _MANY:  # a pause that ended once may come with each epoch
-            limit = max(limit, _ONCE * ordered[-1])
-        is_early = len(intervals) < FEW - 1
-        if is_early:
-            limit = max(_EARLY_STALL_S, _EARLY * ordered[-1])
-        found.append((track.is_step, Rhythm(usual, limit, is_early)))
-    steps = [rhythm for is_step, rhythm in found if is_step]
-    return min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
+        if track.is_step:
+            within_step = max([within_step, *intervals])
+        rhythm = Rhythm.of(intervals, track.resolution_s)
+        if rhythm is not None and (track.is_step or not rhythm.is_early):
+            (steps if track.is_step else others).append(rhythm)
+    rhythm = min(steps or others, key=lambda rhythm: rhythm.limit_s, default=None)
+    return rhythm if rhythm is None or steps else replace(rhythm, limit_s=max(rhythm.limit_s, within_step))
 
 
 def _intervals(track: Track, start: float, end: float) -> list[float]:

@@ -236,6 +236,8 @@ def _stall_item(stall: Stall, view: View) -> Item:
         "usual_s": stall.usual_s, "proven_s": stall.limit_s, "ended": 0.0, "duration_s": stall.end - stall.start,
     }  # fmt: skip
     fields: Fields = {"what": what}
+    if stall.silent and view.present is not None and stall.end >= view.whole[1] - 1.0:
+        fields["fate"] = "hung or killed"
     hang = view.store.hang
     if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
         fields |= {"behind": rank_words(hang.ranks)} if hang.ranks else {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
-from perfmon.core import Window, length, median, union, without
+from perfmon.core import Window, intersection, length, median, union, without
 
 from .conditions import Level, LongerThanUndisturbed, every_condition
 from .lifecycle import FIRING, PENDING, Found
@@ -306,10 +306,10 @@ def explain(found: Sequence[Found], view: View) -> None:
     held = [_held(finding, view) for finding in found]
     for at, finding in enumerate(found):
         if finding.counts:
-            finding.explained_by = _cause(at, found, held)
+            finding.explained_by = _cause(at, found, held, view)
 
 
-def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]]) -> int | None:
+def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]], view: View) -> int | None:
     finding = found[at]
     for cause in finding.signature.causes:
         for other_at, other in enumerate(found):
@@ -318,8 +318,9 @@ def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]]) -> int
             if cause.match == "key":
                 same = _same_keys(finding, other)
             else:
-                others = held[other_at] if cause.match == "time" else other.claims
+                others = other.claims if cause.match == "lost" else held[other_at]
                 same = _same_time(finding, held[at], others)
+                same = same or (cause.match == "each" and _same_in_each(finding, others, view))
             if same:
                 return other_at
     return None
@@ -335,6 +336,17 @@ def _same_keys(finding: Found, other: Found) -> bool:
     keys = {occurrence.item.key for occurrence in other.occurrences} - {""}
     hits = sum(occurrence.item.key in keys for occurrence in finding.occurrences)
     return hits > 0 and hits >= _LEAST_SHARE * len(finding.occurrences)
+
+
+def _same_in_each(finding: Found, others: list[Window], view: View) -> bool:
+    """At least half of what half of the occurrences cost lies within the other's time: the total of all swings around
+    half of it where some have another reason.
+    """
+    hits = 0
+    for occurrence in finding.occurrences:
+        lost = intersection(finding.claims, [extent(occurrence.item, view)])
+        hits += 0 < length(lost) <= 2 * (length(lost) - length(without(lost, others)))
+    return hits >= _LEAST_SHARE * len(finding.occurrences)
 
 
 def _same_time(finding: Found, own: list[Window], others: list[Window]) -> bool:

@@ -35,6 +35,7 @@ CAUSE_WORDS = {
     "not-finite": "loss or gradients that became NaN or infinite",
     "network": "a lost connection",
     "ended-in-start": "an unknown cause during startup",
+    "ended-at-work": "an unknown cause at work",
     "process-died": "a crashed process",
     "crashed": "a crash in native code",
     "illegal-instruction": "an instruction that this processor does not have",

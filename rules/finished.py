@@ -1,152 +1,25 @@
-"""The end of a run, and starts that fail in a row."""
+"""The end of a run: it announced it, or its work is done; and logs that break off while others state their ends."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core import Fields, Ref
-from perfmon.store import Failure, SourceState, WorkCounter
+from perfmon.core import Span
+from perfmon.store import SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
-from .alike_starts import banner
-from .death import Death
-from .first_cause import BAR_OF_RUN_S, death_of, first_of, goes_on_elsewhere
-from .runs import READY, Boundary, boundaries, last_run_line, run_began, under_way, work_of
-from .silence import RUN_OVER
+from .first_cause import BAR_OF_RUN_S
+from .runs import boundaries, last_run_line, run_began, work_of
+from .silence import LEAST_S, RUN_OVER, announced_shutdown, banner
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView
-
-
-# --- Starts that fail in a row: a container or a server that dies before it is ready, and is restarted ---
-#
-# The banner of the next try is not about the failure of the one before: that stands until work continues, or the
-# server reports that it is ready.
-
-
-def tries_of(source: int, view: RunView) -> list[Boundary]:
-    """The last consecutive tries of the start of a log that followed a failure."""
-    tries: list[Boundary] = []
-    for one in reversed([one for one in view.fact(boundaries) if one.source == source]):
-        if not one.again:
-            break
-        tries.append(one)
-    return tries[::-1]
-
-
-def failed_start(view: RunView) -> Death | None:
-    """The death of the last start that is retried, while the new try is neither ready nor at work."""
-    dead = [death for state in view.store.sources if (death := _of_log(state, view)) is not None]
-    return max(dead, key=lambda death: death.time, default=None)
-
-
-def with_tries(death: Death | None, view: RunView) -> Death | None:
-    """The death of a run, with the starts that failed before it where it died in its own."""
-    if death is not None and view.fact(boundaries):
-        source = death.cause.source
-        tries = tries_of(source, view)
-        if tries and not under_way(view.store.sources[source], view, tries[-1].line, death.cause.line):
-            death.tries = _count(tries, view) + 1
-    return death
-
-
-def _of_log(state: SourceState, view: RunView) -> Death | None:
-    tries = tries_of(state.index, view)
-    if not tries or under_way(state, view, tries[-1].line, state.lines + 1):
-        return None
-    if any(mark.line > tries[-1].line for mark in view.run_marks(state.index, "end")):
-        return None
-    own = [one.line for one in view.fact(boundaries) if one.source == state.index and one.line < tries[-1].line]
-    since = own[-1] if own else 0
-    last = [one for one in view.failures(state.index) if since <= one.last_line < tries[-1].line]
-    death = first_of([one for one in last if one.role != "context"], view)
-    if death is None or death.cause.role == "order" or goes_on_elsewhere(death.cause, view):
-        return None
-    death.tries, death.anew = _count(tries, view), True
-    return death
-
-
-def _count(tries: list[Boundary], view: RunView) -> int:
-    """The number of failed tries; of equal failures only some are kept, but each try has its banner."""
-    first, last = tries[0], tries[-1]
-    banners: dict[str, list[int]] = {}
-    for mark in view.run_marks(first.source, "begin"):
-        if first.began <= mark.line <= last.line:
-            banners.setdefault(banner(mark), []).append(mark.line)
-    lines = max(banners.values(), key=lambda lines: lines[-1], default=[])
-    each = sum(line < first.line for line in lines)  # ranks and nodes may each print it
-    return max(len(tries), len(lines) // each - 1 if each else 0)
-
-
-def death_of_run(view: RunView) -> Death | None:
-    """The death of the last run in the logs."""
-    return with_tries(death_of(view) or _ended_in_start(view), view)
-
-
-# --- A process that is gone in the middle of its start, and no line states why ---
-#
-# Python's tracker of shared resources prints what a process left when that and all that it forked have ended: killed,
-# crashed, or after an orderly end, about which it shows nothing. So only a bar, or a phase, that was under way until
-# then proves that the start was not through. Trackers of helpers end, too: then others continue.
-
-GONE = "process-gone"
-"""The mark of what is printed when a process has exited, in whatever way."""
-ENDED_IN_START = "ended-in-start"
-_ECHO_LINES = 2
-"""Lines behind the mark that belong to it."""
-_UNTIL_LINES = 3
-"""Lines between what was under way and the mark: more of them may be about something else."""
-_NOTHING_CAME_S = 60.0
-"""Seconds after the mark in which another process would have continued, where the run is monitored."""
-
-
-def gone_at(state: SourceState, view: RunView) -> tuple[int, float, Ref, str] | None:
-    """The line of the mark with which the last run in a log ends, its time, place and text; None where lines follow."""
-    rows = [
-        (line, series.times[at] + view.shift(state.index), series.ref(at), series.text(at))
-        for series in view.marked(GONE)
-        for at, (line, source) in enumerate(zip(series.lines, series.sources, strict=True))
-        if source == state.index and line >= max(last_run_line(state.index, view), state.lines - _ECHO_LINES)
-    ]
-    return rows[-1] if rows else None
-
-
-def _ended_in_start(view: RunView) -> Death | None:
-    if view.fact(activity_of).first is not None or any(True for _ in view.marked(READY)):
-        return None
-    for state in view.logs:
-        gone, since = gone_at(state, view), last_run_line(state.index, view)
-        if gone is None or any(mark.line >= since for mark in view.run_marks(state.index, "end")):
-            continue
-        line, time, ref, text = gone
-        last = max(view.extent(state)[1], (state.murmured or 0.0) + view.shift(state.index), time)
-        phase = _under_way_at(state, line, view)
-        if phase and (view.present is None or view.present - last >= _NOTHING_CAME_S):
-            fields: Fields = {"message": f"{phase}, and no line states why"}
-            own = time - view.shift(state.index)
-            failure = Failure(ENDED_IN_START, "record", True, own, state.index, line, ref.offset, text, fields)
-            return Death(failure, time, known=False)
-    return None
-
-
-def _under_way_at(state: SourceState, line: int, view: RunView) -> str:
-    """The bar or phase of a start that was under way at a line; "" for none."""
-    bars = [one for one in view.counters(state.index) if one.kind in START_KINDS and one.total]
-    bar = max(bars, key=lambda one: (one.line, one.time), default=None)
-    if bar is not None and 0 <= line - bar.line <= _UNTIL_LINES:
-        total = bar.total or 0.0
-        return f"after {bar.amount:,.0f} of {total:,.0f} {bar.kind}" if bar.amount < total else ""
-    begun = [
-        (span.refs[0][0].line, span.kind)
-        for span in view.store.opened()
-        if span.kind in START_KINDS and span.source == state.index and span.refs
-    ]
-    at, kind = max(begun, default=(0, ""))
-    return f"during {kind}" if at and line - at <= _UNTIL_LINES else ""
 
 
 # --- The end of a run: it announced it, or its work is done ---
@@ -157,8 +30,8 @@ _AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation", "batche
 """Progress of a run whose work is done: it saves, and evaluates once more."""
 _OFTEN = 2
 """Times that work followed the words of an end: the next ones are none."""
-_LONGER = 3.0
-"""Times of the longest pause behind such words after which they were the last ones."""
+_LONGER, _PAUSE_S = 3.0, 60.0
+"""Times of the longest pause behind such words, and of this, after which they were the last ones."""
 _BARS = ("step", "items", "epochs", "episodes")
 """Kinds of bars that a run may consist of."""
 _CUT_SHORT = "cut_short"
@@ -184,7 +57,7 @@ def finished_at(view: RunView) -> float | None:
         return None
     last = max([*ended.values(), *over])
     later = any(time > last + 1.0 for track in tracks if track.source not in ended for time in track.times)
-    return None if later else last
+    return None if later or any(one.may_end for one in view.fact(broken_off)) else last
 
 
 def log_finished_at(state: SourceState, view: RunView) -> float | None:
@@ -238,7 +111,7 @@ def _usual_words(state: SourceState, view: RunView) -> bool:
     if len(pauses) < _OFTEN:
         return False
     if view.present is not None:
-        return view.present - view.shift(state.index) - ends[-1].time <= _LONGER * max(*pauses, _NOTHING_CAME_S)
+        return view.present - view.shift(state.index) - ends[-1].time <= _LONGER * max(*pauses, _PAUSE_S)
     plans = [one for one in view.counters(state.index) if one.kind in ("epochs", "episodes") and one.total]
     return any(one.amount < (one.total or 0.0) - 1 for one in plans)
 
@@ -336,7 +209,98 @@ def is_full(counter: WorkCounter, begun: int = 0) -> bool:
     return _is_of_last(counter) or (counter.restarts <= begun and _EPOCH.search(counter.text) is None)
 
 
-def over_at(view: RunView) -> float | None:
-    """The time at which the run failed or ended; None where it continues."""
-    death = view.fact(death_of_run)
-    return view.fact(finished_at) if death is None else death.time
+# --- Logs that break off in the middle of work, while those of their run state their ends ---
+#
+# Many systems print no last words, so that these are missing proves nothing: neither does a log that ends while it
+# waits. What proves it is work that always ended before, and has not; or a server whose clients all lost it at once.
+
+_WORK = {
+    "train-step": "within a training step",
+    "generation-batch": "within a generation batch",
+    "checkpoint-write": "within a checkpoint write",
+    "evaluation": "within an evaluation",
+}
+_ALWAYS = 3
+"""Pieces of work that have ended before."""
+_LOST = ("env-error", "inference-unreachable")
+"""Marks of requests to a server that failed."""
+_MANY, _AT_ONCE_S, _SERVER = 8, 5.0, "inference"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenOff:
+    """The log of a process that states no end while others of its run do, and of which work is left."""
+
+    source: int
+    where: str
+    """What it stops in, in words."""
+    may_end: bool
+    """In a run that is monitored: it has not been missing for long."""
+    peers: tuple[int, ...]
+    """The logs that state their ends."""
+
+
+def broken_off(view: RunView) -> list[BrokenOff]:
+    """The logs of the last run that break off in the middle of work, or as all their clients lost them."""
+    low = view.fact(run_began)
+    ended = {one.index: at for one in view.logs if (at := _words_of_end(one, view)) is not None and at >= low}
+    found = []
+    for state in view.logs if ended else ():
+        if state.index in ended or state.last is None or announced_shutdown(state):
+            continue
+        left = _work_left(state, view, max(ended.values())) or _clients_lost(state, view)
+        if left is not None:
+            words, usual_s = left
+            patience = _LONGER * max(usual_s, LEAST_S / _LONGER)
+            may_end = view.present is not None and view.present - view.extent(state)[1] <= patience
+            found.append(BrokenOff(state.index, words, may_end, tuple(sorted(ended))))
+    return found
+
+
+def _words_of_end(state: SourceState, view: RunView) -> float | None:
+    """The time of the last words of a log that states an end, whatever it did before; None without any."""
+    since = last_run_line(state.index, view)
+    ends = [mark for mark in view.run_marks(state.index, "end") if mark.line >= since]
+    if log_finished_at(state, view) is None and not (state.last is not None and RUN_OVER.search(state.last_line[1])):
+        return None
+    return ends[-1].time + view.shift(state.index) if ends else view.extent(state)[1]
+
+
+def _work_left(state: SourceState, view: RunView, over: float) -> tuple[str, float] | None:
+    """The newest work of a log that has begun and not ended, and the seconds of the longest that has."""
+    for span in view.store.opened():
+        words = _WORK.get(span.kind)
+        if words is None or span.source != state.index or span.start is None or not span.refs:
+            continue
+        before = [
+            one for one in view.store.spans.get(span.kind, ())
+            if one.source == state.index and one.start is not None and one.end is not None
+        ]  # fmt: skip
+        if len(before) < _ALWAYS or span.refs[0][0].line < max(last_run_line(state.index, view), _last_line(before)):
+            continue
+        longest = max((one.end or 0.0) - (one.start or 0.0) for one in before)
+        if span.start + view.shift(state.index) <= over + _LONGER * max(longest, 1.0):
+            return words, longest
+    return None
+
+
+def _last_line(spans: Iterable[Span]) -> int:
+    return max((ref.line for span in spans for ref, _ in span.refs), default=0)
+
+
+def _clients_lost(state: SourceState, view: RunView) -> tuple[str, float] | None:
+    """The requests of other logs that failed as the log of a server broke off: most of all that failed."""
+    if _SERVER not in state.components or not state.idle_silence:
+        return None
+    failed = [
+        time + view.shift(source)
+        for name in _LOST
+        for series in view.marked(name)
+        for time, source in zip(series.times, series.sources, strict=True)
+        if source != state.index
+    ]
+    last = view.extent(state)[1]
+    lost = sum(last - 1.0 <= time <= last + _AT_ONCE_S for time in failed)
+    if lost < max(_MANY, len(failed) / 2) or (failed and max(failed) < view.reported[1] - _AT_ONCE_S):
+        return None
+    return f"as {lost} requests to it failed", LEAST_S

@@ -85,13 +85,18 @@ def death_of(view: RunView) -> Death | None:
 def first_of(dead: Sequence[Failure], view: RunView) -> Death | None:
     """The death of a run with these last words; None where none of them proves one."""
     candidates = [one for one in dead if one.role in ("cause", "record", "order", "cascade")]
-    if not any(one.role != "cascade" or one.fatal or one.frame for one in candidates):
+    if not any(one.role != "cascade" or one.fatal or one.frame or _was_stopped(one) for one in candidates):
         return None  # a peer that went away, without an error
     if not any(one.fatal or one.role == "record" for one in candidates):
         # An exception without a traceback, as `Error: ...`, was caught: it ended no process.
         candidates = [one for one in candidates if one.cause != "exception" or one.frame]
     candidates.sort(key=lambda one: (_time(one, view), one.source, one.line))
     return _judged(candidates, view) if candidates else None
+
+
+def _was_stopped(failure: Failure) -> bool:
+    """True where a process reports that a signal ended its child: the same one has ended it, mostly."""
+    return failure.cause == "killed" and "signal" in failure.fields
 
 
 def _time(failure: Failure, view: RunView) -> float:
@@ -251,6 +256,8 @@ def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
     """
     since = last_run_line(failure.source, view)
     ends = [mark for mark in view.run_marks(failure.source, "end") if since <= mark.line < failure.line]
+    if failure.frame and ends and "cut_short" in ends[-1].fields:
+        return None  # the training ended early, and with it nothing but that
     if not ends or _was_told_before(failure, ends[0].line, since, view):
         return None
     tracks = view.store.progress.of(failure.source)

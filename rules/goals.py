@@ -14,8 +14,8 @@ from perfmon.core import Fields, Ref, Window, format_seconds, median, union, wit
 from perfmon.store import COUNTED, WorkCounter
 
 from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, at_once, inner_of, rhythm_at
-from .finished import death_of_run, over_at
-from .pauses import phase_limit
+from .death_of_run import death_of_run, over_at
+from .interruptions import phase_limit
 from .runs import boundaries, last_run_line, run_began
 from .stalls import main_logs
 from .tracks import START_KINDS, Item

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfmon.core import ALL_LEGS, Span, Update
 
 from .finished import finished_at
+from .interruptions import bar_limit
 from .silence import announced_shutdown, ended_sources, has_ended
-from .tracks import CALLED, DONE, RECEIVED, SENT, UPDATE, Item
+from .tracks import CALLED, DONE, RECEIVED, SENT, SPAN_METRICS, UPDATE, Item
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -92,6 +93,8 @@ def _of_dates(monotonic_s: float, update: Update, view: RunView) -> float:
 # nothing beyond its last line.
 
 _ABANDONED_S = 3600.0
+_CRITICAL = 2
+"""The level of a value beyond its critical limit."""
 
 
 def in_flight(spans: Iterable[Span], view: RunView) -> list[Item]:
@@ -151,7 +154,7 @@ def _item(update: Update, servers: dict[Route, int], leads: dict[Route, ClockLea
     if known_until <= start or view.present - start > _ABANDONED_S:
         return None
     values = _values(update, known_until - start, ahead.monotonic_s)
-    if not any(view.bands.level(metric, value) == 2 for metric, value in values.items()):
+    if not any(view.bands.level(metric, value) == _CRITICAL for metric, value in values.items()):
         return None
     return Item(start, known_until, values, update.fields, update.refs, "", update.key, update.source, update)
 
@@ -217,7 +220,10 @@ def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, 
         most = LONGEST_S if longest is None else max(_LEAST_S, _TIMES * longest)
         lost = any(item.source == span.source and item.start > start for item in others)
         if start < view.present <= start + most and not lost:
-            item = Item(start, view.present, {}, span.fields, span.refs, "", span.key, span.source)
+            own = bar_limit(span, others, view)  # what comes after it stood still may be something else
+            moved = view.present if own is None else own[0].time + view.shift(span.source)
+            end = moved if own is not None and view.present - moved > own[1] else view.present
+            item = Item(start, end, {}, span.fields, span.refs, "", span.key, span.source)
             found.setdefault(span.kind, []).append(item)
     return found
 
@@ -251,6 +257,33 @@ def open_items(kind: str, view: RunView) -> list[Item]:
             fields = span.fields | {"phase": _phase(span)}
             items.append(Item(start, end, values, fields, tuple(span.refs), "", span.key, span.source, span))
     return sorted(items, key=lambda item: (item.start, item.key))
+
+
+_FEW_ENDED = 3
+"""So many have to have ended before one that is open is longer than is usual."""
+
+
+class Overlong(NamedTuple):
+    """An operation that is open for longer than any before, at a critical value."""
+
+    kind: str
+    elapsed_s: float
+    longest_s: float
+    """Of those that have ended."""
+
+
+def overlong(view: RunView) -> Overlong | None:
+    """The longest of a run that is monitored; an evaluation explains why others wait."""
+    if view.present is None or open_items("evaluation", view):
+        return None
+    found: list[Overlong] = []
+    for kind, (metric, scale) in SPAN_METRICS.items():
+        ended = [item.end - item.start for item in view.spans(kind) if item.span is None or item.span.end is not None]
+        lengths = [item.end - item.start for item in open_items(kind, view)] if len(ended) >= _FEW_ENDED else []
+        elapsed = max(lengths, default=0.0)
+        if lengths and elapsed > max(ended) and view.bands.level(metric, elapsed * scale) == _CRITICAL:
+            found.append(Overlong(kind, elapsed, max(ended)))
+    return max(found, key=lambda one: one.elapsed_s / max(one.longest_s, 1e-3), default=None)
 
 
 def _newest(kind: str, opened: Sequence[Span], view: RunView) -> Mapping[Route | int, float]:

@@ -17,12 +17,12 @@ from perfmon.store import SourceState
 
 from .activity import Activity, activity_of, at_once, rhythm_at, startup_of
 from .death import Death
+from .death_of_run import GONE, death_of_run, failed_start, gone_at
 from .duplicate_engines import find_duplicate_engines
-from .finished import GONE, death_of_run, failed_start, finished_at, gone_at, log_finished_at
+from .finished import finished_at, log_finished_at
 from .goals import held_up, limit_of, productive_of, way_of
+from .interruptions import apart, phase_limit, restarts_of
 from .open_spans import begun, in_flight, still_open
-from .pauses import phase_limit
-from .run_boundaries import apart, restarts_of
 from .run_view import BY_START, RunView
 from .runs import (
     READY,

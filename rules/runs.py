@@ -3,7 +3,7 @@
 A run starts where a line of a launcher, a scheduler or a server states it, after the one before it made progress,
 failed or ended. After a failure, or long after an end, a counter that falls back is enough; what a script prints when
 it starts counts only where steps, epochs or episodes begin again behind it. Without such lines only a long silence with
-steps that restart divides two runs: see `perfmon.rules.run_boundaries`. A banner in the middle of a run (a server that
+steps that restart divides two runs: see `perfmon.rules.interruptions`. A banner in the middle of a run (a server that
 is started for an evaluation) divides nothing: the steps continue. Folds of one script are passes of one run.
 
 A failed start is retried where its banner comes again soon, as supervisors of containers and services do: such tries
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Window, median
 from perfmon.store import COUNTED, Failure, Fall, Leap, ProgressTrack, RunMark, SourceState, place_of
 
-from .alike_starts import after_dead_starts, banner, begun_alike, worked
+from .silence import after_dead_starts, banner, begun_alike, worked
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    starts, alike = set(after_dead_starts(state, work, view)), set(begun_alike(state, openings))
+    starts, alike = set(after_dead_starts(state, work, view)), set(begun_alike(state, openings, work))
     candidates = {
         *begins,
         *_after_failures(state, ends, work, steps, view),
@@ -143,7 +143,7 @@ def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
             before, after = (before, after) if fell is None else (fell.before, fell.after)
         falls = before is not None and after is not None and after <= before
         if is_alike and before is not None and after is not None:
-            # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.run_boundaries`.
+            # Else it is printed now and then; or the one before may have hung: see `perfmon.rules.interruptions`.
             is_alike = after <= before and not (before >= UNDER_WAY and after <= BEGINS_WITH)
         if not is_alike and (line, time) not in candidates:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, get_args
 
 from perfmon.core import DataFileError, Severity, Table, plain, read_toml, with_user_files
 
@@ -18,14 +18,15 @@ Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]
 """failure: the run ended of it, always the verdict; bottleneck: costs time; fault: something does not happen;
 quality: spoils the result, not the speed; note: listed, never the verdict."""
 
-KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SubjectKind = Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit", "finding"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The items that a signature evaluates, one by one: spans of a kind, samples of a metric, gaps and others."""
 
-    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit", "finding"]
+    kind: SubjectKind
     name: str
     """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing; for a
     failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended; for limit what
@@ -87,7 +88,7 @@ class Cause:
 
     signature: str
     match: str = "time"
-    """`key`, `time` or `lost` (the time that both cost)."""
+    """`key`, `time`, `lost` (the time that both cost) or `each` (the time of half of the occurrences)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ class Signature:
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
 _FILE_NAME = re.compile(r"\w[\w.-]{0,80}", re.ASCII)
-_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open", "limit", "finding")
+_SUBJECTS: tuple[SubjectKind, ...] = get_args(SubjectKind)
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
@@ -200,9 +201,8 @@ def _subjects(table: Table) -> tuple[Subject, ...]:
             raise DataFileError(entry.file, entry.key, f"expected exactly one of {', '.join(_SUBJECTS)}")
         count = _count(entry, "critical_count", (1, 1)) if "critical_count" in entry.data else None
         name, sentence = entry.text(kinds[0]), _sentence(entry, "")
-        kind: Any = kinds[0]
         severity = _severity(entry) if "severity" in entry.data else None
-        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count, severity))
+        subjects.append(Subject(kinds[0], name, entry.flag("also"), sentence, count, severity))
     if not subjects:
         raise table.wrong("on", "missing, expected a subject ([[on]])")
     return tuple(subjects)
@@ -236,18 +236,9 @@ def _lost(table: Table) -> Lost | None:
     return replace(lost, back=max(1, lost.back))
 
 
-def _advice_by_cause(table: Table) -> dict[str, tuple[str, ...]]:
-    if "advice_by_cause" not in table.data:
-        return {}
-    entry = table.table("advice_by_cause", table.data["advice_by_cause"])
-    return {cause: entry.texts(cause, required=True) for cause in entry.data}
-
-
-def _title_by_cause(table: Table) -> dict[str, str]:
-    if "title_by_cause" not in table.data:
-        return {}
-    entry = table.table("title_by_cause", table.data["title_by_cause"])
-    return {cause: entry.text(cause) for cause in entry.data}
+def _by_cause(table: Table, name: str) -> Table:
+    """A table by causes of failures; empty where there is none."""
+    return table.table(name, table.data.get(name, {}))
 
 
 def _causes(table: Table) -> tuple[Cause, ...]:
@@ -255,8 +246,8 @@ def _causes(table: Table) -> tuple[Cause, ...]:
     for entry in table.tables("cause"):
         entry.only(("signature", "match"))
         causes.append(read_fields(Cause, entry))
-        if causes[-1].match not in ("key", "time", "lost"):
-            raise entry.wrong("match", "expected key, time or lost")
+        if causes[-1].match not in ("key", "time", "lost", "each"):
+            raise entry.wrong("match", "expected key, time, lost or each")
     return tuple(causes)
 
 
@@ -312,6 +303,7 @@ def load_signature(path: Path) -> Signature:
     conditions = tuple(read_condition(entry) for entry in table.tables("condition"))
     if not conditions:
         raise table.wrong("condition", "missing, expected at least one [[condition]]")
+    advice, titles = _by_cause(table, "advice_by_cause"), _by_cause(table, "title_by_cause")
     unseen = tuple((entry.text("missing"), entry.text("say")) for entry in table.tables("unseen"))
     return Signature(
         id=table.word("id"),
@@ -322,8 +314,8 @@ def load_signature(path: Path) -> Signature:
         meaning=table.text("meaning"),
         sentence=_sentence(table),
         advice=table.texts("advice", required=True),
-        advice_by_cause=_advice_by_cause(table),
-        title_by_cause=_title_by_cause(table),
+        advice_by_cause={cause: advice.texts(cause, required=True) for cause in advice.data},
+        title_by_cause={cause: titles.text(cause) for cause in titles.data},
         confused_with=table.texts("confused_with"),
         decided_by=table.text("decided_by", ""),
         subjects=_subjects(table),

@@ -17,17 +17,19 @@ from perfmon.core import Gap, Ref, Window, intersection, median, percentile, uni
 from perfmon.store import SourceState
 
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
-from .finished import over_at
-from .pauses import (
+from .death_of_run import over_at
+from .interruptions import (
     BEGINNING_S,
     PHASE_BOUNDS_S,
     USUAL_PHASE,
+    apart,
+    dark_run,
     last_lines,
     phase_limit,
     recurring_s,
+    restarts_of,
     worked_until,
 )
-from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, last_run_line, run_began
 from .silence import announced_shutdown, ended_sources, is_set_forward
 

@@ -181,6 +181,8 @@ _NUMBERED = re.compile(r"(?:attempt|torchelastic|(?:local_?|global_?)?rank|node|
 _TRACKED = re.compile(r"(?:wandb|lightning_logs|mlruns|tb_logs|tensorboard)(?:/|$)", re.IGNORECASE)
 """Folders of experiment trackers, within the folder of a run."""
 _SEVERAL = 3
+_STRAY, _STRAY_SHARE = 1024, 16
+"""Bytes of logs that are no run's, and so many times more has to be below them."""
 _NUMBER = re.compile(r"\d{1,4}")
 _DIGITS = re.compile(r"\d+")
 _JOB = re.compile(r"(?P<job>(?:.*[-_.])?\d{4,}(?:[-_]\d+)?)\.(?:out|err|log|txt)")
@@ -210,7 +212,8 @@ def grouped(paths: Iterable[str], root: str) -> list[LogGroup]:
         folders.setdefault(_own_folder(os.path.relpath(os.path.dirname(path), root), several), []).append(path)
     groups: list[LogGroup] = []
     if "." in folders and not _jobs(folders["."]):
-        if not _hold_runs({folder: held for folder, held in folders.items() if folder != "."}):
+        below = {folder: held for folder, held in folders.items() if folder != "."}
+        if not _hold_runs(below) and not _is_stray(folders["."], below):
             return [LogGroup(".", (root,), tuple(path for held in folders.values() for path in held))]
         own = folders.pop(".")
         groups = [LogGroup(os.path.basename(own[0]) if len(own) == 1 else ".", tuple(own), tuple(own))]
@@ -227,6 +230,24 @@ def _hold_runs(folders: Mapping[str, Sequence[str]]) -> bool:
     own = {folder: held for folder, held in own.items() if not _OF_PART.match(folder) or "/" in folder}
     alike = Counter(name for held in own.values() for name in {_DIGITS.sub("0", os.path.basename(log)) for log in held})
     return len(own) >= _SEVERAL or max(alike.values(), default=0) > 1
+
+
+def _is_stray(own: Sequence[str], below: Mapping[str, Sequence[str]]) -> bool:
+    """Logs next to several folders that are not named like parts contain next to nothing, as a `nohup.out` does."""
+    named = sum(not _OF_PART.match(folder) and not _TRACKED.match(folder) for folder in below)
+    size = sum(map(_size, own))
+    return (
+        named > 1
+        and size <= _STRAY
+        and size * _STRAY_SHARE <= sum(_size(log) for held in below.values() for log in held)
+    )
+
+
+def _size(path: str) -> float:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return inf
 
 
 def _folders_of_runs(logs: Iterable[str]) -> set[str]:

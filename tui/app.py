@@ -42,9 +42,7 @@ class PerfmonApp(OpenActions):
         super().__init__(monitor, opening)
         self._keys = by_key(opening.keys)
         self._woken, self._woken_at = False, 0.0
-        for key in self._keys:
-            self._bindings.bind(key, f"key({key!r})", show=False)
-        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
+        self.bind_keys(self._keys)
 
     # --- the monitor's thread -----------------------------------------------------------------------------------------
     def on_mount(self) -> None:
@@ -83,24 +81,12 @@ class PerfmonApp(OpenActions):
         self.log_pane.update()
 
     # --- keys ---------------------------------------------------------------------------------------------------------
-    def action_focus_next(self) -> None:
-        """Do what tab means in the table of actions, also where something is open."""
-        self.action_key("tab")
-
-    def action_focus_previous(self) -> None:
-        """Do what shift+tab means in the table of actions."""
-        self.action_key("shift+tab")
-
     def action_key(self, key: str) -> None:
         """Do what a key means in the focused pane."""
         self.monitor.give_way()
         action = chosen(self._keys.get(key, ()), self.pane_name)
         if action is not None:
             self.do(action)
-
-    def action_do(self, name: str) -> None:
-        """Do an action of the app by its id, whatever is focused."""
-        getattr(self, f"do_{name}")()
 
     # --- help, commands and logs --------------------------------------------------------------------------------------
     def do_help(self) -> None:

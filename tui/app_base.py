@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Resize
-from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widget import Widget
 
+from perfmon.core import Progress
 from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
 from perfmon.viewmodel import MonitorState
 
 from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
-from .panes.alerts import AlertPane
-from .panes.collectives import CollectivesPane
+from .panes.lists import AlertPane, CollectivesPane, SourcesPane
 from .panes.logs import LogPane
-from .panes.sources import SourcesPane
 from .panes.status import AnswerPane, FooterPane, HeaderPane
 from .panes.timeline import BoardPane
-from .plain_app import AppOptions
+from .plain_app import AppOptions, ThemedApp
 from .render.header_footer import HeaderInfo
-from .terminal.driver import SturdyDriver, Timely, TypedAhead, filters_for
-from .terminal.suspend import Leaving
-from .theme import ThemeStyles, depth_of
 from .time_view import TimeNavigation
 from .widgets.pane import Pane
 
@@ -44,14 +38,9 @@ _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
 
 
-class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
-    """The panes of a monitor, laid out for the terminal and updated from pictures.
+class BaseApp(ThemedApp):
+    """The panes of a monitor, laid out for the terminal and updated from pictures."""
 
-    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal continue, would
-    quit.
-    """
-
-    ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen { layout: vertical; overflow: hidden; background: $background; }
     Prompt { background: transparent; }
@@ -59,15 +48,14 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     """
 
     def __init__(self, monitor: Monitor, opening: AppOptions) -> None:
-        super().__init__(driver_class=SturdyDriver)
-        self.monitor, self.opening = monitor, opening
+        super().__init__(opening)
+        self.monitor = monitor
         self.picture: MonitorState = monitor.picture
         """The state that is shown; the newest one unless the view is frozen."""
         self.time_view = TimeNavigation()
         self.preset = opening.layout
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
-        self.theme_name = opening.theme
         self._layout: Layout | None = None
         self._room = Room()
         self._collective_rows = 0
@@ -79,11 +67,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self._header: HeaderInfo | None = None
         """The last contents of header and footer."""
         self._diagnosis: Diagnosis | None = None
-        depth = depth_of(self.console.color_system, self.no_color)
-        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
-        for theme in opening.themes.values():
-            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
-        self.theme = opening.theme
 
     def compose(self) -> ComposeResult:
         """Header, summary, timeline, alerts and sources, log, footer."""
@@ -129,7 +112,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         """Show a picture. Of a frozen view the timeline and the log stand still; all else is about the present."""
         self.picture = newest
         self._show_notices(newest)
-        self._highlight_evidence(newest.snapshot)
+        self._highlight_evidence(newest)
         rows = self.collectives.wanted(newest)
         if self._room.update(newest, len(self.picture.alerts), strip=self.strip) or rows > self._collective_rows:
             self._collective_rows = max(rows, self._collective_rows)
@@ -172,10 +155,13 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
             self._notices = newest.notices
             self.show_message(" · ".join(fresh))
 
-    def _highlight_evidence(self, snapshot: Diagnosis | None) -> None:
-        """Mark the lines of the log that findings rest on."""
+    def _highlight_evidence(self, newest: MonitorState) -> None:
+        """Mark the lines of the log that findings rest on, and show the one that the run has failed by."""
+        snapshot, found = newest.snapshot, newest.verdict_finding
         if snapshot is not self._diagnosis and snapshot is not None:
             self._diagnosis = snapshot
+            failed = snapshot.run.state is Progress.FAILED and newest.progress is None
+            self.log_pane.show_cause(found.evidence[0] if failed and found is not None and found.evidence else None)
             firing = [finding for finding in snapshot.findings if finding.state == "firing"]
             self.log_pane.evidence(line for finding in firing for line in finding.evidence)
 
@@ -337,20 +323,6 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     def on_descendant_focus(self) -> None:
         """Show the keys of the newly focused pane in the footer."""
         self._show_header()
-
-    # --- themes ---------------------------------------------------------------------------------------------------
-    def apply_theme(self, name: str) -> None:
-        """Draw everything in another theme."""
-        self.theme_name = name
-        self.skin = ThemeStyles(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
-        self.theme = name
-        for screen in {self.screen_stack[0], self.screen}:
-            for pane in screen.query(Pane):
-                pane.apply_theme(self.skin)
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Colours and characters that a terminal does not have are left out everywhere."""
-        return filters_for(self.skin, super().get_line_filters())
 
 
 # --- Resource usage of perfmon itself, shown because a monitor must not slow the run down ---

@@ -10,13 +10,22 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import PerfmonError, TimeBase, UsageError, format_seconds, moment, parse_duration, plain
+from perfmon.core import (
+    PerfmonError,
+    TimeBase,
+    UsageError,
+    format_seconds,
+    moment,
+    parse_duration,
+    plain,
+    short_duration,
+)
 from perfmon.logbuffer import Query
 from perfmon.viewmodel import Alert
 
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
-from .render.rows import moment_text, short_duration
+from .render.rows import moment_text
 
 if TYPE_CHECKING:
     from perfmon.sources import Player

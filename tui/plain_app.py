@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.filter import LineFilter
@@ -88,10 +88,72 @@ class KeysPage(Page):
     do_help = do_quit = Page.do_back
 
 
-class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
-    """The base of screens that have no monitor; their keys are those of the monitor, as far as `actions` has them."""
+class ThemedApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
+    """The base of all screens: their themes, and the keys of the table of actions.
+
+    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal continue, would
+    quit.
+    """
 
     ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, opening: AppOptions) -> None:
+        super().__init__(driver_class=SturdyDriver)
+        self.opening = opening
+        depth = depth_of(self.console.color_system, self.no_color)
+        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
+        for theme in opening.themes.values():
+            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
+        self.theme = self.theme_name = opening.theme
+
+    def bind_keys(self, keys: Iterable[str]) -> None:
+        """Have `action_key` called with each of these keys."""
+        for key in keys:
+            self._bindings.bind(key, f"key({key!r})", show=False)
+        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
+
+    def action_key(self, key: str) -> None:
+        """Do what a key means."""
+        raise NotImplementedError
+
+    def action_focus_next(self) -> None:
+        """Do what tab means in the table of actions, also where something is open."""
+        self.action_key("tab")
+
+    def action_focus_previous(self) -> None:
+        """Do what shift+tab means in the table of actions."""
+        self.action_key("shift+tab")
+
+    def action_do(self, name: str) -> None:
+        """Do an action of the app by its id, whatever is focused."""
+        getattr(self, f"do_{name}")()
+
+    def do_suspend(self) -> None:
+        """Suspend to the shell, until `fg`."""
+        self.action_suspend_process()
+
+    @property
+    def next_theme(self) -> str:
+        """The name of the theme after this one."""
+        names = list(self.opening.themes)
+        return names[(names.index(self.theme_name) + 1) % len(names)]
+
+    def apply_theme(self, name: str) -> None:
+        """Draw everything in another theme."""
+        self.skin = ThemeStyles(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
+        self.theme = self.theme_name = name
+        for screen in {self.screen_stack[0], self.screen}:
+            for pane in screen.query(Pane):
+                pane.apply_theme(self.skin)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Colours and characters that a terminal does not have are left out everywhere."""
+        return filters_for(self.skin, super().get_line_filters())
+
+
+class PlainApp(ThemedApp):
+    """The base of screens that have no monitor; their keys are those of the monitor, as far as `actions` has them."""
+
     CSS = """
     Screen { layout: vertical; overflow: hidden; background: $background; }
     #lower { width: 1fr; height: 1fr; }
@@ -100,23 +162,15 @@ class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
     """Actions of the footer, in order."""
 
     def __init__(self, opening: AppOptions, actions: Sequence[Action]) -> None:
-        super().__init__(driver_class=SturdyDriver)
-        self.opening, self.actions = opening, actions
-        depth = depth_of(self.console.color_system, self.no_color)
-        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
-        for theme in opening.themes.values():
-            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
-        self.theme = self.theme_name = opening.theme
+        super().__init__(opening)
+        self.actions = actions
         self.message = ""
         known = {action.id: action for action in actions}
         self._keys = {
             key: [known[action.id] for action in meant if action.id in known and not action.panes]
             for key, meant in by_key(opening.keys).items()
         }
-        for key, meant in self._keys.items():
-            if meant:
-                self._bindings.bind(key, f"key({key!r})", show=False)
-        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
+        self.bind_keys(key for key, meant in self._keys.items() if meant)
         self.header, self.footer = Bar(self.skin, id="header"), Bar(self.skin, id="footer")
 
     def on_mount(self) -> None:
@@ -128,12 +182,18 @@ class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         """Draw header and footer."""
         raise NotImplementedError
 
+    def draw_bars(self, left: Words, right: Words, width: int) -> None:
+        """Draw these words in the header, and the keys."""
+        self.header.content = panel_row(left, right, width, self.skin)
+        self.footer.content = self._footer_row(width)
+        self.header.redraw()
+        self.footer.redraw()
+
     def help_lines(self) -> Sequence[Words]:
         """Lines of the help below the keys."""
         return ()
 
-    def footer_row(self, width: int) -> Row:
-        """The keys that are shown."""
+    def _footer_row(self, width: int) -> Row:
         by_id = {action.id: action for action in self.actions}
         keys = [(spelled(keys_of(by_id[name], self.opening.keys)[0]), by_id[name].title) for name in self.shown_keys]
         return key_row(keys, (), width, self.skin)
@@ -144,14 +204,6 @@ class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         self.show_bars()
 
     # --- keys ---------------------------------------------------------------------------------------------------------
-    def action_focus_next(self) -> None:
-        """Do what tab means."""
-        self.action_key("tab")
-
-    def action_focus_previous(self) -> None:
-        """Do what shift+tab means."""
-        self.action_key("shift+tab")
-
     def action_key(self, key: str) -> None:
         """Do what a key means: of what is open or focused, else of the app."""
         action = chosen(self._keys.get(key, ()), "")
@@ -165,10 +217,6 @@ class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         if target is not None and hasattr(target, do):
             getattr(target, do)()
 
-    def action_do(self, name: str) -> None:
-        """Do an action of the app by its id."""
-        getattr(self, f"do_{name}")()
-
     def do_quit(self) -> None:
         """Leave."""
         self.exit(0)
@@ -177,20 +225,7 @@ class PlainApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
         """Open the help."""
         self.push_screen(PageScreen(KeysPage(self.skin, self.actions, self.opening, self.help_lines())))
 
-    def do_suspend(self) -> None:
-        """Give the terminal to the shell."""
-        self.action_suspend_process()
-
     def do_theme(self) -> None:
         """Switch to the next theme."""
-        names = sorted(self.opening.themes)
-        self.theme_name = names[(names.index(self.theme_name) + 1) % len(names)]
-        self.skin = ThemeStyles(self.opening.themes[self.theme_name], self.skin.depth, self.opening.glyphs)
-        self.theme = self.theme_name
-        for pane in self.screen_stack[0].query(Pane):
-            pane.apply_theme(self.skin)
+        self.apply_theme(self.next_theme)
         self.show_bars()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Colours and characters that a terminal does not have are left out everywhere."""
-        return filters_for(self.skin, super().get_line_filters())

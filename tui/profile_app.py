@@ -18,7 +18,7 @@ from perfmon.textgraphics import fit
 from .panes.profile import FindingsPane, GapsPane, TimelinePane
 from .plain_app import AppOptions, PlainApp, actions_of
 from .render.profile import LANES, GpuTrack
-from .render.rows import Words, panel_row
+from .render.rows import Words
 from .widgets.pane import Listing, Request
 
 _PANES = {"board": "timeline", "alerts": "findings", "sources": "gaps"}
@@ -118,10 +118,7 @@ class ProfileApp(PlainApp):
         if not self.message and self.found.findings:
             finding = self.found.findings[0]
             verdict = ((f"{finding.title} ", finding.severity.value if finding.lost_s else "muted"),)
-        self.header.content = panel_row(left, verdict, width, self.skin)
-        self.footer.content = self.footer_row(width)
-        self.header.redraw()
-        self.footer.redraw()
+        self.draw_bars(left, verdict, width)
 
     def do_snapshot(self) -> None:
         """Save the report in this folder."""

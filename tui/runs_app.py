@@ -16,7 +16,7 @@ from perfmon.status import RunRow, ordered
 from perfmon.textgraphics import fit
 
 from .plain_app import AppOptions, PlainApp, actions_of
-from .render.rows import Row, Words, ends, panel_row, styled
+from .render.rows import Row, Words, ends, styled
 from .widgets.pane import Listing, Request
 
 _KNOWN = frozenset((
@@ -34,7 +34,9 @@ _STATE, _STEPS, _LEFT, _AGE, _LOGS = 11, 12, 9, 11, 5
 _WITH_STEPS, _WITH_LEFT = 76, 100
 """Cells of the screen from which on there is room for the steps, and for the time left and the number of logs."""
 _TOGETHER = "all of these as one run"
-_STYLES = {"critical": "critical", "warning": "warning", "good": "good", "unknown": "stale", "idle": "muted"}
+_STYLES = {
+    "critical": "critical", "warning": "warning", "info": "info", "good": "good", "unknown": "stale", "idle": "muted",
+}  # fmt: skip
 
 
 class RunsPane(Listing):
@@ -51,8 +53,12 @@ class RunsPane(Listing):
             return ()
         verdict, place = _columns(width)
         names = [fit("   state", _STATE + 3), fit("verdict", verdict), *_progress("step", "left", width)]
-        names += [fit("last line", _AGE, right=True), *_columns_of_logs("logs", width), "  " + fit("run", place)]
-        return [styled((("".join(names), "muted"),), self.skin, "background")]
+        shown = self.place(height - 1)
+        room = max(0, place - len(shown) - 1)
+        names += [fit("last line", _AGE, right=True), *_columns_of_logs("logs", width), "  " + fit("run", room)]
+        return [
+            styled((("".join(names), "muted"), (fit(shown, place - room, right=True), "text")), self.skin, "background")
+        ]
 
     def count(self) -> int:
         """Runs, and all together."""
@@ -145,6 +151,7 @@ class RunsApp(PlainApp):
         """Look at the runs, one after another, while the list is shown."""
         self.list.focus()
         self.show_bars()
+        self.call_after_refresh(self.show_bars)  # how many runs there is room for is known then
         self.set_interval(_TICK_S, self.list.redraw)
         self._thread.start()
 
@@ -164,14 +171,14 @@ class RunsApp(PlainApp):
     def show_bars(self) -> None:
         """Draw what was found, and the keys."""
         width, runs = self.size.width, self.list.runs
-        levels = [row.level for row in runs]
-        states = ", ".join(f"{levels.count(level)} {level}" for level in ("critical", "warning") if level in levels)
-        left: Words = ((" perfmon ", "title"), (f"{counted(len(runs), 'run')} in {self.opening.title}", "text"))
+        words = [row.level if row.level in ("critical", "warning") else row.word for row in runs]
+        counted_words = ("critical", "warning", "silent", "unreadable")
+        states = ", ".join(f"{words.count(word)} {word}" for word in counted_words if word in words)
+        room = self.list.size.height - 1
+        most = f"{room} of " if 0 < room < self.list.count() else ""
+        left: Words = ((" perfmon ", "title"), (f"{most}{counted(len(runs), 'run')} in {self.opening.title}", "text"))
         right: Words = ((f"{self.message or states} ", "accent" if self.message else "muted"),)
-        self.header.content = panel_row(left, right, width, self.skin)
-        self.footer.content = self.footer_row(width)
-        self.header.redraw()
-        self.footer.redraw()
+        self.draw_bars(left, right, width)
 
     def help_lines(self) -> Sequence[Words]:
         """The columns in words."""

@@ -234,37 +234,6 @@ def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:
     return gap.moved(by) if after(gap.start, gap.line + 1) else gap
 
 
-def spread_tail(store: Store, clock: SourceClock, state: SourceState, late: float) -> None:
-    """Spread the undated lines at the end of a log over the time between its last timestamp and `late` seconds after.
-
-    Frames of bars are dated by what they state.
-    """
-    tail, (first, _), lines = state.tail or 0.0, state.last_line, state.lines
-
-    def by(time: float, line: int) -> float:
-        return late * (line - first) / max(1, lines - first) if line > first and time <= tail + 1.0 else 0.0
-
-    store.move(state.index, by)
-    for span in [*store.all_spans(), *store.opened()]:
-        own = [ref.line for ref, _ in span.refs if ref.source == state.index]
-        if span.source != state.index or not own:
-            continue
-        if span.start is not None:  # where the first line has a timestamp it stays
-            span.start += by(span.start, own[0])
-        if span.end is not None:
-            span.end += by(span.end, own[-1])
-            if span.start is not None and own[0] != own[-1]:
-                span.duration_s = span.end - span.start
-    worked = [track.times[-1] for track in store.progress.of(state.index) if len(track.times)]
-    state.active_at = max([*worked, state.active_at or tail], default=None)
-    if state.idle_since is not None and state.idle_since.upto > first:
-        state.idle_since = state.idle_since._replace(end=tail + late)
-    state.recorded = state.last = max(state.last or tail, tail + late)
-    state.passed = tail + late
-    clock.pass_to(tail + late)
-    store.version += 1
-
-
 # --- Steps of a log's clock, forward and back, detected while it is followed by the arrival of its lines ---
 #
 # Nothing can be read before it was printed, so a line that is ahead of all before it proves a step forward, and lines

@@ -32,20 +32,23 @@ def warn(text: str) -> None:
     print(f"perfmon: {text}", file=sys.stderr, flush=True)
 
 
-def several_runs(specs: Iterable[str]) -> str | None:
+def several_runs(specs: Iterable[str], logs: Iterable[LogFile] | None = None) -> str:
     """A note, if a source is a folder of several runs: what is found there is of all of them together."""
     from perfmon.core import counted
-    from perfmon.sources import runs_in
+    from perfmon.sources import discover, grouped
 
-    for folder in (spec for spec in specs if os.path.isdir(os.path.expanduser(spec))):
+    folders = [spec for spec in specs if os.path.isdir(os.path.expanduser(spec))]
+    for folder in folders:
+        root = os.path.abspath(os.path.expanduser(folder))
         try:
-            runs = len(runs_in(folder))
+            paths = [log.path for log in (discover([folder]) if logs is None else logs)]
         except PerfmonError:  # reported where it is read
             continue
+        runs = len(grouped([str(path) for path in paths if path.is_relative_to(root)], root))
         if runs > 1:
             listed = f"perfmon runs {plain(shlex.quote(folder), 300)}"
             return f"{plain(folder, 200)}: {counted(runs, 'run')} taken together as one ({listed} lists them)"
-    return None
+    return ""
 
 
 # --- Arguments and their types ---

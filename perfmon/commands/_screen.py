@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfmon.core import ExitCode, UsageError, plain, user_folder
 
@@ -65,104 +65,94 @@ def hang_sources(args: argparse.Namespace) -> Callable[[], HangSources]:
     return sources
 
 
-def open_screen(
-    args: argparse.Namespace,
-    config: Config,
-    *,
-    title: str,
-    specs: Sequence[str],
-    feed: Callable[[], Feed],
-    announce: bool = True,
-    note: Callable[[], str | None] = lambda: None,
-    hang: Callable[[], HangSources] | None = None,
-    back: bool = False,
-    again: bool = False,
-    together: Callable[[], bool] = lambda: False,
-    unfound: Callable[[], str] = lambda: "",
-) -> int:
-    """Run the monitor until the user leaves it.
+class SourceCheck(NamedTuple):
+    """Findings about the sources before they are read."""
 
-    With `back`, esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned.
-    `unfound` returns the reason why the sources hold no logs.
-    `together` returns true if the sources are several runs, which are then not shown as the progress of one.
-    With `again`, its sources can be read from their start once more, as for a format that was learned from them.
-    `hang` returns what may be used of a run that hangs, beyond its files. `announce`:
-    write the state file and send notifications. `note` returns a problem of the source, shown once.
-    """
-    while True:
-        code = _shown(
-            args, config, title=title, specs=specs, feed=feed, announce=announce, note=note, hang=hang, back=back,
-            again=again, together=together, unfound=unfound,
-        )  # fmt: skip
-        from perfmon.tui import AGAIN  # not before the first frame is on the screen
-
-        if code != AGAIN:
-            return code or ExitCode.DONE
-        formats = user_folder() / "formats"
-        if formats.is_dir() and formats not in config.format_dirs:
-            config = replace(config, format_dirs=(*config.format_dirs, formats))
+    note: str = ""
+    """A problem of theirs, shown once."""
+    together: bool = False
+    """They are several runs, which are then not shown as the progress of one."""
+    unfound: str = ""
+    """Reason why they hold no logs."""
 
 
-def _shown(
-    args: argparse.Namespace,
-    config: Config,
-    *,
-    title: str,
-    specs: Sequence[str],
-    feed: Callable[[], Feed],
-    announce: bool,
-    note: Callable[[], str | None],
-    hang: Callable[[], HangSources] | None,
-    back: bool,
-    again: bool,
-    together: Callable[[], bool],
-    unfound: Callable[[], str],
-) -> int | None:
-    problems: list[str] = []
-    themes, theme = themes_for(config, args.theme, problems)
-    need_terminal()
-    from perfmon.textgraphics import glyphs_for
-    from perfmon.tui.terminal import curtain
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Screen:
+    """A live monitor to open."""
 
-    for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)  # they would be believed where the terminal itself knows better, at every new size
+    args: argparse.Namespace
+    title: str
+    specs: Sequence[str]
+    feed: Callable[[], Feed]
+    announce: bool = True
+    """Write the state file and send notifications."""
+    check: Callable[[], SourceCheck] = SourceCheck
+    """Called with each picture, first while the first frame is drawn."""
+    hang: Callable[[], HangSources] | None = None
+    """Sources that may be used of a run that hangs, beyond its files."""
+    back: bool = False
+    """Esc leaves it, too, once nothing is left to take back: then BACK of `perfmon.tui` is returned."""
+    again: bool = False
+    """Its sources can be read from their start once more, as for a format that was learned from them."""
 
-    os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
-    check_keys(config)
-    notes: set[str] = set()
-    glyphs = glyphs_for(os.environ)
-    sys.setswitchinterval(_TURN_S)
-    with curtain(title, themes[theme], glyphs, args.layout):
-        from perfmon.monitor import Monitor
-        from perfmon.tui import AppOptions, PerfmonApp
+    def open(self, config: Config) -> int:
+        """Run the monitor until the user leaves it."""
+        while True:
+            code = self._run(config)
+            from perfmon.tui import AGAIN  # not before the first frame is on the screen
 
-        monitor = Monitor(feed, config, window_s=args.window)
-        announcer = _Announcer(monitor, config, specs)
-        monitor.notices.extend(problems)
-        if hang is not None:
-            monitor.allow(hang())
+            if code != AGAIN:
+                return code or ExitCode.DONE
+            formats = user_folder() / "formats"
+            if formats.is_dir() and formats not in config.format_dirs:
+                config = replace(config, format_dirs=(*config.format_dirs, formats))
 
-        def show_note(_: MonitorState) -> None:
-            monitor.together, monitor.unfound = together(), unfound()
-            if (text := note()) and text not in notes:
-                notes.add(text)
-                monitor.notices.append(text)
+    def _run(self, config: Config) -> int | None:
+        problems: list[str] = []
+        themes, theme = themes_for(config, self.args.theme, problems)
+        need_terminal()
+        from perfmon.textgraphics import glyphs_for
+        from perfmon.tui.terminal import curtain
 
-        monitor.listeners.append(show_note)
-        if announce:
-            monitor.listeners.append(announcer)
-        app = PerfmonApp(
-            monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs, _hints(), back, again)
-        )
-    try:
-        code = app.run(mouse=not args.no_mouse)
-    finally:
-        monitor.stop()
-        announcer.close()
-    raise_failure(monitor)
-    if app.fault is not None:
-        raise app.fault
-    return code
+        for name in ("COLUMNS", "LINES"):
+            os.environ.pop(name, None)  # they would be believed where the terminal knows better, at every new size
+
+        os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
+        check_keys(config)
+        glyphs, layout = glyphs_for(os.environ), self.args.layout
+        sys.setswitchinterval(_TURN_S)
+        with curtain(self.title, themes[theme], glyphs, layout):
+            from perfmon.monitor import Monitor
+            from perfmon.tui import AppOptions, PerfmonApp
+
+            monitor = Monitor(self.feed, config, window_s=self.args.window)
+            announcer = _Announcer(monitor, config, self.specs)
+            monitor.notices.extend(problems)
+            if self.hang is not None:
+                monitor.allow(self.hang())
+            notes = {""}
+
+            def show_check(_: MonitorState) -> None:
+                note, monitor.together, monitor.unfound = self.check()
+                if note not in notes:
+                    notes.add(note)
+                    monitor.notices.append(note)
+
+            monitor.listeners.append(show_check)
+            if self.announce:
+                monitor.listeners.append(announcer)
+            keys, hints = config.keys, _hints()
+            options = AppOptions(self.title, themes, theme, layout, keys, glyphs, hints, self.back, self.again)
+            app = PerfmonApp(monitor, options)
+        try:
+            code = app.run(mouse=not self.args.no_mouse)
+        finally:
+            monitor.stop()
+            announcer.close()
+        raise_failure(monitor)
+        if app.fault is not None:
+            raise app.fault
+        return code
 
 
 def _hints() -> tuple[str, ...]:

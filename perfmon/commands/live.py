@@ -35,11 +35,12 @@ from ._remote import (
     wanted,
 )
 from ._screen import (
+    Screen,
+    SourceCheck,
     add_hang_source_arguments,
     add_screen_arguments,
     hang_sources,
     need_terminal,
-    open_screen,
     own_keyboard,
 )
 
@@ -99,31 +100,21 @@ nccl=user@host:/DIR).
                 inspector=wanted.collectives,
             )  # fmt: skip
 
-        note = cache(partial(several_runs, tuple(args.spec)))  # found out while the first frame is drawn, once
         again = fleet is None and "-" not in args.spec
-        return open_screen(
-            args,
-            config,
-            title=title,
-            specs=tuple(args.spec),
-            feed=feed,
-            hang=hang,
-            note=note,
-            again=again,
-            together=lambda: note() is not None,
-            unfound=cache(partial(_unfound, tuple(wanted.local))),
-        )
+        check = cache(partial(_source_check, wanted.local))
+        screen = Screen(args=args, title=title, specs=args.spec, feed=feed, check=check, hang=hang, again=again)
+        return screen.open(config)
 
 
-def _unfound(specs: Sequence[str]) -> str:
-    """The reason why there are no logs yet; "" where there are some, or none is named."""
+def _source_check(specs: Sequence[str]) -> SourceCheck:
     from perfmon.sources import discover
 
     try:
-        discover([spec for spec in specs if spec != "-"])
+        logs = discover([spec for spec in specs if spec != "-"])
     except PerfmonError as error:
-        return plain(str(error), 300)
-    return ""
+        return SourceCheck(unfound=plain(str(error), 300))
+    note = several_runs(specs, logs)
+    return SourceCheck(note, together=bool(note))
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
@@ -201,7 +192,7 @@ Exit code 3: no host could be reached."""
         def feed() -> Feed:
             return feed_of(fleet, [])
 
-        return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
+        return Screen(args=args, title=" ".join(names), specs=names, feed=feed).open(config)
 
 
 _PATIENCE_S = 10.0
@@ -274,15 +265,13 @@ findings as the live monitor did."""
             name = plain(str(args.recording))
             raise InputError(recording.note or f"{name}: empty recording: nothing to play")
         player = Player(timeline_of(recording), speed=args.speed, paused=args.paused, linger=True)
-        return open_screen(
-            args,
-            config,
-            title=f"replay {args.recording.name}",
-            specs=(str(args.recording),),
-            feed=lambda: RecordingFeed(player),
-            announce=False,
-            note=lambda: recording.note,
-        )
+        name, specs = f"replay {args.recording.name}", (str(args.recording),)
+
+        def check() -> SourceCheck:
+            return SourceCheck(recording.note or "")  # damage is found where it is played
+
+        feed = partial(RecordingFeed, player)
+        return Screen(args=args, title=name, specs=specs, feed=feed, check=check, announce=False).open(config)
 
 
 class Demo:
@@ -331,4 +320,5 @@ a bottleneck. No GPU is needed. The same seed gives the same run."""
             player.seek(min(args.ahead, 60 * args.minutes))
             return PlayerFeed(player)
 
-        return open_screen(args, config, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=feed)
+        screen = Screen(args=args, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=feed)
+        return screen.open(config)

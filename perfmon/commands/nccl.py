@@ -203,7 +203,7 @@ def run_live(args: argparse.Namespace) -> int:
     from perfmon.monitor import absent_folders
 
     from ._remote import HISTORY, connect, feed_of, requested_pollers, sort_specs
-    from ._screen import need_terminal, open_screen
+    from ._screen import Screen, need_terminal
 
     wanted = sort_specs(sources)
     for folder in absent_folders(wanted.inspector):
@@ -223,7 +223,7 @@ def run_live(args: argparse.Namespace) -> int:
         return feed_of(fleet, wanted.local, pollers=pollers, inspector=wanted.collectives)
 
     screen = argparse.Namespace(window=WINDOW_S, layout="auto", theme=None, no_mouse=False)
-    return open_screen(screen, load_config(), title=" ".join(sources), specs=tuple(sources), feed=feed)
+    return Screen(args=screen, title=" ".join(sources), specs=sources, feed=feed).open(load_config())
 
 
 def _print_live(args: argparse.Namespace, wanted: Wanted) -> int:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, evidenc
 
 from ._options import add_data_arguments, completes_folders, read_config
 from ._remote import add_polls_argument, feed_of
-from ._screen import add_screen_arguments, check_keys, open_screen, themes_for
+from ._screen import Screen, SourceCheck, add_screen_arguments, check_keys, themes_for
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -180,11 +181,9 @@ def _open(
     def feed() -> Feed:
         return feed_of(None, specs, pollers=polled)  # nothing of it is loaded before the first frame is on the screen
 
-    hint = "esc: back to the list of runs"
-    return open_screen(
-        args, config, title=_title(specs), specs=specs, feed=feed, note=lambda: hint, back=True, again=True,
-        together=lambda: together,
-    )  # fmt: skip
+    check = partial(SourceCheck, "esc: back to the list of runs", together)
+    screen = Screen(args=args, title=_title(specs), specs=specs, feed=feed, check=check, back=True, again=True)
+    return screen.open(config)
 
 
 def _title(specs: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, plain
-from perfmon.status import State, read_state, read_states
+from perfmon.status import ENDS, State, read_state, read_states
 from perfmon.textgraphics import UNICODE, Glyphs, compact_seconds, compact_value, glyphs_for, spark
 
 from ._options import add_data_arguments, completes_files, read_config, seconds, several_runs, warn
@@ -87,7 +87,7 @@ def _of_this_folder(args: argparse.Namespace) -> _Found | None:
     seen = [row for row in ordered(look(row, config) for row in rows) if row.state is not None]
     if not seen or seen[0].state is None:
         return None
-    bad = sum(row.level in _RANKS for row in seen)
+    bad = sum(row.severity in _RANKS for row in seen)
     name, state = seen[0].group.name, seen[0].state
     origin = "logs" if state.run == "observed" else "monitor"
     return _Found(state, "" if name == "." else name, len(seen), bad, origin)
@@ -175,7 +175,7 @@ def plain_line(state: State, glyphs: Glyphs = UNICODE, name: str = "") -> str:
 
 def tmux_line(state: State, glyphs: Glyphs = UNICODE, name: str = "") -> str:
     """The same, coloured as tmux's `status-right` has it; nothing of a log's text can be a format."""
-    colour = _COLOURS[_level(state)]
+    colour = _COLOURS[state.level]
     trend = _trend(state, glyphs).replace("#", "@")  # the highest level, in ASCII
     return f"#[fg={colour}]{_state_text(state, glyphs, name).replace('#', '')}#[default]" + (
         f" {trend}" if trend else ""
@@ -185,53 +185,36 @@ def tmux_line(state: State, glyphs: Glyphs = UNICODE, name: str = "") -> str:
 FORMATS: Mapping[str, Callable[[State, Glyphs, str], str]] = {"tmux": tmux_line, "plain": plain_line}
 
 
-_ENDS: Mapping[str, str] = {"finished": "", "failed": "run-failed", "stalled": "stall"}
-"""States in which a run does not continue, and the signature that has no other meaning."""
-
-
-def _level(state: State) -> str:
-    if not state.observed:
-        return "unknown"
-    if state.severity in _COLOURS:
-        return state.severity
-    if state.stale_s is not None and state.progress not in _ENDS:
-        return "unknown"
-    if state.progress in ("failed", "stalled"):
-        return "critical"
-    if state.overdue_s is not None or state.idle_s is not None:
-        return "warning" if state.overdue_s is not None else "idle"
-    if state.unused_s is not None:
-        return "unknown"
-    careful = {"watch": "warning", "learning": "unknown", "unreadable": "unknown"}
-    return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
+_CONDITIONS: Mapping[str, str] = {
+    "silent": "SILENT {}",
+    "overdue": "WATCH no progress for {}",
+    "idle": "IDLE {}",
+    "unused": "IDLE or hung for {}",
+    "healthy": "OK",  # only with proof
+    "": "OK",
+}
+_OF_ENDS: Mapping[str, str] = {"failed": "run-failed", "stalled": "stall"}
+"""The signature that means nothing but such an end."""
 
 
 def _state_text(state: State, glyphs: Glyphs, name: str) -> str:
-    mark = glyphs[_level(state)] + (f" {plain(name, _NAME)}:" if name else "")
+    mark = glyphs[state.level] + (f" {plain(name, _NAME)}:" if name else "")
     if state.run == "loading":
         return f"{mark} reading logs"
     if not state.observed:
         return f"{mark} no data"
-    ended = [state.progress.upper()] if state.progress in _ENDS else []
-    stale = [] if state.stale_s is None or ended else [f"SILENT {_close(compact_seconds(state.stale_s))}"]
-    if state.severity:
-        return " ".join([mark, *stale, *ended, *_verdict(state)])
-    return " ".join([mark, *(stale or ended or [_quiet_word(state)])])
-
-
-def _quiet_word(state: State) -> str:
-    """State of a run without a verdict: OK only with proof."""
-    if state.overdue_s is not None:
-        return f"WATCH no progress for {_close(compact_seconds(state.overdue_s))}"
-    if state.idle_s is not None:
-        return f"IDLE {_close(compact_seconds(state.idle_s))}"
-    if state.unused_s is not None:
-        return f"IDLE or hung for {_close(compact_seconds(state.unused_s))}"
-    return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())
+    condition, seconds = state.condition
+    words = _CONDITIONS.get(condition, condition.upper()).format(_close(compact_seconds(seconds)))
+    if state.progress in ENDS:
+        words = state.progress.upper()
+    if not state.severity:
+        return f"{mark} {words}"
+    shown = [words] if state.progress in ENDS else [words, "before:"] if condition == "silent" else []
+    return " ".join([mark, *shown, *_verdict(state)])
 
 
 def _verdict(state: State) -> list[str]:
-    known = _ENDS.get(state.progress) == state.signature
+    known = _OF_ENDS.get(state.progress) == state.signature
     parts = [] if known else [plain(" ".join(state.signature.upper().split()), _NAME)]
     if state.value is not None:
         parts.append(_close(compact_value(state.value, state.unit)))

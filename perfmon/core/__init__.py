@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         J_TIMES,
         J_URL,
         J_WALL,
+        LEAP_YEAR_S,
         LEG,
         LEGS,
         LOCAL,
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from .text import (
         ESCAPES,
         STEPS,
+        common_folder,
         convert,
         counted,
         format_bytes,
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
         plain,
         plural_of,
         read_value,
+        short_duration,
     )
     from .toml_tables import Table, read_toml, with_user_files
     from .user_state import load_state, remember, replacing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import TypeVar
 
 PRODUCTIVE = "productive"
 UNACCOUNTED = "unaccounted"
@@ -14,6 +15,7 @@ REST = (PRODUCTIVE, STARTUP, CHECKPOINT, EVALUATION, RESTORE, WASTED, DOWNTIME, 
 """Entries of the time breakdown that are no finding's."""
 
 Window = tuple[float, float]
+_Time = TypeVar("_Time", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ def length(intervals: Iterable[Window]) -> float:
     return sum(end - start for start, end in intervals)
 
 
-def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
+def without(intervals: Sequence[tuple[_Time, _Time]], cut: Sequence[tuple[_Time, _Time]]) -> list[tuple[_Time, _Time]]:
     """`intervals` less `cut`; both ascending and without overlap."""
-    left: list[Window] = []
+    left: list[tuple[_Time, _Time]] = []
     at = 0
     for start, end in intervals:
         while at < len(cut) and cut[at][1] <= start:
@@ -74,10 +76,12 @@ def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
     return left
 
 
-def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
+def intersection(
+    left: Sequence[tuple[_Time, _Time]], right: Sequence[tuple[_Time, _Time]]
+) -> list[tuple[_Time, _Time]]:
     """Intersect two lists of intervals."""
     left, right = sorted(left), sorted(right)
-    common: list[Window] = []
+    common: list[tuple[_Time, _Time]] = []
     i = j = 0
     while i < len(left) and j < len(right):
         start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])

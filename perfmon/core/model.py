@@ -79,6 +79,8 @@ UPTIME = 4
 
 Stamp = tuple[int, float]
 """(EPOCH | YEARLESS | DAYTIME | LOCAL | UPTIME, seconds)."""
+LEAP_YEAR_S = 63_072_000.0
+"""Seconds from 1970 to the beginning of a leap year, 1972: times without a year lie in one."""
 
 LegStamp = Stamp | tuple[int, float, bool]
 """Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""
@@ -215,7 +217,6 @@ class Update(Span):
     """Monotonic seconds of the server at `server.recv`."""
     rpc_start_t: float | None = None
     rpc_done_t: float | None = None
-    done_t: float | None = None
     wall_ms: float | None = None
     rpc_ms: float | None = None
     queue_ms: float | None = None

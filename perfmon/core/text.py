@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from os.path import commonprefix
 
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -23,6 +25,15 @@ def plain(text: str, limit: int = 500) -> str:
         text = ESCAPES.sub("", text)
     text = CONTROLS.sub("", text.replace("\t", "    "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """Common folder of all paths, with a closing slash; "" for a single relative path or for none."""
+    folders = [name[: name.rfind("/") + 1] for name in names]
+    if len(folders) < 2 and not any(name.startswith("/") for name in names):
+        return ""
+    shared = commonprefix(folders)  # noqa: RUF071 (cut back to a slash below; names may mix "/" and none)
+    return shared[: shared.rfind("/") + 1]
 
 
 # --- Units: durations as systems print them, and the canonical unit that a metric's name implies ---
@@ -129,6 +140,12 @@ def format_seconds(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def short_duration(seconds: float) -> str:
+    """A duration without the zeros of a round length: `60 s`, `10m`, `3m 16s`, `1h`."""
+    text = format_seconds(seconds)
+    return text.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
 
 
 def format_ms(ms: float) -> str:

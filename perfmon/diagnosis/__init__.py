@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .assessment import RuleSet, diagnose, judge, view_of
     from .baseline import FEWEST, LEAST_S, Baseline, Calibration, as_toml, learn, tightest, uncalibrated
     from .result import (
-        ALIASES,
         SCHEMA,
         Assessment,
         ClockOffset,

@@ -48,8 +48,10 @@ from perfmon.rules import (
     last_output_of_servers,
     last_run_line,
     overdue_s,
+    overlong,
     pace_of,
     phase_of,
+    resumption_of,
     waiting_lines,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
@@ -60,6 +62,7 @@ from .summary import (
     metric_stats,
     no_verdict_text,
     role_gpus,
+    serves_alone,
     slowest_rows,
     timeline_rows,
     unjudged,
@@ -195,6 +198,8 @@ def _run_info(
         view.fact(idle_since),
         view.fact(last_output_of_servers),
         view.fact(phase_of),
+        resumption_of(view),
+        serves_alone=serves_alone(view),
     )
 
 
@@ -226,14 +231,16 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     if not view.activity.work and lines >= _MANY_LINES and events < _HARDLY_READ * lines:
         return Assessment.UNREADABLE  # its start was read, and what came after it is unknown
     state = view.state.state
-    grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
+    causes = [one for one in found if one.explained_by is None and one.severity is not Severity.INFO]
+    grave = any(one.counts and one.severity is Severity.CRITICAL for one in causes)
     if state is Progress.STARTING or view.activity.count < (_PROOF if events >= _READ_SHARE * lines else _MORE_PROOF):
         return Assessment.WATCH if grave else Assessment.LEARNING
     if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
         return Assessment.LEARNING
-    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view):
-        return Assessment.WATCH
-    return Assessment.HEALTHY
+    suspected = not all(one.counts for one in causes)
+    quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
+    late = view.fact(overlong) is not None
+    return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY
 
 
 def _lasts_s(view: View) -> float:
@@ -383,7 +390,11 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
         and one.line >= last_run_line(one.source, view)
     ]  # fmt: skip
     best = min(found, key=lambda one: COUNTED.index(one.kind), default=None)
-    return _repeated(view, begun) if best is None else Goal(best.amount, None, best.kind)
+    if best is not None:
+        return Goal(best.amount, None, best.kind)
+    epochs = [one for one in counters if one.kind == "epoch" and one.line >= last_run_line(one.source, view)]
+    parts = max(epochs, key=lambda one: one.line, default=None)  # of lines that state how many were made, with a part
+    return _repeated(view, begun) or (None if parts is None else Goal(parts.amount, None, "epochs"))
 
 
 def _starts_again(source: int, view: View) -> int:

@@ -14,15 +14,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from perfmon.core import (
-    CHECKPOINT,
-    DOWNTIME,
-    EVALUATION,
     IDLE,
     PRODUCTIVE,
-    RESTORE,
-    STARTUP,
     UNACCOUNTED,
-    WASTED,
     Progress,
     Severity,
     Summary,
@@ -31,7 +25,7 @@ from perfmon.core import (
 from perfmon.sources.pollers import Area
 
 if TYPE_CHECKING:
-    from perfmon.rules import Pace, Phase
+    from perfmon.rules import Pace, Phase, Resumption
     from perfmon.store import Seen
 
 SCHEMA = 1
@@ -98,7 +92,7 @@ class RunInfo:
     role_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """GPUs by role (trainer, inference), where lines report them."""
     limit_left_s: float | None = None
-    """Seconds that it may continue by the limit that a line reports, from the end of what is observed."""
+    """Seconds that it may continue by the limit that a line reports."""
     past_clock: bool = False
     """Most of the work comes after the last line with a timestamp, and took a time that is unknown."""
     saved: float | None = None
@@ -112,14 +106,17 @@ class RunInfo:
     pace: Pace | None = None
     """The rhythm of its progress; None where it has none yet."""
     idle: float | None = None
-    """The time since when its servers have no request, on the axis of `start`; None where they have, or others run."""
+    """The time since when its servers have no request; None where they have, or others run."""
     unused: float | None = None
-    """The time of the last output of its servers, which print none without requests: since then they are idle, or hung;
-    None where they are known to be idle, or others run."""
+    """The last output of servers that print none without requests: idle or hung since then; None elsewhere."""
     phase: Phase | None = None
     """What it does now that is not its steps."""
+    restart: Resumption | None = None
+    """Its last restart; None where it began once."""
     quiet_s: float | None = None
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
+    serves_alone: bool = False
+    """Its engines serve requests, and nothing trains next to them."""
 
     @property
     def idle_s(self) -> float | None:
@@ -169,8 +166,7 @@ class Moment:
     """One occurrence of a finding."""
 
     id: tuple[int, ...]
-    """Identifies the occurrence in every snapshot of one session. Empty for the lack of something, a gap: it has no
-    line of its own, and one that shares most of its time is the same."""
+    """Identifies the occurrence in every snapshot of one session; empty for a gap, which its time identifies."""
     start_s: float
     end_s: float
     key: str = ""
@@ -341,27 +337,21 @@ class Diagnosis:
     seen: tuple[Seen, ...] = ()
     """The latest readings of GPUs, hosts and queues; `Seen.at` is a time on the axis of `run.end`."""
 
+    @property
+    def verdict_finding(self) -> Finding | None:
+        """The costliest finding of the verdict's signature."""
+        mine = [one for one in self.findings if self.verdict is not None and one.signature == self.verdict.signature]
+        return max(mine, key=lambda finding: finding.lost_s, default=None)
+
 
 # --- Standard metrics of a time breakdown: goodput, badput by type, ETTR, MFU, and the cost of the lost time ---
 #
 # Goodput is the share of the observed time that evidence shows was spent on progress that counts; ETTR has the whole
 # time from the first line to the last as its denominator, the time between runs included.
 
-ALIASES: Mapping[str, str] = {
-    STARTUP: "PROGRAM_STARTUP",
-    RESTORE: "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
-    WASTED: "WASTED_PROGRESS_FROM_DISRUPTION",
-    CHECKPOINT: "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
-    EVALUATION: "CUSTOM_BADPUT_EVENTS",
-    DOWNTIME: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
-    "data-starved": "DATA_LOADING_SYNC",
-    "slow-checkpoint-write": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
-    "checkpoint-stall": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
-    "slow-start": "PROGRAM_STARTUP",
-}
-"""Names of types of badput in Google's ML Goodput library, where one of its buckets fits."""
 _INDEX = re.compile(r"[\w.:-]+")
 _HOUR_S = 3600.0
+_FAILURES = ("run-failed", "out-of-memory", "collective-timeout")
 _STEP_METRICS = ("step_s", "trainer_step_s", "orchestrator_step_s")
 
 
@@ -398,17 +388,15 @@ class Goodput:
     """By role (trainer, inference …), as far as pollers or lines report their GPUs."""
 
 
-def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
-    """From the ledger of a snapshot; `gpu_price` is that of one GPU for an hour."""
+def goodput_of(snapshot: Diagnosis) -> Goodput:
+    """From the ledger of a snapshot."""
     seconds = {entry.cause: entry.lost_s for entry in snapshot.ledger}
     productive = seconds.pop(PRODUCTIVE, 0.0)
     wall, whole = snapshot.run.wall_s, snapshot.run.end - snapshot.run.start
     gpus = len({(one.host, one.reading.name) for one in snapshot.seen if one.reading.area is Area.GPU})
     lost = sum(lost_s for cause, lost_s in seconds.items() if cause not in (IDLE, UNACCOUNTED))
-    failed = any(
-        finding.signature in ("run-failed", "out-of-memory", "collective-timeout") for finding in snapshot.findings
-    )
-    mfu = snapshot.metrics.get("mfu_pct")
+    failed = any(finding.signature in _FAILURES for finding in snapshot.findings)
+    price, mfu = snapshot.gpu_price, snapshot.metrics.get("mfu_pct")
     return Goodput(
         goodput_ratio=productive / wall if wall > 0 else 0.0,
         badput_s={cause: lost_s for cause, lost_s in seconds.items() if lost_s > 0},
@@ -418,7 +406,7 @@ def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
         disruptions=snapshot.run.runs - 1 + failed,
         gpus=gpus,
         lost_gpu_s=lost * gpus,
-        lost_money=lost * gpus / _HOUR_S * gpu_price if gpu_price is not None and gpus else None,
+        lost_money=lost * gpus / _HOUR_S * price if price is not None and gpus else None,
         roles={role: RoleUse(n, n * wall, n * lost) for role, n in sorted(_gpus_by_role(snapshot).items())},
     )
 

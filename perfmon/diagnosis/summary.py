@@ -28,8 +28,10 @@ from perfmon.rules import (
     Track,
     View,
     idle_since,
+    last_output_of_servers,
     metrics_of,
     overdue_s,
+    overlong,
     steps_covered,
     waiting_lines,
 )
@@ -261,7 +263,7 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     ]
     if set(_OF_ROLLOUTS) <= set(absent):
         absent = [name for name in absent if name not in _OF_ROLLOUTS]
-    if _only_serves(view):
+    if serves_alone(view):
         absent = []
     missing = [f"no {text}" for name, text in _SIGNALS if name in absent]
     updates = view.store.updates
@@ -270,8 +272,8 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def _only_serves(view: View) -> bool:
-    """True for engines that serve requests, next to which nothing trains."""
+def serves_alone(view: View) -> bool:
+    """Return true for engines that serve requests, next to which nothing trains."""
     trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
     serves = bool(view.track("kv_usage")) or view.fact(idle_since) is not None
     return serves and not trains
@@ -326,6 +328,16 @@ _STATES = {
 }
 
 
+_OPEN = {
+    "checkpoint-write": "A checkpoint write",
+    "checkpoint-wait": "A wait for a checkpoint",
+    "generation-batch": "A generation batch",
+    "policy-wait": "A wait for a policy",
+    "batch-wait": "A wait for a batch",
+    "weight-sync": "A weight broadcast",
+}
+
+
 def no_verdict_text(
     assessment: Assessment, view: View, findings: Sequence[Finding], unscored: Sequence[str] = ()
 ) -> str:
@@ -348,14 +360,25 @@ def no_verdict_text(
         worked = view.steps or any(view.spans(kind) for kind in _TIMELINE)  # what pollers report is no progress
         observed = f"; {', '.join(seen)} observed" if seen and worked else ""
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
-    grave = [one for one in findings if one.severity is Severity.CRITICAL and not one.lost_s and not one.explained_by]
-    head = f"{grave[0].title}, at a cost that the logs do not show" if grave else "No bottleneck found"
+    causes = [one for one in findings if one.severity is not Severity.INFO and not one.explained_by]
+    grave = [one for one in causes if one.severity is Severity.CRITICAL and one.state != "pending" and not one.lost_s]
+    suspected = [one for one in causes if one.state == "pending"]
+    head = "No bottleneck found"
+    if grave:
+        head = f"{grave[0].title}, at a cost that the logs do not show"
+    elif suspected:
+        head = f"{suspected[0].title}, not for long enough to be sure"
+    elif (opened := view.fact(overlong)) is not None:
+        lasts, longest = format_seconds(opened.elapsed_s), format_seconds(opened.longest_s)
+        head = f"{_OPEN.get(opened.kind, opened.kind)} is open for {lasts}, at most {longest} before"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
-    others = len(findings) - bool(grave)
-    minor = f"; {counted(others, 'other finding' if grave else 'smaller finding')}" if others else ""
+    others = len(findings) - bool(grave or suspected)
+    minor = f"; {counted(others, 'other finding' if grave or suspected else 'smaller finding')}" if others else ""
     if not state and (idle := view.fact(idle_since)) is not None:
         state = f"no requests for {format_seconds(max(0.0, view.whole[1] - idle))}"
+    if not state and (late := _unserved_s(view)) > 0:
+        state = f"no token for {format_seconds(late)}, although it had requests when it last reported: idle, or hung"
     if not state and (late := overdue_s(view)) > 0:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
@@ -370,11 +393,20 @@ def no_verdict_text(
     return f"{head}: {', '.join(seen)} observed{minor}{critical}"
 
 
+def _unserved_s(view: View) -> float:
+    """Seconds since the last work of servers that print none without requests, where their logs continue; 0 unless that
+    is long."""
+    work = view.activity.events
+    late = view.whole[1] - work[-1] if work and view.fact(last_output_of_servers) is not None else 0.0
+    return late if late > _LONG_WITHOUT_S else 0.0
+
+
 def _is_ready(view: View) -> bool:
     """True for a server that stated that it is ready, and reports no work."""
     return not view.activity.work and any(True for _ in view.marked(READY))
 
 
+_LONG_WITHOUT_S = 600.0
 _OF_STEPS = ("data_share", "step_s", "trainer_step_s", "train_s", "data-wait", "train-step")
 """Metrics and spans that give the wait for data its share."""
 _TRAINERS = ("trainer", "")
@@ -382,7 +414,7 @@ _TRAINERS = ("trainer", "")
 
 
 def _seen(view: View) -> list[str]:
-    if _only_serves(view):
+    if serves_alone(view):
         return _seen_of_server(view)
     seen = []
     names: Mapping[str, str] = {

@@ -78,7 +78,7 @@ def add_run_state(families: Families, snapshot: Diagnosis) -> None:
 
 def add_goodput(families: Families, snapshot: Diagnosis) -> None:
     """Add goodput and badput in the field's own names."""
-    found = goodput_of(snapshot, snapshot.gpu_price)
+    found = goodput_of(snapshot)
     families.gauge("goodput_ratio", "Share of the observed time with proven progress", found.goodput_ratio)
     families.gauge("ettr_ratio", "Share of all time from first to last line with proven progress", found.ettr_ratio)
     for cause, seconds in found.badput_s.items():

@@ -209,12 +209,16 @@ class Index:
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
 
     def raw(self, at: int) -> bytes:
-        """Return line `at` without its newline, at most RAW_CAP bytes of it."""
+        """Return line `at` without its newline, at most RAW_CAP bytes of it; of the frames of a longer one the last."""
         data, stops, back = self.chunk.data, self._stops, self.chunk.count - 1 - at
         while len(stops) <= back + 1:  # where the line before it stops; -1 for what would be before the first one
             stops.append(data.rfind(b"\n", 0, stops[-1]))
-        begin = stops[back + 1] + 1
-        return data[begin : min(stops[back], begin + RAW_CAP)]
+        begin, stop = stops[back + 1] + 1, stops[back]
+        if stop - begin > RAW_CAP:
+            while stop > begin and data[stop - 1 : stop] == b"\r":
+                stop -= 1
+            begin = max(begin, data.rfind(b"\r", begin, stop) + 1)
+        return data[begin : min(stop, begin + RAW_CAP)]
 
     def time(self, at: int) -> float | None:
         """Return the time of line `at` in seconds on the log's axis; None when it has no clock."""

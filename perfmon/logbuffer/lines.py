@@ -135,7 +135,7 @@ def searchable(data: bytes) -> str:
     if len(data) > RAW_CAP:
         lines = data.split(b"\n")
         if max(map(len, lines)) > RAW_CAP:
-            data = b"\n".join([line[:RAW_CAP] for line in lines])
+            data = b"\n".join([line if len(line) <= RAW_CAP else last_frame(line)[:RAW_CAP] for line in lines])
     if b"\r" in data:
         data = _FRAMES.sub(b"", data)
     if not data.isascii():

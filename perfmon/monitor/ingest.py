@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from perfmon.clocks import (
@@ -14,17 +12,18 @@ from perfmon.clocks import (
     Alignment,
     ClockWatch,
     apply_mtime,
+    date_tails,
     follows,
+    in_latest_year,
     polled_ahead,
     remove_clock_step,
-    spread_tail,
 )
 from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
 from perfmon.store import SourceState, extend_extent
-from perfmon.viewmodel import LEAP_YEAR_S, Freshness, SourceStatus
+from perfmon.viewmodel import Freshness, SourceStatus
 
 from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
@@ -70,23 +69,6 @@ def date_by_arrival(session: Session, state: SourceState, at: float, block: Bloc
         state.last_line = (max(block.line, 1) + max(0, block.data.count(b"\n") - 1), last.decode("utf-8", "replace"))
     state.note(_NOTE)
     session.store.version += 1
-
-
-# --- Lines without timestamps behind the last one with: steps, bars, requests of a log whose head alone is dated ---
-#
-# While they are followed their arrival dates them. Those that were there at the start lie between the last timestamp
-# and the last write to the file, in equal steps: that is believed of a file that is being written, not of a copy.
-
-_UNDATED_S = 10.0
-"""Nearer to the last timestamp no line is moved."""
-_WRITTEN_S = 120.0
-"""A file that was written to so recently may be of a running process."""
-_SOON_S = 600.0
-"""Another one was written to so soon after its last timestamp that this was no copying."""
-_TAIL_LINES = 5
-"""Fewer lines than that are the last words of a record."""
-_ZONE_S = 1800.0
-"""Of a file elsewhere the zone is not known: zones differ by at least as much."""
 
 
 # --- The logs of a monitor ---
@@ -283,23 +265,19 @@ class Ingest:
                     date_by_arrival(self._session, held.state, at)
         return times
 
-    def date_tail(self, held: WatchedLog, changed: float) -> float | None:
-        """Date the undated lines at the end of a log by the last write to its file; return the time of that, on the
-        log's own axis; None where there are none, or the file may be a copy.
+    def date_tails(self, times: Sequence[tuple[WatchedLog, float]]) -> dict[int, float]:
+        """Date the undated lines at the ends of logs by the last writes to their files, which are `times`.
+
+        Return by index of the log the time of its last line, on its own axis; logs without such lines are left out.
         """
-        state, clock = held.state, self._feed.clock()
-        held.stamped = (state.tail, state.tail, changed)
-        undated = state.lines - state.last_line[0] >= _TAIL_LINES or state.bar_line > state.last_line[0]
-        if state.kind is None or state.tail is None or not undated:
-            return None
-        late = _late(state.kind, state.tail, changed)
-        is_here = self._feed.player is None and held.path.is_absolute()
-        most = _SOON_S if clock - changed > _WRITTEN_S else _COPIED_S if is_here else _ZONE_S
-        if not _UNDATED_S <= late <= most:
-            return None
-        spread_tail(self._session.store, self._session.clock(state), state, late)
-        held.stamped = (state.tail, state.tail + late, changed)
-        return state.tail + late
+        here = self._feed.player is None
+        local = {held.state.index for held, _ in times if here and held.path.is_absolute()}
+        clocks = {held.state.index: self._session.clock(held.state) for held, _ in times}
+        written = [(held.state, changed) for held, changed in times]
+        ends = date_tails(self._session.store, clocks, written, local, self._feed.clock())
+        for held, changed in times:
+            held.stamped = (held.state.tail, ends.get(held.state.index, held.state.tail), changed)
+        return ends
 
     def find_days(self) -> set[int]:
         """Find the days of logs without dates by their files: of each log once, as soon as it was read."""
@@ -322,9 +300,6 @@ class Ingest:
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 
 
-_DAY_S = 86400.0
-_LEAP_YEARS = 9
-"""Every so many years have a 29th of February."""
 _COPIED_S = 26 * 3600.0
 """Time zones set the time of a line and that of its file no further apart."""
 
@@ -335,31 +310,8 @@ def _written(held: WatchedLog, changed: float, alignment: Alignment) -> float:
     if last is None or held.state.murmurs or kind not in (EPOCH, LOCAL, YEARLESS):
         return changed
     if kind == YEARLESS:
-        last = _in_latest_year(last, changed + _COPIED_S)
+        last = in_latest_year(last, changed + _COPIED_S)
     return last if last is not None and changed - last > _COPIED_S else changed
-
-
-def _late(kind: int, tail: float, changed: float) -> float:
-    """Seconds from the time of a line, on its log's axis, to the last write to its file; 0 where that was not later."""
-    zones = (0.0,) if kind == EPOCH else (float(time.localtime(changed).tm_gmtoff or 0), 0.0)
-    if kind == DAYTIME:
-        times = ((changed + zone - tail) % _DAY_S for zone in zones)
-        return min((late for late in times if late <= _DAY_S / 2), default=0.0)
-    dated = tail if kind != YEARLESS else _in_latest_year(tail, changed + _COPIED_S)
-    return min((late for zone in zones if dated is not None and (late := changed + zone - dated) >= 0.0), default=0.0)
-
-
-def _in_latest_year(time: float, until: float) -> float | None:
-    """The latest moment up to `until` with the month, day and time of day of `time`, as seconds since 1970."""
-    try:
-        moment, newest = (datetime.fromtimestamp(at, UTC) for at in (time + LEAP_YEAR_S, until))
-    except (OverflowError, ValueError, OSError):
-        return None
-    for year in range(newest.year, newest.year - _LEAP_YEARS, -1):
-        with suppress(ValueError):  # the 29th of February
-            if (found := moment.replace(year=year)) <= newest:
-                return found.timestamp()
-    return None
 
 
 # --- The sources of a monitor state ---

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import TYPE_CHECKING
 
-from perfmon.core import EPOCH, LOCAL, YEARLESS, TimeBase
-from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+from perfmon.core import EPOCH, LEAP_YEAR_S, LOCAL, YEARLESS, TimeBase
+from perfmon.viewmodel import MonitorState
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis
@@ -39,6 +39,7 @@ class EvaluationScheduler:
         self._judged_at = float("-inf")
         self._cost_s = 0.0
         self._version = -1
+        self._until = 0.0
         self._passed: float | None = None
 
     def due(self, clock: float, version: int, *, still: bool = False) -> bool:
@@ -62,10 +63,14 @@ class EvaluationScheduler:
         self._passed = limit
         return True
 
-    def judged(self, clock: float, cost_s: float, version: int) -> None:
-        """A judgement ended at `clock` and took `cost_s`."""
-        self._judged_at, self._version = clock, version
+    def judged(self, clock: float, cost_s: float, version: int, until: float) -> None:
+        """A judgement up to `until`, on the run's axis, ended at `clock` and took `cost_s`."""
+        self._judged_at, self._version, self._until = clock, version, until
         self._cost_s = cost_s if not self._cost_s else 0.5 * (self._cost_s + cost_s)
+
+    def judged_until(self, version: int) -> float | None:
+        """The moment up to which was judged, where something was observed since; None where nothing was."""
+        return self._until if version != self._version else None
 
     def behind_s(self, clock: float, version: int) -> float | None:
         """The age of the last judgement, where it is more than a moment and something was observed since."""
@@ -138,7 +143,7 @@ class RunClock:
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
         """Take in the last line, at `newest`, of a log whose file was last written at `changed_at`.
 
-        With `waited` it was followed since then; else only if that was recent.
+        With `waited` more lines are due, or it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
         if waited or arrived_at - changed_at < min(self.window_s, LONGEST_WINDOW_S):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerting import alert_key, of_pollers
-from perfmon.core import SAME, Block, evidence_text, median, percentile
+from perfmon.core import SAME, Block, evidence_text, percentile
 from perfmon.diagnosis import Diagnosis, Finding, Moment, verdict_of
-from perfmon.rules import Signature, usual_gap
+from perfmon.rules import Rhythm, Signature, usual_gap
 from perfmon.sources.scan import ScanResult
-from perfmon.store import SourceState
+from perfmon.store import SourceState, Store
 from perfmon.viewmodel import Freshness
 
 if TYPE_CHECKING:
@@ -33,8 +36,8 @@ _NO_RHYTHM_S = 300.0
 """Of a log whose rhythm is not known."""
 _PAUSES = 2.0
 """Times the second-longest of its earlier gaps that a log may be silent: such a pause may come with each step."""
-_EVENTS, _INTERVALS = 256, 2
-"""The last progress of each kind that shows how often a log reports any, and the least number of intervals."""
+_EVENTS = 256
+"""The last progress of each kind that shows how often a log reports any."""
 _BACK_S = 60.0
 
 
@@ -106,10 +109,8 @@ class SourceHealth:
 def undated_patience_s(tracks: Iterable[ProgressTrack]) -> float:
     """Seconds for which a log without clocks may be silent, by how often it reports progress."""
     times = sorted({time for track in tracks for time in track.times[-_EVENTS:]})
-    intervals = sorted(after - before for before, after in pairwise(times))
-    if len(intervals) < _INTERVALS:
-        return _NO_RHYTHM_S
-    return max(_USUAL * median(intervals), _PAUSES * intervals[-2])
+    rhythm = Rhythm.of(after - before for before, after in pairwise(times))
+    return _NO_RHYTHM_S if rhythm is None else max(_USUAL * rhythm.usual_s, rhythm.limit_s)
 
 
 def all_servers_gone(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> bool:
@@ -189,6 +190,46 @@ def _lines_read(scanned: ScanResult) -> list[tuple[int, int]]:
             ahead = observations[-1][2] if observations and observations[-1][0] == SAME else 0
             read.append((line, line + ahead))
     return read
+
+
+# --- Logs that are silent for long when the monitor is opened: more of them is due, or they are of the past ---
+
+_DUE_S = 3600.0
+"""Seconds without output within which a run that has not done its work may still be there."""
+_MOST_DONE = 0.9
+"""Share of its total from which on a counter shows no work that is left: the last lines may be missing."""
+_MADE = 10
+"""Items that a counter made at least: one that only began may have been given up."""
+_PROCESSES = Path("/proc")
+
+
+def is_awaited(path: Path, state: SourceState, store: Store, age_s: float) -> bool:
+    """Return True if more lines of a log are due: a process of this machine has it open to write, or a counter
+    shows that its work was not done `age_s` seconds ago.
+    """
+    if state.ended:
+        return False
+    is_undone = any(
+        one.amount < _MOST_DONE * (one.total or 0.0)
+        for one in store.progress.counters.values()
+        if one.source == state.index and one.amount - one.first_amount >= _MADE
+    )
+    return (is_undone and age_s < _DUE_S) or (path.is_absolute() and has_writer(path))
+
+
+def has_writer(path: Path) -> bool:
+    """Return True if a process whose files can be seen has a file open to write."""
+    name = os.path.realpath(path)
+    for opened in _PROCESSES.glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # another user's, or closed meanwhile
+            if os.readlink(opened) == name and _writes(opened.parent.parent / "fdinfo" / opened.name):
+                return True
+    return False
+
+
+def _writes(info: Path) -> bool:
+    flags = next((line.split()[1] for line in info.read_text("ascii").splitlines() if line.startswith("flags:")), "0")
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 # --- Findings of pollers at present, combined with those of the end of a silent run ---

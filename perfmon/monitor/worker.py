@@ -21,7 +21,7 @@ from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import since_when, with_present
+from .source_health import is_awaited, since_when, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -178,15 +178,13 @@ class Watch:
         player = self._feed.player
         times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
         timed = {id(held) for held in self._timed_sources()}
+        ends = self._ingest.date_tails(times)
         for held, changed in times:
-            end = self._ingest.date_tail(held, changed)
-            last = (
-                last_of(held, self._alignment)
-                if end is None
-                else end + self._alignment.shifts.get(held.state.index, 0.0)
-            )
+            end, shift = ends.get(held.state.index), self._alignment.shifts.get(held.state.index, 0.0)
+            last = last_of(held, self._alignment) if end is None else end + shift
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
+                waited |= player is None and is_awaited(held.path, held.state, self.session.store, clock - changed)
                 self._present.written(last, changed, clock, waited=waited)
             held.health.arrived(changed, live=False)
 
@@ -273,7 +271,7 @@ class Watch:
             awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
             self._judged_s = self._to_judge_s(now)
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
-            if fresh and not self.steered:
+            if fresh:
                 self._judge_past(self._snapshot, alignment, now, awaited)
         self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
@@ -288,7 +286,7 @@ class Watch:
         # That the logs of a run that is over are silent is no news.
         stale_s, silent = (None, {}) if self._run_over else (self._stale_s(), self._silent())
         self._alerts = self.alerts.update(self._snapshot, now, stale_s, silent, actual)
-        self._pace.judged(clock, self._clock() - began, version)
+        self._pace.judged(clock, self._clock() - began, version, now if actual is None else actual)
         return True
 
     def _judge_past(self, judged: Diagnosis, alignment: Alignment, now: float, awaited: float | None) -> None:
@@ -391,7 +389,7 @@ class Watch:
             duration_s=None if player is None else player.duration_s, speed=None if player is None else player.speed,
             notices=tuple(self._notices), seen=self.session.seen(alignment), links=self._feed.hosts, actual=actual,
             begin=begin, unjudged_s=self._unjudged_s(), collectives=self._feed.collectives, overview=overview,
-            dated=dated, yearless=yearless,
+            dated=dated, yearless=yearless, judged_until=self._pace.judged_until(store.version - self._pending_polls),
         )  # fmt: skip
 
     @property

@@ -5,6 +5,7 @@ Rules are imported when they are needed: by then processes that scan are at work
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -228,9 +229,10 @@ class Session:
         return self._completed(snapshot, alignment), view
 
     def lay(self) -> Alignment:
-        """Align the logs, after removing the steps of clocks that were set."""
-        from perfmon.clocks import align, find_clock_steps, remove_clock_step
+        """Align the logs, after removing the steps of clocks that were set; undated steps are spread over gaps."""
+        from perfmon.clocks import align, find_clock_steps, remove_clock_step, spread_gaps
 
+        spread_gaps(self.store)
         alignment = align(self.store)
         steps = find_clock_steps(self.store, alignment.shifts, self._clocks)
         for step in steps:
@@ -253,7 +255,7 @@ class Session:
     def _completed(self, snapshot: Diagnosis, alignment: Alignment) -> Diagnosis:
         """A diagnosis with what pollers and the configuration add."""
         seen = self.seen(alignment)
-        pid = _polled_pid(seen)
+        pid = _polled_pid(seen, [one.spec for one in self.store.sources if not one.polled])
         quiet = {one.id for one in self.knowledge.signatures if any(part.kind == "quiet" for part in one.subjects)}
         latest = {
             one.spec: max(one.last or 0.0, one.murmured or 0.0)
@@ -313,17 +315,32 @@ _STILL_S = 10.0
 _PID_OF_LINE = re.compile(r"(?i)\bpid[ =:]{1,2}(\d{2,7})\b")
 
 
-def _polled_pid(seen: Sequence[Seen]) -> str:
-    """The process of the trainer, else the first that uses a GPU, where all are of one machine; "" without any, or
-    where those are of several kinds: which of them is meant is unknown then."""
+def _polled_pid(seen: Sequence[Seen], logs: Sequence[str]) -> str:
+    """The process of the trainer, else the one that uses a GPU, of those that work where the logs are.
+
+    "" without any, or where they are of several machines or kinds: which of them is meant is unknown then. That a
+    process is a trainer proves nothing: it may be another job's.
+    """
     polled = [one for one in seen if one.reading.area is Area.PROCESS]
     if len({one.host for one in polled}) != 1:
         return ""
-    readings = [one.reading for one in polled]
-    trains = [one.name for one in readings if one.words.get("role") == "trainer"]
-    users = [one for one in readings if one.words.get("gpu")]
+    folders = [os.path.dirname(os.path.abspath(log.rpartition(":")[2])) for log in logs]
+    own = [
+        one.reading
+        for one in polled
+        if any(_is_near(one.reading.words.get("folder", ""), folder) for folder in folders)
+    ]
+    trains = [one.name for one in own if one.words.get("role") == "trainer"]
+    on_gpu = {one.reading.name for one in polled if one.reading.words.get("gpu")}
+    users = [one for one in own if one.name in on_gpu]
     alike = len({one.words.get("role") for one in users}) == 1
     return next(iter(trains), users[0].name if alike else "")
+
+
+def _is_near(folder: str, log_folder: str) -> bool:
+    """One of two folders is within the other, which is more than the top of a file system."""
+    above, below = sorted((folder.rstrip("/"), log_folder.rstrip("/")), key=len)
+    return above.count("/") >= 2 and f"{below}/".startswith(f"{above}/")
 
 
 def _going_on(finding: Finding, latest: Mapping[str, float]) -> list[str]:

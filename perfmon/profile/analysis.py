@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from perfmon.core import intersection, without
+
 from .shares import CELLS, Cover, Shares, equal_parts, periods, sampled, shares_of, step_lengths, step_starts
 from .trace import (
     COMMUNICATION,
@@ -19,10 +21,8 @@ from .trace import (
     Group,
     Interval,
     Trace,
-    common,
     gaps,
     joined,
-    minus,
     total,
     union,
 )
@@ -31,8 +31,6 @@ LONG_GAP_NS = 1_000_000
 """Gaps from one millisecond on are listed: shorter ones are between launches."""
 KERNEL_WAIT_NS = 30_000
 """Between two kernels that were launched in time: HolisticTraceAnalysis has the same limit."""
-QUEUE_FULL = 1024
-"""Launches that a stream of CUDA holds; the next one waits."""
 _MOSTLY = 0.6
 """An operation is explained by those within it that take so much of it."""
 _SHOWN = 5
@@ -212,12 +210,12 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
     mean, most = _queue(trace, work, rows)
     waits, stepped = _loader(trace, busy, max(work.end))
     host, kernel, other = (sum(one[at] for one in streams.values()) for at in range(3))
-    stalls = common(union(trace.syncs), idle)
+    stalls = intersection(union(trace.syncs), idle)
     copies = trace.copies.get(device, [])
     use = GpuUse(
         trace.file, trace.rank, device, trace.devices.get(device, ""), start, span, total(busy),
         total(by_kind[COMPUTE]), total(by_kind[COMMUNICATION]), total(by_kind[COPY]),
-        total(common(by_kind[COMMUNICATION], by_kind[COMPUTE])),
+        total(intersection(by_kind[COMMUNICATION], by_kind[COMPUTE])),
         host, kernel, other, total(stalls), None if waits is None else total(waits), stepped,
         sum(copy[2] for copy in copies if copy[4]), sum(copy[2] for copy in copies),
         total(union(copy[:2] for copy in copies if copy[4])), mean, most, streams,
@@ -240,11 +238,11 @@ def _evaluate(trace: Trace, device: int, work: GpuWork, rows: Sequence[int], lon
         "idle": idle,
         "compute": by_kind[COMPUTE],
         "late": late,
-        "launch": minus(minus([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
-        "stall": minus(minus([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
+        "launch": without(without([gap for gap in late if gap[1] - gap[0] < LONG_GAP_NS], waits or []), fed),
+        "stall": without(without([gap for gap in late if gap[1] - gap[0] >= LONG_GAP_NS], waits or []), fed),
         "data": waits,
         "communication": by_kind[COMMUNICATION],
-        "exposed": minus(by_kind[COMMUNICATION], by_kind[COMPUTE]),
+        "exposed": without(by_kind[COMMUNICATION], by_kind[COMPUTE]),
         "fed": fed,
         "sync": stalls,
     }
@@ -300,7 +298,7 @@ def _fed(trace: Trace, device: int, compute: Sequence[Interval]) -> list[Interva
     held = []
     for start, end, _, call, pageable in trace.copies.get(device, []):
         held.append((min(start, trace.launches.start[call]) if pageable and call >= 0 else start, end))
-    return minus(union(held), compute)
+    return without(union(held), compute)
 
 
 def _breakdown(trace: Trace, work: GpuWork, rows: Sequence[int]) -> dict[int, tuple[int, int, int]]:
@@ -352,9 +350,9 @@ def _loader(trace: Trace, busy: Sequence[Interval], end: int) -> tuple[list[Inte
     loads = union(trace.loads)
     bounds = union(trace.steps.values()) or [(loads[0][0], loads[-1][1])]
     steps = union([*bounds, (bounds[-1][0], max(bounds[-1][1], end))])  # the last one ends with its work
-    waits = common(loads, steps)
+    waits = intersection(loads, steps)
     calls = union(zip(trace.launches.start, trace.launches.end, strict=True))
-    return minus(waits, union([*common(waits, busy), *common(waits, calls)])), total(steps)
+    return without(waits, union([*intersection(waits, busy), *intersection(waits, calls)])), total(steps)
 
 
 def _launcher(trace: Trace, work: GpuWork, rows: Iterable[int]) -> int | None:

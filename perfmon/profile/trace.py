@@ -268,36 +268,3 @@ def total(intervals: Iterable[Interval]) -> int:
 def gaps(busy: Sequence[Interval]) -> list[Interval]:
     """The time between disjoint intervals."""
     return [(before[1], after[0]) for before, after in pairwise(busy) if after[0] > before[1]]
-
-
-def minus(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
-    """The time in one of two ascending lists of disjoint intervals, and not in the other."""
-    found: list[Interval] = []
-    at = 0
-    for start, end in one:
-        while at < len(other) and other[at][1] <= start:
-            at += 1
-        low, here = start, at
-        while here < len(other) and other[here][0] < end:
-            if other[here][0] > low:
-                found.append((low, other[here][0]))
-            low = max(low, other[here][1])
-            here += 1
-        if low < end:
-            found.append((low, end))
-    return found
-
-
-def common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
-    """The time in both of two ascending lists of disjoint intervals."""
-    found: list[Interval] = []
-    a = b = 0
-    while a < len(one) and b < len(other):
-        low, high = max(one[a][0], other[b][0]), min(one[a][1], other[b][1])
-        if low < high:
-            found.append((low, high))
-        if one[a][1] < other[b][1]:
-            a += 1
-        else:
-            b += 1
-    return found

@@ -17,7 +17,7 @@ from perfmon.comparison import (
     Shift,
     Side,
 )
-from perfmon.core import RESAMPLES, format_seconds, format_share
+from perfmon.core import RESAMPLES, common_folder, format_seconds, format_share
 from perfmon.diagnosis import SCHEMA, Diagnosis
 
 from . import layout
@@ -27,7 +27,6 @@ from .layout import (
     Markup,
     bullets,
     code,
-    common_folder,
     figure,
     inline,
     markdown_table,

@@ -17,8 +17,8 @@ from perfmon.diagnosis import Diagnosis, MetricStats
 from . import plots
 from .json_report import json_text
 from .layout import STATISTICS, limits_text, one_line
+from .sections import slowest_text, timeline_text
 from .snapshot_page import render_page
-from .timeline_text import slowest_text, timeline_text
 
 # --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from perfmon.core import plain
-from perfmon.diagnosis import ALIASES, SCHEMA, Diagnosis, Finding, MetricStats, goodput_of
+from perfmon.core import CHECKPOINT, DOWNTIME, EVALUATION, RESTORE, STARTUP, WASTED, plain
+from perfmon.diagnosis import SCHEMA, Diagnosis, Finding, MetricStats, goodput_of
 
 from .layout import STATISTICS
 
@@ -62,7 +62,7 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
 def _machines(snapshot: Diagnosis) -> dict[str, Any]:
     if not snapshot.seen:  # most complete logs: nothing about machines need be loaded
         return {}
-    from .hosts import machines_document
+    from .sections import machines_document
 
     return machines_document(snapshot)
 
@@ -93,13 +93,28 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+_ALIASES: Mapping[str, str] = {
+    STARTUP: "PROGRAM_STARTUP",
+    RESTORE: "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
+    WASTED: "WASTED_PROGRESS_FROM_DISRUPTION",
+    CHECKPOINT: "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    EVALUATION: "CUSTOM_BADPUT_EVENTS",
+    DOWNTIME: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+    "data-starved": "DATA_LOADING_SYNC",
+    "slow-checkpoint-write": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "checkpoint-stall": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "slow-start": "PROGRAM_STARTUP",
+}
+"""Names of types of badput in Google's ML Goodput library, where one of its buckets fits."""
+
+
 def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
     """The goodput in the field's own names; `aliases` has Google's bucket for a type of badput, where one fits."""
-    found = goodput_of(snapshot, snapshot.gpu_price)
+    found = goodput_of(snapshot)
     return {
         "goodput_ratio": found.goodput_ratio,
         "badput_seconds": found.badput_s,
-        "aliases": {cause: ALIASES[cause] for cause in found.badput_s if cause in ALIASES},
+        "aliases": {cause: _ALIASES[cause] for cause in found.badput_s if cause in _ALIASES},
         **fields_of(found, "ettr_ratio", "mfu_ratio", "step_time_deviation"),
         "disruptions_total": found.disruptions,
         "gpus": found.gpus,

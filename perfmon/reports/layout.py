@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from os.path import commonprefix
 from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
@@ -23,6 +22,7 @@ from perfmon.core import (
     plural_of,
 )
 from perfmon.diagnosis import Diagnosis, Finding, Goal, HypothesisState, MetricStats, RunInfo, SourceSummary, Verdict
+from perfmon.textgraphics import fit
 
 T = TypeVar("T")
 LEAST_SHARE = 0.0005
@@ -40,25 +40,12 @@ def one_line(text: str, limit: int = 500) -> str:
     return plain(" ".join(plain(" ".join(text[: 8 * limit].splitlines()), 8 * limit).split()), limit)
 
 
-def fit(text: str, columns: int) -> str:
-    """`text` cut to at most `columns` cells, with an ellipsis where something went."""
-    text = plain(text[: 16 * columns + 64], 4 * columns + 8)
-    return text if cell_len(text) <= columns else set_cell_size(text, columns - 1).rstrip() + "…"
-
-
 def fit_end(text: str, columns: int) -> str:
     """`text` cut to at most `columns` cells from the left: the end of a path is what matters."""
     text = plain(text[-4 * columns :])
     while cell_len(text) > columns:
         text = "…" + text[2:]
     return text
-
-
-def pad(text: str, columns: int, right: bool = False) -> str:
-    """`text` fitted and filled up to exactly `columns` cells."""
-    text = fit(text, columns)
-    fill = " " * (columns - cell_len(text))
-    return fill + text if right else text + fill
 
 
 def wrap(text: str, indent: str = "", lead: str | None = None, rows: int = 0) -> list[str]:
@@ -100,7 +87,7 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
         for at in range(count)
     ]
     return [
-        "  ".join(pad(cell, widths[at], right=at not in left) for at, cell in enumerate(row)).rstrip() for row in rows
+        "  ".join(fit(cell, widths[at], right=at not in left) for at, cell in enumerate(row)).rstrip() for row in rows
     ]
 
 
@@ -131,15 +118,6 @@ def figure(value: float | None, unit: str) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def common_folder(names: Sequence[str]) -> str:
-    """Common folder of all paths, with a closing slash; "" for a single relative path or for none."""
-    folders = [name[: name.rfind("/") + 1] for name in names]
-    if len(folders) < 2 and not any(name.startswith("/") for name in names):
-        return ""
-    shared = commonprefix(folders)  # noqa: RUF071 (cut back to a slash below; names may mix "/" and none)
-    return shared[: shared.rfind("/") + 1]
-
-
 def fields_text(fields: Mapping[str, float | str] | Mapping[str, str]) -> str:
     """`name=value name=value`, numbers short."""
     return " ".join(
@@ -159,15 +137,9 @@ def held_text(finding: Finding) -> str:
     return f"{held} of {count} condition{'s' * (count != 1)}"
 
 
-def behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
-    """The costliest finding of the verdict's signature."""
-    same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-    return max(same, key=lambda finding: finding.lost_s, default=None)
-
-
 def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     """Cost and confidence of the verdict in one line."""
-    finding = behind(snapshot, verdict)
+    finding = snapshot.verdict_finding
     held = held_text(finding) if finding else f"confidence {format_share(verdict.confidence)}"
     if verdict.lost_s <= 0:
         return held

@@ -9,7 +9,7 @@ from perfmon._version import __version__
 from perfmon.core import counted, format_share, plain
 from perfmon.nccl import JobAnalysis, NcclChange, NcclComparison
 
-from .json_report import json_object
+from .json_report import fields_of, json_object
 from .layout import inline, listing, markdown_table, one_line, table, wrap
 
 _SHOWN = 24
@@ -94,24 +94,16 @@ def nccl_comparison_document(found: NcclComparison) -> dict[str, Any]:
         {
             "schema": 1,
             "kind": "nccl-comparison",
-            "verdict": found.verdict,
-            "sentence": found.sentence,
+            **fields_of(found, "verdict", "sentence"),
             "runs": {
-                name: {"records": job.records, "files": job.files, "hosts": job.hosts, "coverage": job.coverage.share}
+                name: {**fields_of(job, "records", "files", "hosts"), "coverage": job.coverage.share}
                 for name, job in _sides(found)
             },
             "changes": [
-                {
-                    "kind": change.kind,
-                    "name": change.label,
-                    "before": change.before,
-                    "after": change.after,
-                    "ci95": list(change.ci95) if change.ci95 else None,
-                    "counts": list(change.counts),
-                    "verdict": change.verdict,
-                }
+                {"kind": change.kind, "name": change.label}
+                | fields_of(change, "before", "after", "ci95", "counts", "verdict")
                 for change in found.changes
             ],
-            "only": list(found.only),
+            "only": found.only,
         }
     )

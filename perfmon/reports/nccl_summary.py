@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from perfmon.core import counted, format_seconds, format_share, plain
 from perfmon.nccl import (
@@ -18,13 +18,15 @@ from perfmon.nccl import (
     binary_size,
 )
 
-from .json_report import finding_document, json_object
+from .json_report import fields_of, finding_document, json_object
 from .layout import inline, markdown_table, one_line, table, wrap
 
 _SHOWN_SIZES = 20
 _SHOWN_RANKS = 8
 _SHOWN_LINKS = 8
 _SHOWN_HOSTS = 8
+_MORE = 4
+"""Times as many rows has a page."""
 _NOTABLE_WAIT, _NOTABLE_LATENESS, _NAMED = 0.02, 0.5, 4
 """Shares of kernel time and of own lateness from which on waiting is stated though no rank is found; ranks named."""
 _LEAST_COVERAGE = 0.2
@@ -33,6 +35,10 @@ _RANK_HEAD = ("rank", "host", "pid", "last in", "caused wait", "origin of", "own
 _LINK_HEAD = ("communicator", "type", "ranks", "ratio", "peers")
 _PROXY_HEAD = ("rank", "host", "peer", "direction", "steps", "GPU", "peer's credit", "wire", "flush")
 _OF_PAIRS = "Bandwidths of Send and Recv are those of pairs of ranks, each the mean of its operations."
+_OF_RANKS = (
+    "Of each operation the rank with the shortest kernel time came last, and all others waited for it.",
+    "Own lateness is the part of that for which it had not itself waited for another rank.",
+)
 _PAIR_HEAD = ("sends and receives between", "link", "records", "ratio", "peers")
 
 # --- JSON ---
@@ -41,110 +47,72 @@ _PAIR_HEAD = ("sends and receives between", "link", "records", "ratio", "peers")
 def nccl_document(found: JobAnalysis) -> dict[str, Any]:
     """The `--json` document, schema 1."""
     waits = {wait.seat.label: wait for wait in found.ranks}
-    made: dict[str, Any] = {
-        "schema": 1,
-        "files": found.files,
-        "records": found.records,
-        "skipped": found.skipped,
-        "lost": dict(found.lost),
-        "notes": list(found.notes),
-        "formats": list(found.versions),
-        "groups": found.groups,
-        "start": found.start_us / 1e6,
-        "end": found.end_us / 1e6,
-        "job": dict(found.metadata),
-        "by": [_stats(stats) for stats in found.by],
-        "ranks": [_wait(wait) for wait in found.ranks],
-        "links": [_link(link) for link in found.links],
-        "pairs": [_pair(pair) for pair in found.pairs],
-        "proxies": [
-            {
-                "comm": one.comm,
-                "rank": one.rank,
-                "host": one.host,
-                "pid": one.pid,
-                "peer": one.peer,
-                "direction": one.direction,
-                "steps": one.steps,
-                **one.waits,
-            }
-            for one in found.proxies
-        ],
-        "coverage": {
-            "communicators": found.coverage.comms,
-            "missing_ranks": dict(found.coverage.missing_ranks),
-            "ops": found.coverage.ops,
-            "complete_ops": found.coverage.complete_ops,
-            "dropped": found.coverage.dropped,
-        },
-        "findings": [],
-    }
+    findings = []
     for finding in found.findings:
-        document = finding_document(finding)
         wait = waits.get(finding.identity.get("group", ""))
-        if wait is not None:
-            document |= {"rank": wait.seat.rank, "host": wait.seat.host, "pid": wait.seat.pid, "share": wait.share}
-        made["findings"].append(document)
-    return json_object(made)
+        blamed = {} if wait is None else {**fields_of(wait.seat, *_SEAT), "share": wait.share}
+        findings.append(finding_document(finding) | blamed)
+    coverage = found.coverage
+    return json_object(
+        {
+            "schema": 1,
+            **fields_of(found, "files", "records", "skipped", "lost", "notes"),
+            "formats": found.versions,
+            "groups": found.groups,
+            "start": found.start_us / 1e6,
+            "end": found.end_us / 1e6,
+            "job": found.metadata,
+            "by": [_stats(stats) for stats in found.by],
+            "ranks": [_wait(wait) for wait in found.ranks],
+            "links": [_link(link) for link in found.links],
+            "pairs": [_pair(pair) for pair in found.pairs],
+            "proxies": [
+                {**fields_of(one, "comm", *_SEAT, "peer", "direction", "steps"), **one.waits} for one in found.proxies
+            ],
+            "coverage": {
+                "communicators": coverage.comms,
+                **fields_of(coverage, "missing_ranks", "ops", "complete_ops", "dropped"),
+            },
+            "findings": findings,
+        }
+    )
+
+
+_SEAT = ("rank", "host", "pid")
 
 
 def _stats(stats: CollectiveStats) -> dict[str, Any]:
+    statistics = ("mean", "p05", "p50", "p95", "min", "max")
     return {
-        "comm_type": stats.comm_type,
-        "collective": stats.collective,
+        **fields_of(stats, "comm_type", "collective"),
         "bytes": stats.size,
         "ops": stats.ops,
-        "busbw_mean_gbs": stats.busbw_mean,
-        "busbw_p05_gbs": stats.busbw_p05,
-        "busbw_p50_gbs": stats.busbw_p50,
-        "busbw_p95_gbs": stats.busbw_p95,
-        "busbw_min_gbs": stats.busbw_min,
-        "busbw_max_gbs": stats.busbw_max,
-        "transfer_p50_us": stats.transfer_p50_us,
-        "wait_share": stats.wait_share,
+        **{f"busbw_{name}_gbs": getattr(stats, f"busbw_{name}") for name in statistics},
+        **fields_of(stats, "transfer_p50_us", "wait_share"),
         "kernel_us": stats.total_us,
     }
 
 
 def _wait(wait: RankWait) -> dict[str, Any]:
     return {
-        "rank": wait.seat.rank,
-        "host": wait.seat.host,
-        "pid": wait.seat.pid,
+        **fields_of(wait.seat, *_SEAT),
         "caused_wait_us": wait.caused_us,
         "caused_wait_share": wait.share,
-        "lasting_share": wait.lasting_share,
-        "last_share": wait.last_share,
-        "own_lateness": wait.own_lateness,
+        **fields_of(wait, "lasting_share", "last_share", "own_lateness"),
         "kernel_time_share": wait.comm_share,
-        "ops": wait.ops,
-        "late_ops": wait.late_ops,
+        **fields_of(wait, "ops", "late_ops"),
     }
 
 
 def _link(link: LinkRatio) -> dict[str, Any]:
-    return {
-        "comm": link.comm,
-        "name": link.name,
-        "comm_type": link.comm_type,
-        "n_ranks": link.n_ranks,
-        "hosts": list(link.hosts),
-        "ratio": link.ratio,
-        "peers": link.peers,
-        "ops": link.ops,
-        "kernel_time_share": link.lost_share,
-    }
+    names = ("comm", "name", "comm_type", "n_ranks", "hosts", "ratio", "peers", "ops")
+    return {**fields_of(link, *names), "kernel_time_share": link.lost_share}
 
 
 def _pair(pair: PairRatio) -> dict[str, Any]:
-    return {
-        "link_type": pair.link_type,
-        "ranks": [{"rank": seat.rank, "host": seat.host, "pid": seat.pid} for seat in pair.seats],
-        "ratio": pair.ratio,
-        "peers": pair.peers,
-        "ops": pair.ops,
-        "kernel_time_share": pair.lost_share,
-    }
+    seats = [fields_of(seat, *_SEAT) for seat in pair.seats]
+    figures = fields_of(pair, "ratio", "peers", "ops")
+    return {"link_type": pair.link_type, "ranks": seats, **figures, "kernel_time_share": pair.lost_share}
 
 
 # --- What both texts have ---
@@ -278,6 +246,42 @@ def _proxy_rows(proxies: Sequence[ProxyTime]) -> list[list[str]]:
     return rows
 
 
+class _Table(NamedTuple):
+    """A table of both texts."""
+
+    title: str
+    """In Markdown."""
+    head: Sequence[str]
+    rows: list[list[str]]
+    left: frozenset[int]
+    """Columns that are flush left."""
+    lead: str = ""
+    """Stands before it."""
+    notes: tuple[str, ...] = ()
+    """Stand behind it in Markdown."""
+
+    @property
+    def right(self) -> frozenset[int]:
+        return frozenset(range(len(self.head))) - self.left
+
+
+def _tables(found: JobAnalysis, times: int = 1) -> Iterator[_Table]:
+    """Tables of what there is besides bandwidths; of at most so many times the usual number of rows."""
+    ranks, links = _SHOWN_RANKS * times, _SHOWN_LINKS * times
+    if found.ranks:
+        rows = _rank_rows(found.ranks[:ranks])
+        yield _Table("Caused wait by rank", _RANK_HEAD, rows, frozenset({1}), notes=_OF_RANKS)
+    if found.links:
+        title = "Transfer time of communicators relative to their peers"
+        yield _Table(title, _LINK_HEAD, _link_rows(found.links[:links]), frozenset({0, 1}))
+    if found.pairs:
+        title = "Fastest sends and receives of pairs relative to others"
+        yield _Table(title, _PAIR_HEAD, _pair_rows(found.pairs[:links]), frozenset({0, 1}))
+    if found.proxies:
+        rows, lead = _proxy_rows(found.proxies[:links]), _proxy_sentence(found.proxies)
+        yield _Table("Network threads", _PROXY_HEAD, rows, frozenset({1, 3}), lead)
+
+
 def _proxy_sentence(proxies: Sequence[ProxyTime]) -> str:
     """Waits of the sends, all together: the receives of their peers are the same transfers."""
     sends = [one for one in proxies if one.direction == "send"]
@@ -323,15 +327,8 @@ def nccl_text(found: JobAnalysis, ceiling: Ceiling | None = None) -> str:
     if len(found.by) > _SHOWN_SIZES:
         lines.append(f"… and {len(found.by) - _SHOWN_SIZES} more sizes")
     lines += wrap(_OF_PAIRS) if _has_pairs(found.by[:_SHOWN_SIZES]) else []
-    if found.ranks:
-        lines += ["", *table([_RANK_HEAD, *_rank_rows(found.ranks[:_SHOWN_RANKS])], frozenset({1}))]
-    if found.links:
-        lines += ["", *table([_LINK_HEAD, *_link_rows(found.links[:_SHOWN_LINKS])], frozenset({0, 1}))]
-    if found.pairs:
-        lines += ["", *table([_PAIR_HEAD, *_pair_rows(found.pairs[:_SHOWN_LINKS])], frozenset({0, 1}))]
-    if found.proxies:
-        lines += ["", *wrap(_proxy_sentence(found.proxies)), ""]
-        lines += table([_PROXY_HEAD, *_proxy_rows(found.proxies[:_SHOWN_LINKS])], frozenset({1, 3}))
+    for one in _tables(found):
+        lines += ["", *([*wrap(one.lead), ""] if one.lead else []), *table([one.head, *one.rows], one.left)]
     remarks = [line for remark in _remarks(found) for line in wrap(remark, "    ", "  ! ")]
     return "\n".join([*lines, *(["", *remarks] if remarks else [])]) + "\n"
 
@@ -353,24 +350,10 @@ def nccl_markdown(found: JobAnalysis, pictures: Sequence[str] = (), ceiling: Cei
     lines += ["", "## Bus bandwidth", ""]
     lines += markdown_table(head, _size_rows(found.by, ceiling), frozenset(range(2, len(head))))
     lines += ["", _OF_PAIRS] if _has_pairs(found.by) else []
-    if found.ranks:
-        lines += ["", "## Caused wait by rank", ""]
-        lines += markdown_table(_RANK_HEAD, _rank_rows(found.ranks[: 4 * _SHOWN_RANKS]), frozenset({0, 2, 3, 4, 5, 6}))
-        lines += [
-            "",
-            "Of each operation the rank with the shortest kernel time came last, and all others waited for it.",
-        ]
-        lines.append("Own lateness is the part of that for which it had not itself waited for another rank.")
-    if found.links:
-        lines += ["", "## Transfer time of communicators relative to their peers", ""]
-        lines += markdown_table(_LINK_HEAD, _link_rows(found.links[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
-    if found.pairs:
-        lines += ["", "## Fastest sends and receives of pairs relative to others", ""]
-        lines += markdown_table(_PAIR_HEAD, _pair_rows(found.pairs[: 4 * _SHOWN_LINKS]), frozenset({2, 3, 4}))
-    if found.proxies:
-        lines += ["", "## Network threads", "", *filter(None, [_proxy_sentence(found.proxies)]), ""]
-        rows = _proxy_rows(found.proxies[: 4 * _SHOWN_LINKS])
-        lines += markdown_table(_PROXY_HEAD, rows, frozenset({0, 2, 4, 5, 6, 7, 8}))
+    for one in _tables(found, _MORE):
+        lines += ["", f"## {one.title}", "", *([one.lead, ""] if one.lead else [])]
+        lines += markdown_table(one.head, one.rows, one.right)
+        lines += ["", *one.notes] if one.notes else []
     if pictures:
         lines += ["", "## Plots", "", *(f"![{inline(name)}]({name})" for name in pictures)]
     return "\n".join(lines) + "\n"

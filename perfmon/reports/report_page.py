@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmon.comparison import Comparison
-from perfmon.core import PRODUCTIVE, REST, YEARLESS_S, Progress, TimeBase, format_seconds, format_share
+from perfmon.core import PRODUCTIVE, REST, YEARLESS_S, Progress, TimeBase, common_folder, format_seconds, format_share
 from perfmon.diagnosis import Assessment, Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow, goodput_of
 from perfmon.sources.formats import meaning_of
 
@@ -22,9 +22,7 @@ from .json_report import json_object
 from .layout import (
     CONDITION_SIGNS,
     amount,
-    behind,
     clock_notes,
-    common_folder,
     fields_text,
     figure,
     finding_line,
@@ -120,7 +118,7 @@ def _tiles(snapshot: Diagnosis) -> Iterator[tuple[str, str, str]]:
             last = "not finite" if found.ends_not_finite else amount(found.last, found.unit)
             yield name, last, f"median {amount(found.summary.p50, found.unit)}"
     if snapshot.run.wall_s > 0 and snapshot.ledger:
-        use = goodput_of(snapshot, snapshot.gpu_price)
+        use = goodput_of(snapshot)
         remark = f"ETTR {format_share(use.ettr_ratio)}"
         if use.disruptions:
             remark += f", disruptions {use.disruptions}"
@@ -135,7 +133,7 @@ def _verdict(snapshot: Diagnosis) -> dict[str, Any]:
     if verdict is None:
         level, word = _BADGES.get(snapshot.assessment, ("unknown", "no verdict"))
         return {"level": level, "badge": word, "title": "", "sentence": snapshot.summary or "No bottleneck found."}
-    finding = behind(snapshot, verdict)
+    finding = snapshot.verdict_finding
     brief = (
         finding is not None and finding.sentence.rstrip(".") in verdict.sentence
     )  # cost and fix have their own place

@@ -9,24 +9,30 @@ from functools import partial
 from operator import add
 from typing import TypeVar
 
-from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
+from perfmon.core import (
+    YEARLESS_S,
+    TimeBase,
+    common_folder,
+    counted,
+    format_bytes,
+    format_seconds,
+    format_share,
+    without_secrets,
+)
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import bar, bucket, fit, limits, spark
 from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState, SourceStatus, bare
 
 from .anonymize import Redactor, map_texts, texts
-from .hosts import machine_sections
 from .layout import (
     CONDITION_SIGNS,
     amount,
-    behind,
     breakdown_table,
     bullets,
     chain_lines,
     clock_notes,
     code,
-    common_folder,
     fenced,
     finding_line,
     inline,
@@ -40,7 +46,7 @@ from .layout import (
     table_section,
     verdict_line,
 )
-from .timeline_text import waterfall_lines
+from .sections import machine_sections, waterfall_lines
 
 T = TypeVar("T")
 _SHOWN_FINDINGS = 20
@@ -199,7 +205,7 @@ def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
 
 def _why(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """Conditions with their values, rivals, the next thing to do."""
-    finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
+    finding = snapshot.verdict_finding
     if finding is None:
         return []
     rows = [(_CONDITION[condition.held], condition.text) for condition in finding.conditions]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_bytes, format_seconds, format_share, plural_of
+from perfmon.core import common_folder, format_bytes, format_seconds, format_share, plural_of
 from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, HypothesisState, MetricStats, SourceSummary, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
-from perfmon.textgraphics import bar
+from perfmon.textgraphics import bar, cut
 
 from . import layout
 from .layout import (
     CONDITION_SIGNS,
     clock_notes,
-    common_folder,
     fields_text,
     figure,
     finding_line,
@@ -185,14 +184,14 @@ def _source(source: SourceSummary) -> list[str]:
     share = f", {format_share(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
     lines = [
         *layout.wrap(source.spec),
-        f"  format  {layout.fit(source.format, 70)}",
+        f"  format  {cut(source.format, 70)}",
         f"  lines   {source.lines:,} ({format_bytes(source.bytes)}): {source.events:,} recognised{share}",
     ]
     if source.lines and not source.events:
         lines += layout.wrap(_UNKNOWN, "  ")
     if source.skipped or source.errors:
-        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
-        lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
+        unusable = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
+        lines.append(f"  unusable {unusable}, {source.errors:,} {plural_of(source.errors, 'read error')}")
     counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
     lines += [
         f"    {row}"

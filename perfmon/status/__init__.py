@@ -8,6 +8,6 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .run_rows import RunRow, look, ordered, rows_of
-    from .state_file import State, StateFile, absolute, read_state, read_states, state_of_picture
+    from .state_file import ENDS, State, StateFile, absolute, read_state, read_states, state_of_picture
 
 __getattr__ = lazy_face(__name__)

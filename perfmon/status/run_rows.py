@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from perfmon.core import Config, PerfmonError, TimeBase, format_seconds, format_share, plain
 from perfmon.sources import LogGroup
+from perfmon.textgraphics import compact
 
 from .state_file import State, read_state, state_of_picture
 
@@ -20,14 +21,24 @@ _CURRENT_S = 10.0
 """A running monitor writes its state more often than that."""
 _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
+_MANY_STEPS = 100_000.0
+"""So many are rounded: a list has little room for them."""
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
-_ENDS = ("finished", "failed", "stalled")
-_ASSESSMENTS = {
-    "healthy": ("good", "no bottleneck found"),
-    "watch": ("warning", "a metric is critical, no cause known"),
-    "learning": ("unknown", "too little progress to judge"),
-    "unreadable": ("unknown", "no known log format"),
+_UNSURE = ("silent", "unreadable")
+"""Words of runs that may need attention."""
+_DAY_S = 24 * 3600.0
+_STEPS, _UNIT = ("step", "item", "iteration", ""), 8
+"""Units that are steps, and the most cells of another one."""
+_CONDITIONS = {
+    "silent": "no end logged, no output for {}",
+    "overdue": "no progress for {}",
+    "idle": "no requests for {}",
+    "unused": "idle or hung for {}: no output since then",
+    "healthy": "no bottleneck found",
+    "watch": "a metric is critical, no cause known",
+    "learning": "too little progress to judge",
+    "unreadable": "no known log format",
 }
 
 
@@ -52,26 +63,24 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
-        word = self.state.progress or "unknown"
-        if word in _ENDS:
-            return word
-        if self.state.stale_s is not None:
-            return "silent"
-        return word if self.state.idle_s is None and self.state.unused_s is None else "idle"
+        name = self.state.condition[0]
+        if name in ("silent", "idle", "unused"):
+            return "silent" if name == "silent" else "idle"
+        return self.state.progress or "unknown"
 
     @property
     def level(self) -> str:
-        """good, warning, critical, idle or unknown."""
-        state = self.state
-        if state is None or not state.observed:
-            return "unknown"
-        if state.severity in ("critical", "warning"):
-            return state.severity
-        if state.progress in _ENDS:
-            return "good" if state.progress == "finished" else "critical"
-        if self.word in ("silent", "idle"):
-            return "unknown" if self.word == "silent" or state.unused_s is not None else "idle"
-        return "warning" if state.overdue_s is not None else _ASSESSMENTS.get(state.assessment, ("unknown", ""))[0]
+        """That of its state; unknown without one."""
+        return "unknown" if self.state is None else self.state.level
+
+    @property
+    def severity(self) -> str:
+        """The same; of a run that is silent that of the verdict about the time before, if it has one."""
+        return (
+            self.state.severity
+            if self.state is not None and self.word == "silent" and self.state.severity
+            else self.level
+        )
 
     @property
     def verdict(self) -> str:
@@ -80,29 +89,24 @@ class RunRow:
         if self.problem or state is None:
             return self.problem
         if not state.observed:
-            return _ASSESSMENTS["unreadable"][1]
-        if not state.severity and self.word == "silent":
-            return f"no end logged, no output for {format_seconds(state.stale_s or 0.0)}"
-        if not state.severity and state.idle_s is not None:
-            return f"no requests for {format_seconds(state.idle_s)}"
-        if not state.severity and state.unused_s is not None:
-            return f"idle or hung for {format_seconds(state.unused_s)}: no output since then"
-        if not state.severity and state.overdue_s is not None:
-            return f"no progress for {format_seconds(state.overdue_s)}"
+            return _CONDITIONS["learning" if state.assessment == "learning" else "unreadable"]
         if not state.severity:
-            return _ASSESSMENTS.get(state.assessment, ("", ""))[1]
+            name, seconds = state.condition
+            return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
         lost = lost if state.lost_share > 0 else ""
-        return f"{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
+        before = "before: " if self.word == "silent" else ""
+        return f"{before}{state.title}{lost}{f': {state.cause}' if state.cause else ''}"
 
     @property
     def steps(self) -> str:
-        """Steps that are done, and of how many; "" where no line reports them."""
+        """Steps that are done, and of how many; epochs and the like have that word. "" where no line reports them."""
         state = self.state
         if state is None or state.done is None:
             return ""
-        return f"{state.done:,.0f}" if state.total is None else f"{state.done:,.0f}/{state.total:,.0f}"
+        unit = "" if state.counted.removesuffix("s") in _STEPS else f" {plain(state.counted, _UNIT)}"
+        return f"{_count(state.done)}{'' if state.total is None else f'/{_count(state.total)}'}{unit}"
 
     @property
     def left(self) -> str:
@@ -121,16 +125,22 @@ class RunRow:
         return "-" if not self.changed else f"{age:.0f} s" if age < _MINUTE_S else format_seconds(age)
 
 
+def _count(amount: float) -> str:
+    return f"{amount:,.0f}" if amount < _MANY_STEPS else compact(amount, 5)
+
+
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first, then the newest; those that are written to all the time by name: a list that
-    changes its order with each line cannot be read.
+    """Those that need attention first (critical, warning, silent ones of the last day), then the newest; those that are
+    written to all the time by name: a list that changes its order with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
 
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
-        return rank.get(row.level, len(rank)), age if age > _WRITTEN_S else 0.0, row.group.name
+        unsure = row.word in _UNSURE and age < _DAY_S
+        attention = rank.get(row.severity, len(rank) + (not unsure))
+        return attention, age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 # --- How a run stands, in the few words and figures that a status line has room for ---
 
+ENDS = ("finished", "failed", "stalled")
+"""States in which a run does not continue."""
+_LEVELS = {"healthy": "good", "watch": "warning", "overdue": "warning", "idle": "idle", "": "good"}
+"""Levels of conditions; of the others nothing is known."""
 POINTS = 24
 """Values of the headline metric that are kept, over the window."""
 
@@ -77,6 +81,31 @@ class State(NamedTuple):
     """The unit of both."""
     left_s: float | None = None
     """Seconds that the rest takes at the present pace."""
+
+    @property
+    def condition(self) -> tuple[str, float]:
+        """State what there is to say without a verdict, and for how many seconds that lasts: silent, overdue, idle or
+        unused; otherwise the assessment, and 0.
+        """
+        lasting = {"silent": self.stale_s, "overdue": self.overdue_s, "idle": self.idle_s, "unused": self.unused_s}
+        if self.progress not in ENDS:
+            for name, seconds in lasting.items():
+                if seconds is not None:
+                    return name, seconds
+        return self.assessment, 0.0
+
+    @property
+    def level(self) -> str:
+        """One of critical, warning, info, good, idle and unknown."""
+        if not self.observed:
+            return "unknown"
+        if self.condition[0] == "silent":
+            return "unknown"  # the verdict is about the time before
+        if self.severity in ("critical", "warning"):
+            return self.severity
+        if self.progress in ENDS and self.progress != "finished":
+            return "critical"
+        return self.severity or ("good" if self.progress in ENDS else _LEVELS.get(self.condition[0], "unknown"))
 
 
 def firing_of(picture: MonitorState) -> int:

@@ -9,10 +9,10 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .assembler import Assembler
     from .axis import extend_extent
-    from .counters import Fall, Leap, ProgressTrack, WorkCounter
+    from .counters import Fall, Leap, WorkCounter
     from .failures import NUMBERS, Failure, place_of
     from .latest_readings import LatestReadings, Seen, logged_queues
-    from .progress import COUNTED, STEP_KINDS, RunMark
+    from .progress import COUNTED, STEP_KINDS, ProgressTrack, RunMark
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, HangNote, Recent, Series, Store, last_value, on_own_axes
 

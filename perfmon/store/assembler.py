@@ -88,7 +88,7 @@ class Assembler:
         """Number of samples that were derived from counters, by metric and log."""
         self._clockless = ClocklessTime()
         self._by_bars: dict[int, tuple[object, float]] = {}
-        """By log the last timestamp, and the time since that line by bars and epochs."""
+        """By log the time of the last line with one, and the time since that line by bars and epochs."""
         self._undated = False
         """The current line has the clock of the one before it, or none."""
         store.opened = self._open.values
@@ -130,7 +130,7 @@ class Assembler:
                 time, state.undated = state.pseudo, True
             else:
                 # A line without a clock has that of the line before it; behind a bar it was printed later.
-                clocked = stamp, mono
+                clocked = time, mono  # a block begins without the timestamp of the one before it
                 held = self._by_bars.get(source)
                 self._undated = held is not None and held[0] == clocked
                 if held is None or not self._undated:
@@ -324,10 +324,10 @@ class Assembler:
         if elapsed_s is not None:
             slot = (state.index, kind, key + of_total(total) if unnamed and total is not None else key)
             if state.clockless:
-                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo, total)
+                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo, total, remaining_s)
                 state.pseudo = time
             else:  # its frames have no clock: they are of the time of the last line that has one, or later
-                then, pace = self._paces.along(slot, amount, elapsed_s, time, total)
+                then, pace = self._paces.along(slot, amount, elapsed_s, time, total, remaining_s)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
                 time = state.bar_at = extend_extent(self.store, state, then)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 
 _LONG_ENOUGH_S = 10.0
 """Clocks of bars show whole seconds: over this time the mean is within a tenth."""
+_WHOLE_S = 1.0
 _JUST_BEGUN_S = 1.0
 """Within it a resumed run jumps to its earlier amount: that is no pace."""
 
@@ -66,20 +66,23 @@ class Paces:
             counted.now += seconds
 
     def along(
-        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
-    ) -> tuple[float, float | None]:
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None,
+        left_s: float | None = None,
+    ) -> tuple[float, float | None]:  # fmt: skip
         """Take in a counter in a log with timestamps: only one that behaves like a clock advances the time."""
         known = self._counted.get(slot)
         contradictory = known is not None and (known.contradictory or _contradicts(known, amount, elapsed_s))
-        time, pace = self.shown(slot, amount, elapsed_s, now, total)
+        time, pace = self.shown(slot, amount, elapsed_s, now, total, left_s)
         counted = self._counted[slot]
         counted.contradictory |= contradictory
         return (now, None) if counted.contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
 
     def shown(
-        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None
-    ) -> tuple[float, float | None]:
-        """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`.
+        self, slot: Slot, amount: float, elapsed_s: float, now: float, total: float | None = None,
+        left_s: float | None = None,
+    ) -> tuple[float, float | None]:  # fmt: skip
+        """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`, and
+        `left_s` remain by its own estimate.
 
         Return the new time of the log, and the recent seconds per item, None while the interval is too short.
         Counters of one log may run at the same time, one within the other: their times are not added up.
@@ -109,7 +112,7 @@ class Paces:
         pace = None
         passed, grown = elapsed_s - counted.from_s, amount - counted.from_amount
         if passed >= _LONG_ENOUGH_S and grown > 0:
-            pace = passed / grown
+            pace = _pace(passed, grown, left_s, None if total is None else total - amount)
             counted.from_amount, counted.from_s = amount, elapsed_s
         return max(now, counted.began + elapsed_s), pace
 
@@ -170,6 +173,22 @@ class Paces:
             if known is not None and _continues(known, amount, elapsed_s, total):
                 return self._counted.pop((source, before, name + of_total(total)))
         return None
+
+
+def _pace(passed: float, grown: float, left_s: float | None, left: float | None) -> float:
+    """Seconds per item: `grown` ones in `passed` seconds.
+
+    Clocks of whole seconds leave a range. The time that a bar estimates to be left comes from its finer clock, but may
+    lag behind: it counts only within the range.
+    """
+    pace, whole = passed / grown, 0.0 if passed % 1.0 else _WHOLE_S
+    if not left_s or not left or left < 0:
+        return pace
+    least, most = (
+        max((passed - whole) / grown, left_s / left),
+        min((passed + whole) / grown, (left_s + _WHOLE_S) / left),
+    )
+    return (least + most) / 2 if least < most else pace
 
 
 def of_total(total: float) -> str:
@@ -235,63 +254,6 @@ class StepSources:
         others = self._others.setdefault(slot, set())
         others.add(step)
         return step > last + 1 or len(others) > _GIVEN_UP
-
-
-_MOST_TIMES = 65_536
-"""Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
-_MOST_TOGETHER = 2048
-
-
-class ProgressTrack:
-    """Times of progress of one kind in a log, in seconds on the log's own axis; at most one entry a `resolution_s`."""
-
-    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
-
-    def __init__(self, source: int, kind: str) -> None:
-        self.source, self.kind = source, kind
-        self.times = array("d")
-        self.lines = array("Q")
-        self.live = array("Q")
-        """Number of recognised lines without progress before each of these."""
-        self.resolution_s = 0.0
-        self.count = 0
-        """All that there was, whatever is kept."""
-        self._together = array("Q")
-
-    @property
-    def last_line(self) -> int:
-        """Line of the last progress; 0 if there was none."""
-        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
-
-    def all_lines(self) -> list[int]:
-        """Lines of progress: also those that share their time with the one before, as all do in a log that has no
-        clock. Of many of these some are kept.
-        """
-        return sorted([*self.lines, *self._together])
-
-    def add(self, time: float, line: int, live: int) -> None:
-        """Progress at a line."""
-        self.count += 1
-        if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
-            self._together.append(line)
-            if len(self._together) > _MOST_TOGETHER:
-                self._together = self._together[::2]
-            return
-        self.times.append(time)
-        self.lines.append(line)
-        self.live.append(live)
-        if len(self.times) > _MOST_TIMES:
-            self._coarsen()
-
-    def _coarsen(self) -> None:
-        self.resolution_s = max(1.0, 2 * self.resolution_s)
-        old = self.times, self.lines, self.live
-        self.times, self.lines, self.live = array("d"), array("Q"), array("Q")
-        for time, line, live in zip(*old, strict=True):
-            if not self.times or not 0.0 <= time - self.times[-1] <= self.resolution_s:
-                self.times.append(time)
-                self.lines.append(line)
-                self.live.append(live)
 
 
 @dataclass(slots=True)
@@ -360,6 +322,7 @@ class WorkCounter:
     """The line that showed it last."""
     label: str = ""
     """Its key with the figures in it."""
+    first_line: int = 0
     epoch: float | None = None
     """The epoch, with its fraction, that the next line with one states: the counter may stop and such lines go on."""
     before: tuple[float, float] | None = None

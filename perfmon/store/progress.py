@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from math import inf
 
 from perfmon.core import Fields, Shift, median
 
-from .counters import LEAP_S, Fall, Leap, ProgressTrack, WorkCounter, counted_before, has_jumped, unnamed_before
+from .counters import LEAP_S, Fall, Leap, WorkCounter, counted_before, has_jumped, unnamed_before
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
@@ -57,6 +58,77 @@ class RunMark:
     offset: int
     text: str
     fields: Fields
+
+
+_MOST_TIMES = 65_536
+"""Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
+_MOST_TOGETHER = 2048
+
+
+class ProgressTrack:
+    """Times of progress of one kind in a log, in seconds on the log's own axis; at most one entry a `resolution_s`."""
+
+    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
+
+    def __init__(self, source: int, kind: str) -> None:
+        self.source, self.kind = source, kind
+        self.times = array("d")
+        self.lines = array("Q")
+        self.live = array("Q")
+        """Number of recognised lines without progress before each of these."""
+        self.resolution_s = 0.0
+        self.count = 0
+        """All that there was, whatever is kept."""
+        self._together = array("Q")
+
+    @property
+    def last_line(self) -> int:
+        """Line of the last progress; 0 if there was none."""
+        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
+
+    def all_lines(self) -> list[int]:
+        """Lines of progress: also those that share their time with the one before, as all do in a log that has no
+        clock. Of many of these some are kept.
+        """
+        return sorted([*self.lines, *self._together])
+
+    def add(self, time: float, line: int, live: int) -> None:
+        """Progress at a line."""
+        self.count += 1
+        if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
+            self._together.append(line)
+            if len(self._together) > _MOST_TOGETHER:
+                self._together = self._together[::2]
+            return
+        self.times.append(time)
+        self.lines.append(line)
+        self.live.append(live)
+        if len(self.times) > _MOST_TIMES:
+            self._coarsen()
+
+    def move(self, by: Shift) -> None:
+        """Move its times; lines that had one time may no longer have."""
+        shared = [(at - 1, line) for line in self._together if (at := bisect_right(self.lines, line))]
+        if all(by(self.times[at], line) == by(self.times[at], self.lines[at]) for at, line in shared):
+            self.times = array("d", (t + by(t, line) for t, line in zip(self.times, self.lines, strict=True)))
+            return
+        rows = [*zip(self.times, self.lines, self.live, strict=True)]
+        rows += [(self.times[at], line, self.live[at]) for at, line in shared]
+        count, self.times, self.lines, self.live = self.count, array("d"), array("Q"), array("Q")
+        self._together = array("Q")
+        for time, line, live in sorted(rows, key=lambda row: row[1]):
+            self.add(time + by(time, line), line, live)
+        self.count = count
+
+    def _coarsen(self) -> None:
+        self.resolution_s = max(1.0, 2 * self.resolution_s)
+        old = self.times, self.lines, self.live
+        self.times, self.lines, self.live = array("d"), array("Q"), array("Q")
+        for time, line, live in zip(*old, strict=True):
+            if not self.times or not 0.0 <= time - self.times[-1] <= self.resolution_s:
+                self.times.append(time)
+                self.lines.append(line)
+                self.live.append(live)
 
 
 class ProgressLog:
@@ -165,7 +237,7 @@ class ProgressLog:
         if known is None:
             self.counters[slot] = WorkCounter(
                 kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
-                began_at=amount, label=label, before=counted_before(time, amount, elapsed_s, total),
+                began_at=amount, label=label, first_line=line, before=counted_before(time, amount, elapsed_s, total),
             )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
@@ -182,9 +254,9 @@ class ProgressLog:
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
             self._leap(leap, (known.first_amount, known.first), known.rise)
         if has_jumped(known, time, amount):  # another start went on from a later checkpoint
-            known.first, known.first_amount, known.first_elapsed_s = time, amount, elapsed_s
+            known.first, known.first_amount, known.first_elapsed_s, known.first_line = time, amount, elapsed_s, line
         if amount < known.amount or (passed < 0 and not known.is_redrawn(amount, passed)) or restarted:
-            known.first, known.first_amount = time, amount
+            known.first, known.first_amount, known.first_line = time, amount, line
             if not known.is_resumed(amount, elapsed_s):
                 known.restarts, known.began_at = known.restarts + 1, amount
             known.first_elapsed_s = elapsed_s
@@ -258,11 +330,11 @@ class ProgressLog:
     def move(self, source: int, by: Shift) -> None:
         """Move what one log has."""
         for track in self.of(source):
-            track.times = array("d", (t + by(t, line) for t, line in zip(track.times, track.lines, strict=True)))
+            track.move(by)
         for counter in self.counters.values():
             if counter.source == source and (seconds := by(counter.time, counter.line)):
                 counter.time += seconds
-                counter.first = min(counter.time, counter.first + seconds)
+                counter.first = min(counter.time, counter.first + by(counter.first, counter.first_line))
                 if counter.before is not None:
                     counter.before = counter.before[0] + seconds, counter.before[1] + seconds
         for leap in self.leaps:

@@ -47,6 +47,8 @@ class SourceState:
     """There are observations before any timestamp: the first one dates them."""
     gaps: list[Gap] = field(default_factory=list)
     """Time ranges of 10 s and more without a dated line."""
+    spread_line: int = 0
+    """Up to it steps without timestamps were spread over the gaps that they stand in."""
     next_line: int = 0
     """The number of the line that comes next."""
     live_lines: int = 0

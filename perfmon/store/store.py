@@ -216,12 +216,8 @@ class Store:
             self.mark(metric + NOT_FINITE, group, time, 1.0, ref, text)
             return
         series = self.series.get((metric, group))
-        if series is None:
-            if self._names[metric] >= MOST_NAMES:
-                self.dropped["samples"] += 1
-                return
-            self._names[metric] += 1
-            series = self.series[metric, group] = Series(metric, group)
+        if series is None and (series := self._new_series(self.series, metric, group)) is None:
+            return
         series.append(time, value, ref)
         self._bytes += _SAMPLE_BYTES
         source = ref.source
@@ -235,13 +231,18 @@ class Store:
     def mark(self, name: str, group: str, time: float, count: float, ref: Ref, text: str) -> None:
         """Add something countable."""
         series = self.marks.get((name, group))
-        if series is None:
-            if self._names[name] >= MOST_NAMES:
-                self.dropped["samples"] += 1
-                return
-            self._names[name] += 1
-            series = self.marks[name, group] = Series(name, group)
+        if series is None and (series := self._new_series(self.marks, name, group)) is None:
+            return
         self._put(series, time, count, ref, text)
+
+    def _new_series(self, held: dict[tuple[str, str], Series], name: str, group: str) -> Series | None:
+        """Another group of a metric or mark; None where there are too many."""
+        if self._names[name] >= MOST_NAMES:
+            self.dropped["samples"] += 1
+            return None
+        self._names[name] += 1
+        series = held[name, group] = Series(name, group)
+        return series
 
     def step(self, component: str, time: float, step: float, ref: Ref) -> None:
         """Add a step of a component."""

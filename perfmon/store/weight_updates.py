@@ -129,7 +129,7 @@ class Updates:
 
     def _durations(self, update: Update, joined: Joined, fresh: int) -> None:
         """Take over the values of phases; those of the client take precedence over the server's."""
-        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
+        _, send, recv, rpc_start, rpc_done, _, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
         if fresh & _SEND:
             update.send_t = send
         if fresh & _SERVER_LEGS:
@@ -139,7 +139,7 @@ class Updates:
             if update.rpc_ms is None:
                 update.rpc_ms = server_rpc
         if fresh & _DONE:
-            update.done_t, update.wall_ms, update.queue_ms = done, wall, queue
+            update.wall_ms, update.queue_ms = wall, queue
             update.rpc_ms = rpc if rpc is not None else update.rpc_ms
         update.op = _operation((op, server_path, path)) or update.op
         if url is not None:

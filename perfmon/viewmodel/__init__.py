@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         gib,
         labelled,
         level_of,
+        level_within,
         metric_of,
         percent,
         rate,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     )
     from .state import (
         BEYOND,
-        LEAP_YEAR_S,
         Alert,
         Freshness,
         MonitorState,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         SourceStatus,
         TimeRange,
         empty_picture,
+        levels_text,
         little_is_recognised,
     )
     from .timeline import Now, TimelineBuilder

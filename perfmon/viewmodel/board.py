@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
+from perfmon.store import UPDATES
 from perfmon.textgraphics import Leg
 
 
@@ -95,6 +96,15 @@ class SpanLane:
     bars: tuple[Bar, ...]
     """By start; those that share time with the viewport, all of them or, where columns are few, the worst a column."""
 
+    @property
+    def telling(self) -> Bar | None:
+        """The last bar that has ended, or one that is open already for longer than that one was."""
+        ended = next((bar for bar in reversed(self.bars) if not bar.open), None)
+        opened = next((bar for bar in reversed(self.bars) if bar.open), None)
+        if ended is None or opened is None:
+            return ended or opened
+        return max(ended, opened, key=lambda bar: bar.end - bar.start)
+
 
 @dataclass(frozen=True, slots=True)
 class MetricLane:
@@ -125,6 +135,17 @@ class MetricLane:
     def metric(self) -> str:
         """The name of the metric alone."""
         return self.name.removeprefix(f"{self.group} ")
+
+
+def with_open(metrics: Sequence[MetricLane], spans: Sequence[SpanLane]) -> list[MetricLane]:
+    """The lanes of metrics; a duration's has the value of a span that is open for longer than the last one was."""
+    longer = {lane.metric: bar for lane in spans if (bar := lane.telling) is not None and bar.open and not bar.legs}
+    return [
+        replace(lane, now=bar.values[lane.name], now_level=bar.level)
+        if (bar := longer.get(lane.name)) is not None and lane.name in bar.values
+        else lane
+        for lane in metrics
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +184,11 @@ class Board:
     ticks: tuple[Transition, ...]
     courses: Mapping[str, Course] = field(default_factory=dict)
     """Of the metrics that are shown as charts, by the names of their lanes."""
+
+    def bars(self, kind: str) -> list[Bar]:
+        """The bars of a kind in view; a synchronisation of weights that only one line reports has no duration."""
+        bars = [bar for lane in self.spans if lane.kind == kind for bar in lane.bars]
+        return [bar for bar in bars if kind == UPDATES or bar.open or bar.end > bar.start]
 
 
 # --- collectives ----------------------------------------------------------------------------------------------------

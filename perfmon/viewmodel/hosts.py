@@ -49,6 +49,25 @@ class Host:
         """The machine itself: processor, memory, load."""
         return next(iter(self.of(Area.HOST)), None)
 
+    def figure(self, key: str) -> float | None:
+        """A value of the machine itself."""
+        return None if self.whole is None else value(self.whole, key)
+
+    @property
+    def memory_pct(self) -> float | None:
+        """Share of its memory that is in use, in %."""
+        part = share(self.figure("mem_used_mb"), self.figure("mem_total_mb"))
+        return None if part is None else 100.0 * part
+
+    def total(self, area: Area, key: str) -> float:
+        """Sum of a value over all things of an area that have it."""
+        return sum(known for seen in self.of(area) if (known := value(seen, key)) is not None)
+
+    def users(self, gpu: Seen) -> list[Seen]:
+        """The processes that use a GPU."""
+        names = {gpu.reading.name, gpu.reading.words.get("uuid", gpu.reading.name)}
+        return [one for one in self.of(Area.PROCESS) if names & set(one.reading.words.get("gpu", "").split("+"))]
+
     @property
     def is_known(self) -> bool:
         """True if the machine itself is known, not only a queue that it serves."""
@@ -205,6 +224,16 @@ def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricSta
     if critical < good:
         value, good, critical = -value, -good, -critical
     return Level.CRITICAL if value >= critical else Level.WARNING if value >= good else Level.GOOD
+
+
+def level_within(known: MetricStats | None, value: float) -> Level:
+    """The level of a value by the thresholds of a metric; NONE where it has none."""
+    if known is None or known.good is None or known.critical is None:
+        return Level.NONE
+    good, critical = known.good, known.critical
+    if critical < good:
+        value, good, critical = -value, -good, -critical
+    return Level.CRITICAL if value > critical else Level.WARNING if value >= good else Level.GOOD
 
 
 def metric_of(key: str) -> str:

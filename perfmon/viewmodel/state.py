@@ -6,13 +6,16 @@ frozen: the monitor's thread makes it, the screen's thread reads it, neither wai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase
+from perfmon.core import Progress, TimeBase, common_folder
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
+from perfmon.sources import grouped
 
 from .board import AlertKey, AlertState, Board, CollectivesState, Overview, Viewport
 
@@ -28,9 +31,6 @@ _PAUSE_S, _PAUSE = 10.0, 2.0
 _UNUSED_S = 60.0
 """Seconds without output of servers from which on it is shown that they may be idle."""
 _UNOBTRUSIVE = (Assessment.HEALTHY, Assessment.LEARNING)
-
-LEAP_YEAR_S = 63_072_000.0
-"""Seconds from 1970 to the beginning of a leap year, 1972."""
 
 
 class Freshness(StrEnum):
@@ -145,6 +145,26 @@ def little_is_recognised(source: SourceStatus) -> bool:
     return source.lines >= _FEW and source.events < _LITTLE * source.lines
 
 
+def levels_text(sources: Sequence[SourceStatus], room: int) -> str:
+    """`12 errors, 30 warnings` of some logs, as much of it as there is room for; "" without any."""
+    errors, warnings = sum(one.error_lines for one in sources), sum(one.warning_lines for one in sources)
+    more = "" if all(one.levels_exact for one in sources) else "+"
+    parts = [(errors, "error", "err"), (warnings, "warning", "warn")]
+    full = ", ".join(f"{count}{more} {word}{'s' * (count != 1)}" for count, word, _ in parts if count)
+    brief = " ".join(f"{count}{more} {word}" for count, _, word in parts if count)
+    least = f"{errors}{more} err" if errors else ""
+    return next((text for text in (full, brief, least) if len(text) <= room), "")
+
+
+@lru_cache(maxsize=8)
+def _runs_of(names: tuple[str, ...]) -> Mapping[str, str]:
+    if len(names) < 2 or any(":" in name for name in names):
+        return {}
+    places = {os.path.normpath(f"/{name}"): name for name in names}
+    groups = grouped(places, "/" + common_folder(names).strip("/"))
+    return {places[path]: one.name for one in groups for path in one.paths} if len(groups) > 1 else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A recording that is being made, or that failed."""
@@ -197,6 +217,8 @@ class MonitorState:
     """The moment of the first line on the axis; None if no line has a time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
+    judged_until: float | None = None
+    """The moment up to which was judged, where lines came since then; None otherwise."""
     collectives: CollectivesState | None = None
     """None without logs of NCCL Inspector."""
     overview: Overview | None = None
@@ -211,6 +233,16 @@ class MonitorState:
     """Reason why the sources hold no logs when they were opened; "" where they do."""
 
     @property
+    def folder(self) -> str:
+        """The folder that all logs lie in, with its last slash; "" where there is none, or only one log."""
+        return common_folder([source.name for source in self.sources]) if len(self.sources) > 1 else ""
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The run of each log by its name, where those of several runs are taken for one; else nothing."""
+        return _runs_of(tuple(source.name for source in self.sources)) if self.together else {}
+
+    @property
     def is_over(self) -> bool:
         """The run has ended or failed, by its own logs: that nothing comes any more is no news."""
         return self.snapshot is not None and self.snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
@@ -218,11 +250,7 @@ class MonitorState:
     @property
     def verdict_finding(self) -> Finding | None:
         """The costliest finding of the verdict's signature."""
-        snapshot = self.snapshot
-        if snapshot is None or snapshot.verdict is None:
-            return None
-        mine = [finding for finding in snapshot.findings if finding.signature == snapshot.verdict.signature]
-        return max(mine, key=lambda finding: finding.lost_s, default=None)
+        return None if self.snapshot is None else self.snapshot.verdict_finding
 
     @property
     def past_s(self) -> float | None:
@@ -232,6 +260,13 @@ class MonitorState:
             return self.stale_s
         alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
         return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
+
+    @property
+    def before_silence(self) -> bool:
+        """The run is silent, and its verdict is about the time before: whether it still runs is the first question."""
+        snapshot = self.snapshot
+        known = snapshot is not None and snapshot.verdict is not None and snapshot.run.state is not Progress.STALLED
+        return known and self.past_s is not None and not self.is_over
 
     @property
     def pause_since(self) -> float | None:
@@ -245,7 +280,7 @@ class MonitorState:
             return None
         if self.state in (RunState.ENDED, RunState.LOADING):
             return None
-        late = self.present - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
+        late = self._known_until - run.pace.last > max(_PAUSE_S, _PAUSE * run.pace.usual_s)
         return run.pace.last if late else None
 
     @property
@@ -255,8 +290,8 @@ class MonitorState:
         The rules may not call it a stall: lines that they do not know may be work.
         """
         since, pace = self.pause_since, None if self.snapshot is None else self.snapshot.run.pace
-        late = since is not None and pace is not None and self.present - since > BEYOND * pace.limit_s
-        return self.present - since if late and since is not None else None
+        late = since is not None and pace is not None and self._known_until - since > BEYOND * pace.limit_s
+        return self._known_until - since if late and since is not None else None
 
     @property
     def idle_since(self) -> float | None:
@@ -276,6 +311,11 @@ class MonitorState:
             return None
         since = found.run.unused
         return since if since is not None and self.present - since >= _UNUSED_S else None
+
+    @property
+    def _known_until(self) -> float:
+        """The present, but not later than what was judged: lines that came since then may report progress."""
+        return self.present if self.judged_until is None else min(self.present, self.judged_until)
 
     @property
     def present(self) -> float:

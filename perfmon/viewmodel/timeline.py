@@ -10,13 +10,13 @@ from math import floor, isfinite, isnan, nan
 from typing import TypeVar
 
 from perfmon.clocks import Alignment
-from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
-from perfmon.diagnosis import Diagnosis, MetricStats
+from perfmon.core import ALL_LEGS, LEGS, Progress, Span, Update, metric_unit
+from perfmon.diagnosis import Diagnosis
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Route, bands_of, route, update_values
 from perfmon.store import NOT_FINITE, UPDATES, Recent, Series, Store, last_value, on_own_axes
 from perfmon.textgraphics import Leg
 
-from .board import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport
+from .board import Bar, Board, Course, Level, MetricLane, SpanLane, Transition, Viewport, with_open
 from .buckets import Buckets, CourseBuilder, DenseBars, OverviewBuilder, course_of
 
 # --- Spans as bars: weight updates with their known phases, growing while they are open ---
@@ -200,12 +200,13 @@ class TimelineBuilder:
             self._shifts += 1
         spans = self._span_lanes(now, bands)
         spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
-        metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
+        going = spans if now.snapshot is not None and now.snapshot.run.state is Progress.RUNNING else ()
+        lanes = with_open(self._metric_lanes(now, bands), going)
+        metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in lanes)
         self._growing = any(bar.open for lane in spans for bar in lane.bars)
         self._version, self._now = version, now
         ticks = self._ticks(now)
-        if self._board is not None and ticks == self._board.ticks:
-            ticks = self._board.ticks
+        ticks = self._board.ticks if self._board is not None and ticks == self._board.ticks else ticks
         self._board = Board(now.viewport, spans, metrics, ticks, self._courses(now, metrics) if now.charted else {})
         return self._board
 
@@ -327,7 +328,7 @@ class TimelineBuilder:
         return worst_bars(bars, port.columns, {bar.seq: port.column(bar.start) for bar in bars})
 
     # --- metrics ----------------------------------------------------------------------------------------------
-    def _metric_lanes(self, now: Now, bands: Bands) -> tuple[MetricLane, ...]:
+    def _metric_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self._store.series.items():
             grouped.setdefault(metric, []).append(series)
@@ -343,7 +344,7 @@ class TimelineBuilder:
                 lanes.append(self._lane(name, held, now, bands))
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
         lanes.sort(key=lambda lane: (places.get(lane.metric, len(places)), lane.good is None, lane.name))
-        return tuple(lanes)
+        return lanes
 
     def _belongs(self, metric: str, held: Sequence[Series], now: Now) -> bool:
         """Hosts have panes of their own: of metrics of pollers alone, lanes show those beyond their thresholds."""
@@ -361,8 +362,8 @@ class TimelineBuilder:
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
         values = buckets.values(first, now.viewport.columns)
-        lowest = band is not None and not band.higher_is_worse
-        last = nan if self._ends_not_finite(metric, held) else last_value(held, lowest=lowest)
+        last = last_value(held, lowest=band is not None and not band.higher_is_worse)
+        last = nan if self._ends_not_finite(metric, held) else last
         return _metric_lane(metric, values, last, now, band, group)
 
     def _ends_not_finite(self, metric: str, held: Sequence[Series]) -> bool:
@@ -421,9 +422,8 @@ def _within(bars: Iterable[Bar | None], port: Viewport) -> list[Bar]:
 def _metric_lane(
     metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None, group: str = ""
 ) -> MetricLane:
-    stats: MetricStats | None = None
-    if now.snapshot is not None and not group:  # statistics are of all queues together
-        stats = now.snapshot.metrics.get(metric)
+    # Statistics are of all queues together.
+    stats = now.snapshot.metrics.get(metric) if now.snapshot is not None and not group else None
     summary = stats.summary if stats is not None else None
     levels = bytes(len(values)) if band is None else band.levels(values)
     level = Level.NONE if last is None or band is None else Level(band.level(last) + 1)

@@ -11,13 +11,12 @@ from perfmon.core import Table
 from .anomalies import SUFFIX, Jump, Less, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
-from .durations import THAN, LongerThanUndisturbed
+from .lasting import THAN, LongerThanUndisturbed, steady
 from .parts import AtLeast, Ratio, SumAtMost, TimeShare
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS
 from .progress import DiedOf, Has
 from .spans import overlap
-from .steady import steady
 from .trends import Fall, Grows
 from .values import AMONG_VALUES, Aggregate, Threshold
 
@@ -130,7 +129,7 @@ _KINDS: Mapping[str, str] = {
     "last-word": '"death"',
 }
 _MISSED: Mapping[str, str] = {
-    "step": '"duration" with than = "steps"',
+    "step": '"duration" with than = "rhythm"',
     "usual": '"duration" with than = "usual"',
     "rhythm": '"duration" with than = "rhythm"',
     "going-on": '"progress" with what = "work"',
@@ -166,6 +165,17 @@ def refuse_replaced(table: Table) -> None:
 
 
 __all__ = [
-    "AMONG_VALUES", "SUFFIX", "Aggregate", "AnyOf", "Condition", "Level", "Limits", "LongerThanUndisturbed", "Ratio",
-    "Threshold", "every_condition", "read_condition", "read_fields",
-]  # fmt: skip
+    "AMONG_VALUES",
+    "SUFFIX",
+    "Aggregate",
+    "AnyOf",
+    "Condition",
+    "Level",
+    "Limits",
+    "LongerThanUndisturbed",
+    "Ratio",
+    "Threshold",
+    "every_condition",
+    "read_condition",
+    "read_fields",
+]  # fmt: skip__getattr__ = lazy_face(__name__)

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 from perfmon.core import format_share, format_value, median, metric_unit, percentile
 
-from ..finished import over_at
+from ..death_of_run import over_at
 from ..run_facts import last_checkpoint
 from .base import Item, Level, Metric, Names, Single, View
-from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
+from .trends import Trend, in_blocks, since_epochs_restart, since_restart, split, spread, step_at, steps_fall_back
 
 _BASE = 64
 """Blocks before the jump that define what was usual."""
@@ -77,8 +77,9 @@ class Jump(Trend[Jumped]):
     """Only growth by orders of magnitude counts."""
 
     def _look(self, source: int, group: str, view: View) -> Jumped | None:
-        column = view.track(self.metric).stream(source, group)
-        first = since_restart(column, view)
+        track = view.track(self.metric)
+        column = track.stream(source, group)
+        first = max(since_restart(column, view), since_epochs_restart(track, source, group, view))
         samples = zip(column.times[first:], column.values[first:], strict=True)
         finite = [(time, value) for time, value in samples if isfinite(value)]
         times, values = [time for time, _ in finite], [value for _, value in finite]

@@ -91,7 +91,7 @@ class SumAtMost(Single):
 class TimeShare(Single):
     """The spans of kind `span`, `least` of them or more, take more than `above` % of the time that is observed.
 
-    Critical above `critical` %.
+    Those that overlap, as of several ranks, count as one. Critical above `critical` %.
     """
 
     span: Name
@@ -100,16 +100,17 @@ class TimeShare(Single):
     least: int = 2
 
     def _share(self, view: View) -> float:
-        return view.once((self,), lambda: self._taken(view))
+        return length(self._taken(view)) / max(view.observed_s, 1e-9)
 
-    def _taken(self, view: View) -> float:
+    def _taken(self, view: View) -> list[tuple[float, float]]:
         low, high = view.window
-        taken = length(union((max(low, span.start), min(high, span.end)) for span in view.spans(self.span)))
-        return taken / max(view.observed_s, 1e-9)
+        return view.once(
+            (self,), lambda: union((max(low, span.start), min(high, span.end)) for span in view.spans(self.span))
+        )
 
     def judge(self, item: Item, view: View) -> Level:
         """Unknown where there are no such spans."""
-        count = len(view.spans(self.span))
+        count = len(self._taken(view))
         if not count:
             return Level.UNKNOWN
         percent = 100.0 * self._share(view)

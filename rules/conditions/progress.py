@@ -12,13 +12,15 @@ from typing import ClassVar
 from perfmon.core import Table, counted, format_seconds, format_share, median
 
 from ..activity import LEAST_STALL_S, activity_of
-from ..finished import over_at
+from ..death_of_run import over_at
 from .base import Amount, Column, Explained, Item, Level, Metric, Names, Single, Track, View
 from .trends import step_at
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")
 """Suffixes of kinds of spans that prove no work: a wait is none, and a step lasts as long as its cause of delay."""
+_SOME = 0.005
+"""A smaller share reads as 0 %."""
 _REMEMBERED = 64
 """Samples of steps that are looked back on."""
 _OFTEN = 2
@@ -76,7 +78,12 @@ class NoReportedWork(Explained):
                 if item.source in (span.source, ALL_LOGS):
                     covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
         share = covered / max(item.end - item.start, 1e-9)
-        return Level.NO if share > 0.5 else Level.CRITICAL, f"logged work covers {format_share(share)} of it"
+        words = (
+            "no line reports work of that time"
+            if share < _SOME
+            else f"reported work covers {format_share(share)} of it"
+        )
+        return Level.NO if share > 0.5 else Level.CRITICAL, words
 
     def explain(self) -> str:
         return "no logged work covers it"
@@ -297,8 +304,8 @@ WHAT: Mapping[str, type[Single]] = {
 
 # --- The whole run: the data that it has, and its death ---
 
-_BY_PEOPLE = ("interrupted", "cancelled")
-"""A healthy run that was stopped: worth a warning."""
+_PERHAPS_BY_PEOPLE = ("interrupted", "cancelled", "ended-at-work")
+"""A healthy run that was, or may have been, stopped: worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +342,7 @@ class DiedOf(Single):
     def judge(self, item: Item, view: View) -> Level:
         """By the death that the item is."""
         if self.what == "ended":
-            stopped = item.fields.get("cause") in _BY_PEOPLE and "hung" not in item.fields
+            stopped = item.fields.get("cause") in _PERHAPS_BY_PEOPLE and "hung" not in item.fields
             return Level.WARNING if stopped else Level.CRITICAL
         return Level.CRITICAL if item.values.get("known") else Level.NO
 

@@ -10,11 +10,21 @@ from itertools import accumulate, combinations, pairwise
 from math import inf, isfinite, sqrt
 from typing import ClassVar, Generic, TypeVar
 
-from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
+from perfmon.core import (
+    BEGINS_WITH,
+    UNDER_WAY,
+    format_seconds,
+    format_share,
+    format_value,
+    median,
+    metric_unit,
+    percentile,
+    slope,
+)
 
-from ..run_boundaries import restarts_of
+from ..interruptions import restarts_of
 from ..runs import boundaries
-from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
+from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, Track, View
 
 _LEAST = 10
 """Samples on each side of a change."""
@@ -34,7 +44,8 @@ _RISES = 6
 """Of the seven steps between parts."""
 _GOES_ON = 0.5
 """Of the mean slope: so steep its last quarter still is."""
-_NEWEST = 3
+_SOON_S = 1.0
+"""Nearer than that the level is at its limit."""
 _T = TypeVar("_T")
 
 
@@ -224,12 +235,12 @@ class Growth:
     """The growth of a level."""
 
     since: float
-    newest: float
-    """Time of the third newest sample: those from there on stand for it."""
+    until: float
     first: float
     last: float
     per_h: float
     full_in_s: float
+    """0 where it would be full by now: it grows more slowly than it did."""
 
 
 @dataclass(frozen=True)
@@ -298,14 +309,13 @@ class Grows(Trend[Growth]):
             return None
         since_last_s = points[-1][0] - median([time for time, _ in parts[-1]])
         full_in_s = max(0.0, (self.limit - levels[-1]) / per_s - since_last_s) if self.limit else inf
-        newest = points[-min(len(points), _NEWEST)][0]
-        return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
+        return Growth(points[0][0], points[-1][0], levels[0], levels[-1], per_s * 3600.0, full_in_s)
 
     def _holds(self, item: Item, found: Growth) -> bool:
-        """For the newest samples."""
-        newest = self.everywhere or item.end >= found.newest
-        farthest = min(self.within_s, self.ahead * (item.end - found.since) if self.ahead else inf)
-        return newest and not (self.limit and found.full_in_s > farthest)
+        """For all of its samples: it lasts as long as the level has grown."""
+        farthest = min(self.within_s, self.ahead * (found.until - found.since) if self.ahead else inf)
+        since = self.everywhere or item.end >= found.since
+        return since and not (self.limit and found.full_in_s > farthest)
 
     def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
@@ -318,18 +328,21 @@ class Grows(Trend[Growth]):
     def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         if self.everywhere:
-            return {"full_in": format_seconds(found.full_in_s)} if self.limit else {}
+            return {"full_in": self._when(found)} if self.limit else {}
         return {
             "from": format_value(found.first, unit),
             "to": format_value(found.last, unit),
             "per_hour": format_value(found.per_h, unit),
             "over": format_seconds(view.window[1] - found.since),
-            "full_in": format_seconds(found.full_in_s) if self.limit else "",
+            "full_in": self._when(found),
         }
+
+    def _when(self, found: Growth) -> str:
+        return format_seconds(found.full_in_s) if self.limit and found.full_in_s >= _SOON_S else ""
 
     def _in_words(self, figures: Mapping[str, str]) -> str:
         speed = f" by {figures['per_hour']} an hour" if "per_hour" in figures else ""
-        full = f", full in {figures['full_in']}" if self.limit else ""
+        full = f", full in {figures['full_in']}" if figures.get("full_in") else ", nearly full" if self.limit else ""
         return f"{self.metric} grows{speed}{full}"
 
     def explain(self) -> str:
@@ -412,6 +425,23 @@ def since_restart(column: Column, view: RunView) -> int:
     begins = [restart.between[1] for restart in view.fact(restarts_of)]
     begins += [one.time for one in view.fact(boundaries) if one.from_start]
     return bisect_right(column.times, max(begins)) if begins else 0
+
+
+def since_epochs_restart(track: Track, source: int, group: str, view: RunView) -> int:
+    """The first sample of a stream behind the last line at which the epochs of its log began again; 0: they did not.
+
+    A log without a clock may hold several trainings, one behind the other.
+    """
+    falls = [
+        fall.line
+        for fall in view.store.progress.falls
+        if fall.source == source and fall.kind.startswith("epoch")
+        if fall.before >= UNDER_WAY and fall.after <= BEGINS_WITH
+    ]
+    if not falls:
+        return 0
+    of_stream = (at for at, key in enumerate(track.keys) if key == (source, group))
+    return sum(track.ref(at)[0].line < max(falls) for at in of_stream)
 
 
 def steps_fall_back(source: int, start: float, end: float, view: RunView) -> bool:

@@ -11,35 +11,29 @@ from itertools import accumulate, pairwise
 from math import ceil, inf
 from typing import ClassVar, Self
 
-from perfmon.core import Table, format_seconds, format_value, metric_unit, percentile, slope, summarise
+from perfmon.core import Table, format_value, metric_unit, percentile, short_duration
 
 from .base import Item, Level, Limits, Metric, Single, View
 
-_Stat = Callable[[Sequence[float], Sequence[float]], float]
+_Stat = Callable[[Sequence[float]], float]
 
 _STATS: dict[str, _Stat] = {
-    "mean": lambda _, values: sum(values) / len(values),
-    "p50": lambda _, values: percentile(sorted(values), 0.50),
-    "p95": lambda _, values: percentile(sorted(values), 0.95),
-    "max": lambda _, values: max(values),
-    "min": lambda _, values: min(values),
-    "stdev": lambda _, values: summarise(values).stdev,
-    "sum": lambda _, values: sum(values),
-    "count": lambda _, values: float(len(values)),
-    "rate": lambda times, values: sum(values) / max(times[-1] - times[0], 1e-9) * 60.0,
-    "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
-    "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
+    "mean": lambda values: sum(values) / len(values),
+    "p50": lambda values: percentile(sorted(values), 0.50),
+    "p95": lambda values: percentile(sorted(values), 0.95),
+    "max": max,
+    "min": min,
+    "sum": sum,
+    "count": lambda values: float(len(values)),
+    "growth": lambda values: values[-1] / values[0] if values[0] > 0 else 0.0,
 }
 _OF_GROUPS = ("all", "largest", "smallest", "excess", "onward")
 AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 """Statistics that lie between the least and the largest value."""
-_PER_MINUTE = ("rate", "slope")
 _PERCENTAGES = ("of_max", "at_max", "of_usual", "share_above", "share_below", "time_share")
 _IN_WORDS = {
     "sum": "{metric} {value} in all within {over} ({bound})",
     "count": "{value} {metric} within {over} ({bound})",
-    "rate": "{metric} {value} a minute within {over} ({bound})",
-    "slope": "{metric} changes by {value} a minute within {over} ({bound})",
     "growth": "{metric} {value} times as large as {over} before ({bound})",
     "of_max": "{metric} at {value} of the maximum within {over} ({bound})",
     "at_max": "{metric} at its maximum in {value} of the samples of {over} ({bound})",
@@ -180,7 +174,7 @@ class Threshold(Limited):
 class Aggregate(Limited):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
-    `rate`, `slope` are per minute; `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
+    `share_above`, `share_below` (of `limit`) are percentages; `growth` is the last
     value over the first, `of_max` the last one in % of the largest, `at_max` the % of the samples that are as large as
     that, `of_usual` the median of the last three in % of what three quarters of those above 0 are below. `time_share`
     is the sum of durations (`_s`, `_ms`) in % of the time: of each log and group with two of them in the window, their
@@ -263,7 +257,7 @@ class Aggregate(Limited):
                 stop = bisect_right(column.times, item.end)
                 values = column.values[bisect_right(column.times, item.end - self.window_s, 0, stop) : stop]
                 if len(values) >= max(1, self.least):
-                    found.append(_STATS[self.stat](column.times[:0], values))
+                    found.append(_STATS[self.stat](values))
         return max(found, default=None)
 
     def _of(self, item: Item, view: View) -> float | None:
@@ -287,7 +281,7 @@ class Aggregate(Limited):
         if self.stat in ("share_above", "share_below"):
             sign = 1.0 if self.stat == "share_above" else -1.0
             return 100.0 * sum(sign * value > sign * self.limit for value in values) / len(values)
-        return _STATS[self.stat](times, values)
+        return _STATS[self.stat](values)
 
     def _then(self, times: Sequence[float], values: Sequence[float], group: str, view: View) -> list[float]:
         """The values, 0 for those at which the other metric was not beyond its limits."""
@@ -330,11 +324,10 @@ class Aggregate(Limited):
 
     def _count(self, item: Item, view: View) -> float:
         track = view.marks.get(self.metric)
-        total = 0.0
-        if track is not None:
-            column, start, stop = track.window(item, self.window_n, self.window_s)
-            total = float(sum(column.values[start:stop]))
-        return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
+        if track is None:
+            return 0.0
+        column, start, stop = track.window(item, self.window_n, self.window_s)
+        return float(sum(column.values[start:stop]))
 
     def short(self, item: Item, view: View) -> float | None:
         """The share by which the mean of the last values is below the usual one."""
@@ -369,7 +362,7 @@ class Aggregate(Limited):
         value = self.value(item, view)
         if value is None or (self.say and self.judge(item, view).holds):
             return super().words(item, view)
-        over = f"{self.window_n} samples" if self.window_n else _brief(self.window_s)
+        over = f"{self.window_n} samples" if self.window_n else short_duration(self.window_s)
         template = _IN_WORDS.get(self.stat, "{metric} {value} ({stat} of {over}, {bound})")
         bound, shown = self.limits.of_value(self.metric, value, self._unit(), view), self._shown(value)
         return template.format(
@@ -378,7 +371,6 @@ class Aggregate(Limited):
 
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
-        per = " per minute" if self.stat in _PER_MINUTE else ""
         if self.during:
             bound = f"above {self.during_above:g}" if self.during_above else f"below {self.during_below:g}"
             over += f" (while {self.during} is {bound})"
@@ -393,10 +385,10 @@ class Aggregate(Limited):
         }
         stat = names.get(self.stat, self.stat.replace("_", " "))
         if self.groups == "excess":
-            return f"{stat} of {self.metric}{per} over {over}, beyond the smallest of all groups,"
+            return f"{stat} of {self.metric} over {over}, beyond the smallest of all groups,"
         if self.groups == "onward":
-            return f"{stat} of {self.metric}{per} over {over}, of what comes next in the pipeline,"
-        return f"{stat} of {self.metric}{per} over {over}"
+            return f"{stat} of {self.metric} over {over}, of what comes next in the pipeline,"
+        return f"{stat} of {self.metric} over {over}"
 
     @property
     def _plain(self) -> bool:
@@ -417,8 +409,3 @@ class Aggregate(Limited):
 
     def other_names(self) -> tuple[str, ...]:
         return (self.metric,) if self.of_marks else ()
-
-
-def _brief(seconds: float) -> str:
-    """`30 s`, `10m`, `1h`."""
-    return format_seconds(seconds).replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

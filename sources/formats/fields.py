@@ -203,7 +203,7 @@ _PLANNED = re.compile(
     r"""(?ix)(?<![\w.])["']?(?:
     (?P<epochs>(?:(?:num|n|max|nb|total|num_train|training|train)_?)?epochs|(?:num|max|total)_epoch|total[ ]epochs)
     |(?P<steps>(?:max|total|num)_(?:train(?:ing)?_)?steps|total[ ](?:optimization|train(?:ing)?)[ ]steps)
-    |(?P<iterations>(?:max|total|num)_iter(?:s|ations)?)
+    |(?P<iterations>(?:max|total|num)_(?:num_)?iter(?:s|ations)?)
     |(?P<episodes>(?:num|max|n|total)_episodes)
     |(?P<timesteps>total_timesteps)
     )["']?\s{0,20}[:=]\s{0,20}(?P<n>[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,10})(?=[\s,;)}\]]|$)"""
@@ -427,6 +427,7 @@ _NAME_IN_BRACKETS = r"\[[A-Za-z_][\w.]{0,80}+\]"
 _NAME_BEHIND = rf"{_NAME_IN_BRACKETS}\s-\s|(?:__main__|[a-z_]\w{{0,40}}+(?:\.\w{{1,40}}+){{1,6}})\s(?:\||-)\s"
 LEVEL = re.compile(
     r"(?:\s?std(?:out|err) [FP](?=\s))?"  # of a container's own stamp
+    r"(?:\s?\[(?:[\w.-]{1,80}/){2}[\w.-]{1,80} \(pid \d{1,9}\)\](?:\s\[[\w-]{8,80}\])?(?=\s))?"  # of Metaflow's task
     rf"[\s:|,\-]*(?:(?:[A-Za-z_][\w.]{{0,80}}+(?:\s?-\s|:\s)|{_NAME_IN_BRACKETS}(?=\[))?{_LEVELS}"
     rf"(?::[A-Za-z_][\w.]{{0,80}}:(?=\S)|[\s:|\-]*)(?:{_NAME_BEHIND})?(?:\[rank: ?\d+\]\s)?)?"
     rf"(?:{_PLACE_IN_SOURCE}[\s:|\-]*)?"

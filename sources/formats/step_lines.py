@@ -22,7 +22,7 @@ _STEP = re.compile(
     r"""(?ix)(?<![\w./-])(?=["'gtocsinue])["']?(?:(?<=["'])_)?
     (?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
     (?P<word>global_step|step|steps|iter|iters|iteration|iterations|itr|num_updates|updates?|upd|episodes?
-        |it(?=\s?[=:\#]\s?\d|\s\d+\s?(?:/\s?\d|[|,;:])))
+        |it(?=\s?[=:\#]\s{0,8}\d|\s{1,8}\d+(?:\s?(?:/\s?\d|[|,;:])|\s{1,8}(?:train(?:ing)?[ _])?(?:loss|nll|lr)\s)))
     (?:[ _](?:index|idx|number|num))?["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
     (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
@@ -57,7 +57,8 @@ _EPOCH = re.compile(
 )
 
 _EP = re.compile(r"(?i)(?<![\w./-])ep[\s:=#]{1,2}(?P<n>\d+)(?![\d.]*\.\d)(?:/(?P<of>\d+))?(?=[\s|,;])")
-"""An epoch, where the number of a step is behind it; alone it may be an episode."""
+"""An epoch where the number of a step is behind it; alone it may be an episode."""
+_OF_EPISODES = re.compile(r"(?i)(?<![\w/])(?:r|rew\w*|ret\w*|score|(?:p|v|policy|value|actor|critic)_?loss)\s?[:=]")
 
 _TOOK = re.compile(
     r"(?i)(?:(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$"
@@ -71,7 +72,8 @@ _NAMES = {
         r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "loss_of_kind": (
-        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy|(?:ce|xe|obj(?:ective)?|cost|elbo)(?=[\"']?\s?[:=]))"
+        r"(?:train(?:ing)?[ _])?(?:nll|xent|cross[ _-]?entropy"
+        r"|(?:ce|xe|obj(?:ective)?|(?<!time[ _])cost|elbo)(?=[\"']?\s?[:=]))"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"(?:(?:mean|avg|average)[ _])?grad(?:ient)?[ _]norm|gn|g_?norm|grad_?norm|global_norm|total_norm",
@@ -89,7 +91,8 @@ _NAMES = {
     "mfu": r"(?:bf\d\d_)?mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": (
-        r"data[ _]time|(?:avg_)?reader_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time|data(?:[ _]?load\w{0,3})?"
+        r"data[ _]time|(?:avg_)?(?:reader|data)_cost|data_s|dt_data|dataloader_time|load(?:ing)?_time"
+        r"|data(?:[ _]?load\w{0,3})?"
     ),
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
@@ -105,7 +108,7 @@ _NAMES = {
     "q_value": r"(?:(?:mean|avg|average)_)?q_?(?:values?|mean|avg)",
     "critic_loss": r"(?:q|qf|critic)_loss",
     "part": (
-        r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|loss_[a-z0-9]{1,16}"
+        r"(?!val|eval|test|dev|best|min)[a-z]{1,16}(?:_[a-z]{1,16}){0,2}_loss(?:_[a-z0-9]{1,16}){0,2}|[pv]loss|loss_[a-z0-9]{1,16}"
     ),
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
@@ -142,6 +145,8 @@ _MEMORY_TOTAL = re.compile(
     r"(?P<named>[gm])i?b[\"']?\s?[:=]\s{0,8}(?P<value>\d{1,9}(?:\.\d{1,9})?)(?![\w.])"
 )
 """`gpu_mem 61.2/79.1GB`, `gpu_mem_total_gb=79.1`."""
+_DIVERGED = re.compile(r"(?i)[-+]?(?:nan|inf)")
+"""Such a loss counts among other figures even where its step is not known."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
 _GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
@@ -168,8 +173,6 @@ _BRACKETS = re.compile(r"\[[^\[\]]{0,120}\] ")
 _JUST_BEHIND = 12
 """So far behind the number of an epoch its `[Val]` stands."""
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
-
-
 _ROUNDED_OFF = re.compile(r"0?\.0+\d?$")
 
 
@@ -177,8 +180,7 @@ def read_step(body: str) -> dict[str, Any]:
     """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
     `grad_norm`, `perplexity`, `q_value`, `critic_loss`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %),
     `eta`, `data_time`, `reward`, `memory` (in GiB); times with their unit; `in_epoch` and `epochs` where it contains a
-    step and its epoch.
-    {} for any other.
+    step and its epoch. {} for any other, but a loss that is NaN or infinite.
 
     An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
@@ -192,8 +194,6 @@ def read_step(body: str) -> dict[str, Any]:
 
 
 _ONES = str.maketrans("0123456789", "1111111111")
-
-
 _KINDS_COUNTED = ("step", "sample", "episode", "epoch")
 
 
@@ -246,6 +246,8 @@ def _places(body: str) -> tuple[_Place, ...]:
         return ()
     figures, marked = _figures(body)
     counted = _counted(body)
+    if counted is None and len(figures) > 1 and (loss := figures.get("loss")) and _DIVERGED.match(body, loss.begin):
+        return (loss,) if _EVALUATION.search(body) is None else ()
     is_record = _is_record(counted, body)
     if not (is_record or any(name in figures for name in _RESULTS) or ("lr" in figures and _heads(counted, body))):
         return ()
@@ -349,6 +351,8 @@ def _counted(body: str) -> _Counted | None:
     if found is None:
         found, kind = next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None), "epoch"
     if found is None:
+        found, kind = _EP.search(body), "epoch" if _OF_EPISODES.search(body) is None else "episode"
+    if found is None:
         found, kind = _LEADING.match(body), "step"
     if found is None:
         return None
@@ -372,14 +376,14 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
     figures: dict[str, _Place] = {}
     marked = False
     for found in _FIELD.finditer(body):
-        name = next(name for name in _NAMES if found[name] is not None)
-        name = "quality" if name == "part" else name
+        group = next(name for name in _NAMES if found[name] is not None)
+        name = "quality" if group == "part" else group
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
         bare = not found["mark_before"].strip()
         if name in figures or evaluated is not None:
             continue
-        rated = bare and "/" in found[name] and name != "per_s"
-        if rated and not found[name].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
+        rated = bare and "/" in found[group] and name != "per_s"
+        if rated and not found[group].lower().endswith("/batch") and not _is_taken(body, found.start(), figures):
             continue  # `3 tok/s` has its figure before it
         clock, unit = found["clock"], found["unit"]
         factor = None if found["thousands"] is None else _THOUSANDS[found["thousands"].lower()]
@@ -391,7 +395,7 @@ def _figures(body: str) -> tuple[dict[str, _Place], bool]:
         if clock is not None and name not in ("step_time", "data_time"):
             continue
         if name in ("step_time", "data_time"):
-            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[name]) is not None
+            without_unit = clock is unit is None and TIME_WITH_UNIT.fullmatch(found[group]) is not None
             if without_unit or (clock is not None and ":" in clock):
                 continue
             unit = unit or _unit_before(found, name)

@@ -9,8 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .base import DiskPaths, LocalMachine, Poller, no_disk_paths
     from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
-    from .registry import make_pollers, requests_for
-    from .request import DEFAULT, FORMS, PollRequest, parse_request
-    from .scheduler import PollScheduler, poll_log, poll_once
+    from .request import DEFAULT, FORMS, PollRequest, parse_request, requests_for
+    from .scheduler import PollScheduler, make_pollers, poll_log, poll_once
 
 __getattr__ = lazy_face(__name__)

@@ -38,7 +38,8 @@ class Area(StrEnum):
     Words: model uuid throttle (reasons, joined by `+`) state (ok, lost, unsupported) mine (yes, no: what
     CUDA_VISIBLE_DEVICES or Slurm gave to the run) mig."""
     PROCESS = "process"
-    """name: pid. cpu_pct rss_mb uptime_s; of one on a GPU also gpu_mem_mb gpu_util_pct. Words: command gpu role."""
+    """name: pid. cpu_pct rss_mb uptime_s; of one on a GPU also gpu_mem_mb gpu_util_pct. Words: command gpu role folder
+    (its working directory)."""
     HOST = "host"
     """name: `all`. cpu_pct (of all cores together, 0 to 100) cpu_max_pct (the busiest core) iowait_pct iowait_max_pct
     cores load1 mem_used_mb mem_total_mb swap_used_mb psi_cpu_pct psi_mem_pct psi_io_pct (some, 10 s). Words:

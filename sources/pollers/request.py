@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from perfmon.core import UsageError, evidence_text, without_login
+
+if TYPE_CHECKING:
+    from ..remote.discovery import Discovery
 
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
@@ -86,3 +90,17 @@ def _command(text: str, spec: str) -> PollRequest:
 
 def _wrong(spec: str, expected: str) -> UsageError:
     return UsageError(f"'{without_login(spec)}': {expected}")
+
+
+# --- What to poll, of what was found to run on a machine ---
+
+_KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
+
+
+def requests_for(found: Discovery) -> list[PollRequest]:
+    """The metrics pages of its processes, each once."""
+    kinds: dict[int, str] = {}
+    for process in found.processes:
+        for port in process.metrics:
+            kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
+    return [PollRequest(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

@@ -118,8 +118,7 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     """Run the pollers of a host, once its logs were read."""
     if not requests:
         return
-    from ..pollers.registry import make_pollers
-    from ..pollers.scheduler import PollScheduler
+    from ..pollers.scheduler import PollScheduler, make_pollers
 
     began = time.monotonic()
     while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - there is no event

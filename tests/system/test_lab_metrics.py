@@ -18,8 +18,8 @@ from perfmon.pipeline.session import Session
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Reading, format_reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 ROOT = Path(__file__).parents[2]
 

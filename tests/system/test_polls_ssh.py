@@ -21,8 +21,8 @@ from perfmon.core.model import Block
 from perfmon.sources.http_client import get, parse_url
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.reading import Area, Reading, is_poll, parse_reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Address, RemoteSpec

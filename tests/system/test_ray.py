@@ -17,8 +17,8 @@ from perfmon.pipeline import Session
 from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, Poller, PollError, Script
 from perfmon.sources.pollers.ray.poller import cluster_on
 from perfmon.sources.pollers.reading import Reading, polled_block
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 pytestmark = [
     pytest.mark.system,

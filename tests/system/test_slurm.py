@@ -13,8 +13,8 @@ from lab.nccl_logs import Plan, write
 from perfmon.cli import main
 from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Area, Reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
 TITLE = "train: a|b; $(touch owned) [red]"

@@ -72,7 +72,7 @@ def test_every_size_answers_and_shows_what_fits(demo: Window, size: tuple[int, i
         else:
             demo.hides(pane)
     if size == (60, 10):
-        demo.shows("queue_ms")
+        demo.shows("queue time")
     assert len(demo.lines) <= size[1]
 
 

@@ -17,7 +17,7 @@ from textual.geometry import Region
 from perfmon.core.model import Severity
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.layout import shares
-from perfmon.tui.panes.alerts import AlertPane
+from perfmon.tui.panes.lists import AlertPane
 from perfmon.tui.render.alerts import alert_row
 from perfmon.tui.theme import ThemeStyles
 from perfmon.viewmodel import Alert, AlertState, MonitorState

@@ -13,13 +13,15 @@ from pictures import START, alert, picture, source
 from snapshots import HOSTILE, finding, healthy, metric, snapshot
 
 from perfmon.core.model import Progress, TimeBase
+from perfmon.core.text import format_seconds, short_duration
 from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, Goal, LedgerEntry
 from perfmon.rules import Pace, Phase
+from perfmon.sources.formats import in_words
 from perfmon.sources.pollers.reading import Area
 from perfmon.tui.render.alert_page import state_page
 from perfmon.tui.render.explanation import why_row, without_alert
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
-from perfmon.tui.render.rows import Row, cells, moment_text, short_duration, styled
+from perfmon.tui.render.rows import Row, cells, moment_text, styled
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row
 from perfmon.tui.time_view import TimeNavigation
 from perfmon.viewmodel import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
@@ -32,7 +34,7 @@ def text(row: Row) -> str:
 
 def met(value: str, limit: str = "", held: bool = True) -> ConditionState:
     """A condition with the value that it met."""
-    return ConditionState(f"{value} ({limit})", held, value, limit)
+    return ConditionState(in_words(f"{value} ({limit})"), held, value, limit)
 
 
 def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] = ()) -> str:
@@ -82,6 +84,15 @@ def test_one_reason_is_a_sentence_where_there_is_room() -> None:
     assert "• wait_share 65 %  ▸ Go." in why(one, width=44)
 
 
+def test_ratios_are_in_words_where_there_is_room() -> None:
+    sentence = "the KV cache is 98.5 % full (limit: 90 %), 70 % as many requests wait as run (limit: 50 %)"
+    ratio = ConditionState(sentence, True, "kv_usage 98.5 %, waiting / running 0.70", "")
+    queue = met("queue_ms 4.2 s", "critical > 1 s")
+    assert f"• {sentence}  ✗ queue time 4.2 s (critical > 1 s)  ▸ Go." in why(ratio, queue)
+    assert "• the KV cache is 98.5 % full, 70 % as many requests wait as run  ▸ Go." in why(ratio, width=80)
+    assert "• KV cache use 98.5 %, waiting / running requests 0.70  ▸ Go." in why(ratio, width=66)
+
+
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
     queue = met("queue_ms 4.2 s", "critical > 1 s")
     flight = met("inflight 128", "> 32")
@@ -100,16 +111,20 @@ def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that
     assert "not slow-weight-load  " in why(queue, width=150, rivals=long)
 
 
-def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:
+def test_how_long_it_lasts_grows_with_the_present_and_is_past_in_silence() -> None:
     shown = picture(alert(began=START, last=START + 590.0))
     assert " ongoing 10m" in text(verdict_row(shown, 200, PLAIN))
     assert " ongoing 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
+    assert shown.snapshot is not None
+    over = replace(shown.snapshot, run=replace(shown.snapshot.run, state=Progress.FINISHED))
+    assert " for 10m" in text(verdict_row(replace(shown, snapshot=over), 200, PLAIN)), "nothing goes on in it"
     unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
-    for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
-        stale_s = 60.0 * int(age[:-1])
+    for now, stale_s in ((660.0, 120.0), (900.0, 300.0), (900.0, 3000.0)):
         message = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " for 10m" in message
-        assert f"no log output for {age}" in message
+        assert f"SILENT  no log output for {format_seconds(stale_s)}" in message
+        assert "before: FRONT-END QUEUE SATURATION  lost 31 % of " in message
+        advice = text(why_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
+        assert advice.startswith(f"  {PLAIN.glyph('next')} Does the process still run")
 
 
 def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
@@ -125,12 +140,12 @@ def test_the_rank_that_is_behind_is_shown_without_the_reason() -> None:
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
     again = alert(began=START, since=START + 400.0, last=START + 590.0)
     message = text(verdict_row(picture(again), 200, PLAIN))
-    assert f"since {moment_text(START, TimeBase.WALL)}, 14x" in message
+    assert f"since {moment_text(START, TimeBase.WALL)}" in message
     assert " ongoing " not in message
 
 
 @pytest.mark.parametrize(
-    ("width", "words"), [(200, "no output from orchestrator.log for 2m"), (60, "SILENT 2m  for 7m 40s, 14x")]
+    ("width", "words"), [(200, "no output from orchestrator.log for 2m"), (60, "SILENT 2m  for 7m 40s")]
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
@@ -154,10 +169,11 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
     assert "no output from orchestrator.log for 2m 05s" in message
 
 
-def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
+def test_a_silent_run_is_that_first_and_what_it_was_before_then() -> None:
     silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
     message = text(verdict_row(silent, 80, PLAIN))
-    assert "SILENT 1h 02m  lost " in message
+    assert "SILENT  no log output for 1h 02m" in message
+    assert "before: FRONT" in message
     assert len(message) <= 80
 
 
@@ -225,6 +241,17 @@ def test_a_replay_has_a_bar_and_names_the_key_that_goes_on(
     assert scrubber_in(header_row(played, HeaderInfo("run", 600.0), 80, PLAIN), PLAIN) is None
 
 
+def test_a_replay_shows_where_it_stands_whatever_it_plays() -> None:
+    whole = snapshot()
+    whole = replace(whole, run=replace(whole.run, state=Progress.FINISHED))
+    played = picture(snapshot=whole, position_s=5.0, duration_s=34.0, speed=1.0, stale_s=100.0)
+    for state, words in (
+        (RunState.REPLAY, "REPLAY ▷ x1 0:05/0:34"),
+        (RunState.ENDED, "ENDED ■ space replays 0:05/0:34"),
+    ):
+        assert words in text(header_row(replace(played, state=state), HeaderInfo("run", 600.0), 120, PLAIN))
+
+
 @pytest.mark.parametrize(
     ("states", "result"),
     [
@@ -261,7 +288,7 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
     assert "not observed: staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
     message = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
-    assert message.index("✗ dur_ms 54.0 s") < message.index("✓ rpc_ms")
+    assert message.index("✗ generation batch 54.0 s") < message.index("✓ load time 1.2 s")
 
 
 @pytest.mark.parametrize(("width", "result"), [(160, "  as of 10 s ago"), (120, "  as of 10 s ago")])
@@ -343,7 +370,7 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
             Assessment.UNREADABLE,
             "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress. perfmon helps",
             "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress",
-            "Cannot read these logs",
+            "Cannot read these logs: 0 of 2 lines are …",
         ),
         (
             Assessment.WATCH,
@@ -561,3 +588,31 @@ def test_what_it_costs_takes_no_room_from_hosts(width: int) -> None:
     rows = [text(header_row(shown, info, width, PLAIN)).split(" l/s")[0] for info in (without, costs)]
     assert rows[0] == rows[1]
     assert cells(text(header_row(shown, costs, width, PLAIN))) <= width
+
+
+def test_a_sentence_is_shortened_where_the_first_row_has_room_for_a_part_of_it() -> None:
+    sentence = "5 of 118 generation batches took 41.2 s (at most 51.8 s) while a weight update waited in the queue"
+    whole = snapshot(findings=(finding(sentence=sentence),))
+    message = text(verdict_row(picture(alert(), snapshot=whole), 160, PLAIN)).rstrip()
+    assert "5 of 118 generation batches took" in message
+    assert message.endswith(" …")
+    assert not re.search(r"\d …$", message), "no figure without its unit"
+    assert "5 of 118" not in text(verdict_row(picture(alert(), snapshot=whole), 80, PLAIN))
+
+
+def test_an_exception_is_named_before_where_it_came_from() -> None:
+    sentence = "trainer ended by an uncaught exception: ZeroDivisionError: float division by zero (trainer.py:129)"
+    whole = snapshot(findings=(finding(sentence=sentence, signature="frontend-queue"),))
+    assert whole.verdict is not None
+    verdict = replace(whole.verdict, title="Run failed")
+    whole = replace(whole, run=replace(whole.run, state=Progress.FAILED), verdict=verdict)
+    for width in (60, 80, 100):
+        first = text(verdict_row(picture(alert(), snapshot=whole), width, PLAIN))
+        assert "trainer: ZeroDivisionError" in first, first
+    assert sentence in text(verdict_row(picture(alert(), snapshot=whole), 200, PLAIN))
+
+
+@pytest.mark.parametrize(("width", "words"), [(60, "10m 01s to last line"), (120, "10m 01s until the last line")])
+def test_the_bar_of_a_silent_run_ends_at_its_last_line(width: int, words: str) -> None:
+    silent = replace(picture(), actual=picture().now + 3600.0)
+    assert text(ledger_row(silent, width, PLAIN)).startswith(f" {words} ")

@@ -7,7 +7,7 @@ from hosts import SIZES, SKIN, Host, screen_text
 from pictures import alert, picture
 from snapshots import finding
 
-from perfmon.tui.panes.collectives import CollectivesPane
+from perfmon.tui.panes.lists import CollectivesPane
 from perfmon.viewmodel import CollectiveNow, CollectivesState, LinkNow, MissingRanks, RankNow
 
 STATE = CollectivesState(

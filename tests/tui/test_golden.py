@@ -62,3 +62,11 @@ def _approve(name: str, lines: list[str]) -> None:
     if os.environ.get("PERFMON_GOLDEN") == "write":
         file.write_text(shown, encoding="utf-8")
     assert shown.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_example_of_the_readme_is_this_screen() -> None:
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    example = page.partition("## What the screen means")[2].split("```")[1].splitlines()[1:]
+    shown = (GOLDEN / "machines-80x24.txt").read_text().splitlines()
+    assert len(example) == 5
+    assert [row[:80].rstrip() for row in example if row[:80].rstrip() not in shown] == []

@@ -667,8 +667,8 @@ async def filter_lanes(hands: Hands, key: str) -> None:
     assert isinstance(hands.app.screen, Prompt)
     await hands.press(*"rpc", "underscore", "enter")
     assert "lanes with 'rpc_'" in hands.text
-    assert "rpc_ms " in hands.text
-    assert "queue_ms  " not in "\n".join(screen_text(hands.app)[4:15])
+    assert "load time " in hands.text
+    assert "queue time" not in "\n".join(screen_text(hands.app)[4:15])
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -1064,7 +1064,7 @@ async def test_a_click_on_a_key_of_the_footer_does_what_it_does() -> None:
 async def test_a_click_chooses_a_lane_and_freezes_nothing() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue time"))
         await pilot.click(offset=(50, row))
         await pilot.pause()
         assert app.board.lane is not None
@@ -1081,8 +1081,8 @@ async def test_a_click_chooses_a_lane_and_freezes_nothing() -> None:
         assert lines[1].startswith(" NOW   ✗ CRIT ")
         assert sum(" NOW " in line for line in lines) == 2  # the alerts and the gauges, in one row of titles
         assert any("1 TIMELINE  PAUSED: L live" in line for line in lines)
-        value = next(line for line in lines if line[1:].startswith("queue_ms"))
-        assert re.match(r".queue_ms +[\d.]+ ?s \d+ ?s ago ", value), value  # the last one before, with its age
+        value = next(line for line in lines if line[1:].startswith("queue time"))
+        assert re.match(r".queue time +[\d.]+ ?s \d+ ?s ago ", value), value  # the last one before, with its age
         await hands.press("L")
         assert "NOW" not in hands.text
 
@@ -1134,7 +1134,7 @@ async def test_the_whole_run_moves_the_view() -> None:
 async def test_a_double_click_opens() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)
-        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue_ms"))
+        row = next(y for y, line in enumerate(screen_text(app)) if line[1:].startswith("queue time"))
         await pilot.click(offset=(50, row), times=2)
         await hands.shows("chart ▸ queue_ms")
         await hands.press("escape", "L")

@@ -433,6 +433,27 @@ async def test_evidence_is_jumped_to_even_when_a_filter_hides_it() -> None:
         assert selected(app) == numbers(app)[0] + 3
 
 
+async def test_the_line_that_a_run_has_failed_by_is_shown_until_it_runs_again_or_the_user_goes_elsewhere() -> None:
+    app, cause = Host(filled(100)), EvidenceLine("log1.log", 21, "")
+    async with app.run_test(size=(80, 11)) as pilot:
+        app.pane.show_cause(EvidenceLine("log1.log", 50, ""))
+        assert (await shown(pilot))[-1] == 99, "it is in view already"
+        app.pane.show_cause(None)
+        app.pane.show_cause(cause)
+        assert 41 in await shown(pilot)
+        assert "the run failed here" in screen_text(app)[0]
+        await shown(pilot, "end")
+        app.pane.show_cause(cause)
+        assert (await shown(pilot))[-1] == 99, "only once"
+        app.pane.show_cause(None)
+        app.pane.show_cause(cause)
+        app.pane.show_cause(None)
+        assert (await shown(pilot))[-1] == 99, "it runs again"
+        await shown(pilot, "home")
+        app.pane.show_cause(cause)
+        assert (await shown(pilot))[0] == 0, "where the user reads nothing moves"
+
+
 async def test_a_line_that_is_not_kept_is_read_back_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     lines = [stamped(at, f"number {at}.") for at in range(1000)]

@@ -17,7 +17,7 @@ from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text, reasons
 from perfmon.tui.render.hosts.table import RenderContext
@@ -83,7 +83,7 @@ def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
 def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
     lines = result_of(observed(links=LINKS), "hosts", 190)
     assert [word for word in lines[1].split() if word[0] not in "━·▁▃"][:5] == ["!", "a100-0", "cpu", "31%", "live"]
-    for words in ("mem 22% 109/500G", "/scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
+    for words in ("mem 22% 109/500G", "disk /scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
         assert words in lines[1], words
     assert "stale 12 s" in lines[2]
     assert lines[3] == " ✗ login reconnecting 3 connection refused"
@@ -189,7 +189,7 @@ def test_every_value_of_what_was_opened() -> None:
         (18, ("GPUS", "HOSTS", "ENGINES", "LOGS", "a100-1:1"), ()),
         (14, ("a100-1:1", "trainer.log", "cpu 31%"), ("GPUS", "LOGS")),
         (10, ("a100-1:1", "cpu 31%", "job"), ("trainer.log",)),
-        (8, ("a100-1:1", "cpu 31%"), ("trainer.log", "job")),
+        (8, ("a100-1:1", "cpu 31%"), ("job",)),
         (6, ("▃▃", "cpu 12%", "mem 22%", "vllm"), ("a100-1:1", "trainer.log")),
         (4, ("▃▃", "cpu 31%", "vllm", "port"), ("a100-1:1", "disk")),
         (1, ("▃▃", "vllm"), ("a100-1:1",)),
@@ -214,6 +214,23 @@ def test_logs_in_trouble_are_always_told() -> None:
     lines = result_of(sick, "auto", 60, 4)
     assert lines[-1] == "silent.log"
     assert "trainer.log" not in lines
+
+
+def test_logs_fill_the_rows_that_are_left_and_the_others_are_counted() -> None:
+    many = observed(sources=tuple(source(index=at, name=f"worker-{at}.log") for at in range(7)))
+    headings = 5
+    rows = len(result_of(observed(sources=()), "auto", 100, 40)) - headings
+    for room, last in ((rows + 7, "worker-6.log"), (rows + 5, "3 more logs"), (rows + 1, "7 more logs")):
+        lines = result_of(many, "auto", 100, room)
+        assert len(lines) == room
+        assert lines[-1].strip() == last
+    assert result_of(many, "auto", 100, rows + 5)[-2] == "worker-3.log"
+
+
+def test_a_disk_is_called_one() -> None:
+    polled = [reading("vm", Area.HOST, "all", cpu_pct=1.0), reading("vm", Area.DISK, "/", used_pct=43, free_gb=9)]
+    (line,) = (line for line in result_of(observed(seen=seen(NOW, 1, polled))) if " vm " in line)
+    assert "disk / 43%" in line
 
 
 def test_maximised_it_shows_everything() -> None:

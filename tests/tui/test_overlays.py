@@ -76,7 +76,7 @@ async def test_what_is_asked_for_hides_nothing_but_the_last_row(theme: str) -> N
         text = screen_text(app)
         assert "filter lanes" in text[-1]
         assert "FRONT-END QUEUE" in text[1]
-        assert any("queue_ms" in row for row in text)
+        assert any("queue time" in row for row in text)
 
 
 async def test_a_hint_goes_away_once_its_key_was_used() -> None:

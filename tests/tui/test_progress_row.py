@@ -16,7 +16,8 @@ from snapshots import HOSTILE, metric, snapshot
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Goal, MetricStats
 from perfmon.pipeline.offline import diagnose_texts
-from perfmon.rules import Pace
+from perfmon.rules import Pace, Resumption
+from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row
 from perfmon.tui.render.progress import direction, progress_row
 from perfmon.viewmodel import MonitorState, RunState
@@ -54,6 +55,17 @@ def test_all_that_the_logs_report_is_shown() -> None:
     )
 
 
+def test_a_restart_is_named_with_when_why_and_where_it_goes_on() -> None:
+    end = snapshot().run.end
+    restart = Resumption(end - 30.0, 15.0, "a GPU error", 8.0, 3.0, "step")
+    made = shown(restart=restart)
+    assert "! restarted 30 s ago" in text(made)
+    healthy = replace(made, snapshot=replace(made.snapshot or snapshot(), verdict=None, findings=()))
+    row = "".join(words for words, _ in why_row(healthy, 200, PLAIN))
+    assert row == "  ! restarted 30 s ago after a GPU error: resumes at step 8, 3 steps again, 15 s down"
+    assert "restarted" not in text(shown(restart=replace(restart, time=end - 4000.0)))  # before the window
+
+
 def test_what_they_do_not_report_is_left_out() -> None:
     assert text(shown({}, goal=None, saved=None)) == " running"
     assert text(replace(picture(), sources=(source(lines=0),))) == ""
@@ -72,7 +84,7 @@ def test_state_step_and_pace_are_shown_at_every_size(size: tuple[int, int]) -> N
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (Progress.STALLED, "stalled for 5m"),
+        (Progress.STALLED, "stalled for 5m 30s"),
         (Progress.FINISHED, "finished 5m ago"),
         (Progress.FAILED, "failed 5m ago"),
         (Progress.SILENT, "no output for 5m"),
@@ -149,12 +161,15 @@ def test_a_server_shows_its_requests() -> None:
         "waiting": metric("waiting", (0.0, 2.0), ""),
         "gen_tps": metric("gen_tps", (2300.0,), "tokens/s"),
     }
-    assert text(shown(metrics, goal=None, saved=None)) == (
+    assert text(shown(metrics, goal=None, saved=None, serves_alone=True)) == (
         " running · 41 requests · 2 waiting · KV cache 48 % · 2300 tok/s generated"
     )
-    assert text(shown(metrics, goal=None, saved=None), 60) == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    assert (
+        text(shown(metrics, goal=None, saved=None, serves_alone=True), 60)
+        == " running  41 requests  2 waiting  KV 48 %  2300 tok/s"
+    )
     several = {**metrics, "running": replace(metrics["running"], of_several=True)}
-    assert "requests" not in text(shown(several, goal=None, saved=None))
+    assert "requests" not in text(shown(several, goal=None, saved=None, serves_alone=True))
     assert "requests" not in text(shown({**METRICS, **metrics})), "of a run that trains"
 
 
@@ -170,6 +185,17 @@ def test_a_loss_that_ends_as_nan_is_critical() -> None:
     made = shown({"loss": replace(METRICS["loss"], ends_not_finite=True)})
     assert "loss nan ✗" in text(made)
     assert "loss nan ✗" in text(made, 60)
+
+
+def test_skipped_updates_are_counted_and_no_loss_is_made_up() -> None:
+    scale = "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1"
+    clocks = [(n, f"[2026-03-02 10:{n // 15:02}:{n % 15 * 4:02},118] [INFO]") for n in range(60)]
+    lines = [f"{clock} {scale}\n{clock} [Rank 0] step={n}, skipped={n}, lr=[1e-05]\n" for n, clock in clocks]
+    snapshot = diagnose_texts({"ds.log": "".join(lines)})
+    made = replace(shown(), snapshot=snapshot)
+    assert "60 updates skipped ✗" in text(made)
+    assert "loss" not in text(made)
+    assert snapshot.metrics["loss_scale"].last == 1.0
 
 
 def test_a_pace_that_changed_is_compared_with_the_usual_one() -> None:

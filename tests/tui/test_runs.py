@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from textual.pilot import Pilot
 from perfmon.core.config import Config
 from perfmon.demo.output import write_demo
 from perfmon.sources import LogGroup
-from perfmon.status import RunRow, look, rows_of
+from perfmon.status import RunRow, State, look, ordered, rows_of
+from perfmon.status.state_file import state_of
 from perfmon.themes.loader import load_themes
 from perfmon.tui import AppOptions, RunsApp
 
@@ -67,6 +69,38 @@ def test_every_size_lists_runs_and_nothing_of_a_name_is_interpreted(size: tuple[
     if size[0] >= 80 and size[1] >= 10:
         assert any("all of these as one run" in line for line in lines)
         assert any("[red]evil[/red]" in line for line in lines)
+
+
+def row_of(name: str, age_s: float = 0.0, **known: Any) -> RunRow:
+    """A run that was looked at, whose log was written to so long ago."""
+    state = state_of((), None, "observed")._replace(observed=True, **known)
+    return RunRow(group(name), time.time() - age_s, state)
+
+
+def test_a_silent_run_stands_above_healthy_ones_and_is_counted() -> None:
+    silent = row_of("quiet", 2040.0, progress="running", stale_s=2040.0)
+    rows = [
+        row_of("over", 1200.0, progress="finished"),
+        row_of("old", 9e5, progress="running", stale_s=9e5),
+        row_of("fine", progress="running", assessment="healthy"),
+        silent,
+    ]
+    assert [row.group.name for row in ordered(rows)] == ["quiet", "fine", "over", "old"]
+    assert "2 silent" in played(app_of(rows), (120, 30)).splitlines()[0]
+    assert "4 runs in" in played(app_of(rows), (120, 30)).splitlines()[0]
+    assert "3 of 9 runs" in played(app_of([*rows, *[silent] * 5], together=False), (60, 6)).splitlines()[0]
+
+
+def test_the_count_of_a_row_fits_and_names_what_is_no_step() -> None:
+    assert row_of("long", done=1484.0, total=250_000.0, counted="steps").steps == "1,484/250k"
+    assert row_of("lit", done=4.0, total=4.0, counted="epochs").steps == "4/4 epochs"
+
+
+def test_a_start_of_few_lines_is_not_called_unreadable() -> None:
+    started = row_of("own", assessment="learning")
+    assert started.state is not None
+    unread = replace(started, state=started.state._replace(observed=False))
+    assert unread.verdict == "too little progress to judge"
 
 
 @pytest.mark.parametrize(("keys", "chosen"), [(("enter",), 0), (("j", "enter"), 1), (("G", "enter"), None)])
@@ -163,9 +197,23 @@ def test_a_format_is_proposed_and_applied_at_once(tmp_path: Path) -> None:
         window.press("Enter")
         window.hides("SAMPLE LINES")
         window.hides("UNREADABLE")
-        window.shows("grad_norm")
+        window.shows("gradient norm")
         assert [path.name for path in formats.iterdir()] == ["zeta.toml"]
         window.press("q")
         window.shows("left: 0")
     finally:
         server("kill-server")
+
+
+def test_a_list_that_does_not_fit_states_its_part_and_how_many_are_silent() -> None:
+    state = State((), 0.0, "observed", "", "", "", "", 0.0, 0.0, 0, True, stale_s=900.0)
+    silent, fine = (
+        RunRow(group(name), 90.0, replaced) for name, replaced in (("q", state), ("f", state._replace(stale_s=None)))
+    )
+    many = [RunRow(group(f"run{at}"), 100.0) for at in range(9)]
+    lines = played(app_of([*many, silent]), (60, 10)).splitlines()
+    assert lines[0].rstrip().endswith("1 silent")
+    assert lines[1].rstrip().endswith("1-7 of 11")
+    assert ordered([fine, *many, silent])[0] is silent, "it needs a look"
+    long = RunRow(group("long"), 90.0, state._replace(done=1493.0, total=250_000.0))
+    assert long.steps == "1,493/250k"

@@ -13,12 +13,12 @@ from rich.cells import cell_len
 from snapshots import HOSTILE
 
 from perfmon.textgraphics.cells import ASCII
-from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.sources import common_ending, common_folder, levels_text, source_row
+from perfmon.tui.panes.lists import SourcesPane
+from perfmon.tui.render.logs import common_ending, source_row
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.overlays import PageScreen
-from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, levels_text
 
 LOGS = (
     source(patterns={"trace/weights": 75, "trace/gen": 45}),
@@ -144,7 +144,8 @@ async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[in
     ],
 )
 def test_the_folder_of_all_logs_is_not_repeated(names: list[str], folder: str) -> None:
-    assert common_folder(names) == folder
+    logs = tuple(source(name=name) for name in names)
+    assert picture(sources=logs).folder == folder
 
 
 def test_narrow_names_keep_both_ends() -> None:

@@ -202,6 +202,16 @@ def test_the_time_until_it_is_full_counts_from_the_newest_sample(tmp_path: Path)
     assert finding.sentence == "7m 00s"
 
 
+def test_a_level_that_grows_has_done_so_since_it_began(tmp_path: Path) -> None:
+    line = "2026-03-02 10:{:02d}:00.118 [poll] host host=a name=all cpu_pct=3 mem_used_mb={:.0f} mem_total_mb=100000"
+    toml = '[[on]]\nmetric = "mem_used_pct"\nsentence = "it grows[, full in {full_in}]"\n'
+    toml += condition(type="trend", shape="growth", metric="mem_used_pct", limit=97)
+    text = "\n".join(line.format(at, 1000 * min(96.9, 57.0 + at)) for at in range(44))
+    (finding,) = found(tmp_path, toml, text)
+    assert (finding.since_s, finding.count) == (0.0, 44)
+    assert finding.sentence == "it grows"  # by now it would be full
+
+
 @pytest.mark.parametrize(("last", "fires"), [(20, True), (7, False)])
 def test_a_span_beside_those_before_it(tmp_path: Path, last: float, fires: bool) -> None:
     writes = [1.0, 1.2, 1.1, last]

@@ -97,6 +97,7 @@ UNPLAYED = {
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",
     ),
     "its updates wait for no requests: the example of the signature does": ("update-waits-for-requests",),
+    "it is one run, not the trials of a search": ("trials-failed",),
     "its log holds no records of NCCL Inspector": ("nccl-slow-link", "nccl-slow-rank"),
     "it has no streaming pipeline: the lab has a real one": (
         "consumer-bound", "consumer-dead", "network-slow", "parse-bound", "producer-slow", "queue-growth",

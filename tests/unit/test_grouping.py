@@ -60,6 +60,19 @@ def test_a_run_with_a_folder_of_its_own_is_named_by_it_and_a_job_by_its_logs() -
     assert [job.specs for job in jobs] == [("/place/slurm-1234.out",), ("/place/slurm-1235.out",)]
 
 
+@pytest.mark.parametrize(
+    ("text", "runs"), [("nohup: ignoring input\n", {"a", "b", "nohup.out"}), ("step 1\n" * 999, {"."})]
+)
+def test_a_file_with_next_to_nothing_in_it_does_not_make_one_run_of_those_below(
+    tmp_path: Path, text: str, runs: set[str]
+) -> None:
+    for name, content in (("nohup.out", text), ("a/hf.log", "step 1\n" * 9999), ("b/titan.log", "step 1\n" * 9999)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = grouped([str(path) for path in tmp_path.rglob("*.*")], str(tmp_path))
+    assert {group.name for group in found} == runs
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs, one of an hour ago."""

@@ -140,3 +140,24 @@ def test_both_are_told_once_it_has_gone_on_for_long_enough() -> None:
 
 def test_nothing_waits_for_what_ended_before_it_was_long_enough() -> None:
     assert _result_of(_capped(60 + 60, 60, 90)) == {"inference-bound": "firing"}
+
+
+def test_a_finding_that_is_not_sure_yet_is_no_bottleneck_and_not_healthy_either() -> None:
+    line = (
+        "INFO 03-02 10:{:02d}:{:02d} [loggers.py:336] Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation"
+        " throughput: 2000.0 tokens/s, Running: {} reqs, Waiting: {} reqs, GPU KV cache usage: {}%, Prefix cache hit"
+        " rate: 41.0%\n"
+    )
+
+    def shown(full: int) -> tuple[str, str]:
+        rows = [(40, 0, 52.0)] * 20 + [(100, 90, 98.9)] * full
+        text = "".join(line.format(at // 6, at % 6 * 10, *row) for at, row in enumerate(rows))
+        session = Session(Config())
+        session.feed(session.add_source("inference.log"), Block(text.encode(), 0, 1))
+        now = session.store.sources[0].last or 0.0
+        diagnosis = session.present((now - 600, now), align(session.store), now)
+        return str(diagnosis.assessment), diagnosis.summary.partition(":")[0]
+
+    assert shown(0) == ("healthy", "No bottleneck found")
+    assert shown(2) == ("watch", "KV cache pressure, not for long enough to be sure")
+    assert shown(6) == ("finding", "KV cache pressure")

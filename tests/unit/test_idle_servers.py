@@ -84,3 +84,14 @@ def test_time_without_requests_is_idle_in_the_breakdown() -> None:
     shares = {entry.cause: entry.lost_s for entry in found.ledger}
     assert shares["idle"] == 290.0
     assert shares["unaccounted"] <= 30.0
+
+
+def test_health_checks_alone_behind_a_batch_are_idle_or_hung() -> None:
+    decode = "Decode batch, #running-req: 9, token usage: 0.43, gen throughput (token/s): 861.20, #queue-req: 0"
+    health = 'INFO:     10.0.0.4:41210 - "GET /health_generate HTTP/1.1" 200 OK'
+    busy = [f"[2026-11-20 09:12:{at:02d} TP0] {decode}" for at in range(0, 60, 4)]
+    asked = [f"[2026-11-20 09:{minute}:00] {health}" for minute in range(13, 45)]
+    found = diagnose_texts({"sglang.log": "\n".join(busy + asked)})
+    assert "no token for 31m" in found.summary
+    assert "idle, or hung" in found.summary
+    assert "idle, or hung" not in diagnose_texts({"sglang.log": "\n".join(busy + asked[:5])}).summary

@@ -13,7 +13,7 @@ from perfmon.rules import Pace
 def after(cost_s: float, *, played: bool = False) -> EvaluationScheduler:
     """It judged at 100 s, which cost that much."""
     pace = EvaluationScheduler(played=played)
-    pace.judged(100.0, cost_s, 1)
+    pace.judged(100.0, cost_s, 1, until=5000.0)
     return pace
 
 
@@ -58,3 +58,8 @@ def test_a_run_is_judged_once_when_its_pause_outlasts_its_rhythm() -> None:
     assert not pace.stall_begins(paused, 1040.0)
     assert not pace.stall_begins(whole, 1040.0)
     assert not after(0.001, played=True).stall_begins(paused, 1040.0)
+
+
+def test_it_is_known_up_to_which_moment_was_judged_where_more_has_come_since() -> None:
+    assert after(0.07).judged_until(2) == 5000.0
+    assert after(0.07).judged_until(1) is None

@@ -287,6 +287,14 @@ def test_the_last_checkpoint_is_of_the_step_that_its_line_names() -> None:
     assert (run.saved_step, run.unsaved_steps) == (43.0, 3.0)
 
 
+def test_a_checkpoint_behind_an_evaluation_is_of_the_step_that_this_names() -> None:
+    made = [f"iter {n}: loss 2.5, time 1000.00ms, mfu 41.00%" for n in range(200, 300, 10)]
+    saved = ["step 300: train loss 2.5, val loss 2.6", "saving checkpoint to out"]
+    behind = [f"iter {n}: loss 2.5, time 1000.00ms, mfu 41.00%" for n in range(300, 350, 10)]
+    run = _result_of(*made, *saved, *behind).run
+    assert (run.saved_step, run.unsaved_steps) == (300.0, 40.0)
+
+
 def test_what_was_being_saved_when_the_disk_was_full_is_no_checkpoint() -> None:
     saving = "2026-05-05 10:00:47 INFO Saving model checkpoint to /out/checkpoint-46"
     full = "OSError: [Errno 28] No space left on device: '/out/checkpoint-46/model.safetensors'"

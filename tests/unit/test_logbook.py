@@ -178,6 +178,16 @@ def test_a_frame_that_was_released_early_keeps_the_number_of_its_line() -> None:
     ]  # fmt: skip
 
 
+def test_of_the_frames_of_a_long_line_the_last_one_is_shown() -> None:
+    book, frames = (
+        LogBuffer(packs=packs()),
+        "".join(f"\rEpoch {n // 100}: {n % 100:3d}%|{'#' * 40}| {n}/900" for n in range(900)),
+    )
+    for text in ("first\n", f"{frames}\r\n", "next\n"):
+        book.append(0, "bar", Block(text.encode(), 0, 1), SourceClock())
+    assert [line.text for line in View(book).tail(9).lines] == ["first", f"Epoch 8:  99%|{'#' * 40}| 899/900", "next"]
+
+
 def test_large_blocks_are_cut_and_nothing_is_lost() -> None:
     filler = Filler()
     count = 40_000

@@ -170,6 +170,26 @@ def test_names_and_figures_in_a_row_are_read_in_their_order() -> None:
     assert read_step("step 5 loss 2.5 lr 1e-4 1200 tok/s")["tps"] == "1200.0"
 
 
+def test_a_part_of_the_loss_without_a_sign_behind_its_name_is_read() -> None:
+    assert read_step("step 3 | loss 2.5 | loss_scale 8.000") == {"step": "3", "loss": "2.5", "quality": "8.000"}
+
+
+def test_a_cost_in_time_is_no_loss() -> None:
+    assert "loss" not in read_step("Epoch[2] Time cost=6.5")
+    assert read_step("step 5, cost=0.5")["loss"] == "0.5"
+
+
+def test_the_wait_of_a_batch_for_its_data_is_read_by_either_name() -> None:
+    for name in ("reader_cost", "data_cost", "avg_data_cost"):
+        figures = read_step(f"Epoch: [0] [20/200] loss: 10.5 batch_cost: 6.5 {name}: 6.0 ips: 4.75 images/s")
+        assert (figures["step_time"], figures["data_time"]) == ("6.5s", "6.0s")
+
+
+def test_ep_counts_episodes_where_an_agent_learns_and_epochs_elsewhere() -> None:
+    assert read_step("[ 201] ep=2010 r= 22.2 ploss=-0.0165 vloss= 19.1 (13s)")["episode"] == "2010"
+    assert read_step("ep 3/50 train loss 0.5")["epoch"] == "3"
+
+
 def test_a_rate_that_is_rounded_to_nothing_is_no_pace() -> None:
     assert "step_time" not in read_step("(step=251) Loss: 0.55, Train Steps/Sec: 0.03, ")
     assert "step_time" in read_step("(step=251) Loss: 0.55, Train Steps/Sec: 0.35, ")

@@ -34,6 +34,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     ),
     "how well it learns, or how much of the hardware it uses: what is good depends on the task and the model": (
         "accept_pct", "entropy", "kl", "mfu_pct", "tflops", "cut_pct", "peak_mem_gib", "mem_gib",
+        "loss_scale",
     ),
     "a host, a disk, a network: bands colour it, and it explains findings; alone it costs the run nothing": (
         "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_pct",

@@ -107,6 +107,10 @@ def test_a_run_that_is_resumed_makes_steps_again(log: Log, tmp_path: Path) -> No
     assert diagnosis.run.runs == 2
     assert lost(diagnosis, "downtime") == pytest.approx(410, abs=15)
     assert lost(diagnosis, "wasted-progress") == pytest.approx(190, abs=15)
+    restart = diagnosis.run.restart
+    assert restart is not None
+    assert (restart.step, restart.again, restart.unit, restart.cause) == (41, 20, "step", "")
+    assert restart.down_s == pytest.approx(410, abs=15)
 
 
 def test_lines_that_are_missing_are_no_stall(log: Log, tmp_path: Path) -> None:

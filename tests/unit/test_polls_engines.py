@@ -15,8 +15,8 @@ from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engin
 from perfmon.sources.pollers.metrics_page import Endpoint as Page
 from perfmon.sources.pollers.metrics_page import read_samples
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 VLLM, SGLANG = load_mapping("vllm"), load_mapping("sglang")
 

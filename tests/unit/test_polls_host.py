@@ -345,6 +345,7 @@ async def test_processes_of_a_run_are_found_and_measured(busy: int) -> None:
         mine = next(one for one in await poller.poll() if one.name == str(busy))
         assert mine.words["role"] == "vLLM"
         assert "0123456789abcdef01" not in mine.words["command"]
+        assert mine.words["folder"] == os.getcwd()
         assert mine.values["cpu_pct"] > 1.0
         assert mine.values["rss_mb"] > 1.0
         assert 0.0 <= mine.values["uptime_s"] < 300.0

@@ -9,7 +9,7 @@ from exporting import page
 from handfed import HandFed
 
 from perfmon.exporters.metrics_page import Known
-from perfmon.reports.hosts import machine_sections
+from perfmon.reports.sections import machine_sections
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.themes.loader import load_themes

@@ -11,8 +11,8 @@ from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.metrics_page import Sample, read_samples
 from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
 from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 
 def tasks(name: str, state: str, value: float, source: str = "executor") -> str:

@@ -14,8 +14,8 @@ from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
 from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_in
 from perfmon.sources.pollers.metrics_page import MOST_FOUND, PrometheusPoller, parse_prometheus
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.sources.pollers.scheduler import make_pollers
 
 PAGE = """\
 # TYPE process_cpu_seconds_total counter

@@ -13,8 +13,8 @@ from perfmon.core.errors import UsageError
 from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
 from perfmon.sources.pollers.base import LocalMachine, PollError
 from perfmon.sources.pollers.reading import Reading
-from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import PollRequest, parse_request
+from perfmon.sources.pollers.scheduler import make_pollers
 
 PAGE = "# TYPE jobs gauge\njobs 7\n"
 

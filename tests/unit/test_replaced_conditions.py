@@ -36,7 +36,7 @@ KINDS_THEN = {
     "last-word": '"death"',
 }
 MISSED = {
-    "step": '"duration" with than = "steps"',
+    "step": '"duration" with than = "rhythm"',
     "usual": '"duration" with than = "usual"',
     "rhythm": '"duration" with than = "rhythm"',
     "going-on": '"progress" with what = "work"',

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
+from perfmon.pipeline.session import _polled_pid
 from perfmon.sources.pollers.gpu.gpu import GpuProcess, readings_of
 from perfmon.sources.pollers.reading import Area, Reading, polled_block
 from perfmon.store.latest_readings import LatestReadings, Seen
@@ -72,3 +75,20 @@ def test_a_gpu_that_is_told_of_again_has_what_was_said_last() -> None:
         machines.take("a", Reading(Area.GPU, "0", {"util_pct": 9.0} if at == 0 else {}, words), float(at))
     (seen,) = machines.seen()
     assert (seen.reading.values, seen.reading.words) == ({}, {"state": "lost"})
+
+
+@pytest.mark.parametrize(
+    ("folder", "own"),
+    [
+        ("/data/runs/a", True),
+        ("/data/runs", True),
+        ("/data/runs/b", False),
+        ("/data", False),
+        ("/", False),
+        ("", False),
+    ],
+)
+def test_the_process_of_a_run_is_one_that_works_where_its_logs_are(folder: str, own: bool) -> None:
+    words = {"role": "trainer", "folder": folder}
+    seen = [Seen("here", Reading(Area.PROCESS, "977", {}, words), 0.0, {})]
+    assert _polled_pid(seen, ["/data/runs/a/logs/train.log"]) == ("977" if own else "")

@@ -57,7 +57,7 @@ def test_the_verdict_its_value_its_cost_and_its_trend() -> None:
         ({"stale_s": 14.0, "severity": ""}, "#[fg=colour244]? SILENT 14.0s#[default]"),
         (
             {"stale_s": 14.0, "value": None, "lost_share": 0.0, "values": ()},
-            "#[fg=red]✗ SILENT 14.0s FRONTEND-QUEUE#[default]",
+            "#[fg=colour244]? SILENT 14.0s before: FRONTEND-QUEUE#[default]",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Diagnosis
+from perfmon.diagnosis.result import Assessment, Diagnosis
 from perfmon.pipeline.session import Session
 
 _STEP_S = 20
@@ -66,3 +66,31 @@ def test_nor_does_one_of_a_log_that_was_read_to_its_end() -> None:
     session = Session(Config())
     session.feed(session.add_source("orchestrator.log"), Block(f"{_clock(5)} {_EVAL}\n".encode(), 0, 1))
     assert not session.snapshot().findings
+
+
+def _batches(open_s: float, took_s: float = 3.3, count: int = 20) -> Diagnosis:
+    """A run of generation batches, of which the last has been open for so long."""
+    session, lines = Session(Config()), []
+    for number in range(count):
+        start = _clock(4 * number)
+        lines += [f"{start} INFO [gen] batch.start inflight=64 target_batch=32"]
+        lines += [f"{_clock(4 * number + 3)} INFO [gen] batch.done dur_ms={1000 * took_s:.1f} inflight=64"]
+    begin = 4 * count
+    lines += [f"{_clock(begin)} INFO [gen] batch.start inflight=64 target_batch=32"]
+    # Something is still written: whether nothing is, is another question.
+    lines += [f"{_clock(begin + at)} INFO still collecting" for at in range(1, int(open_s), 3)]
+    session.feed(session.add_source("orchestrator.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    now = (session.store.sources[0].first or 0.0) + begin + open_s
+    return session.present((now - 600, now), align(session.store), now)
+
+
+def test_what_is_open_for_longer_than_ever_is_not_healthy() -> None:
+    snapshot = _batches(11.0)
+    assert snapshot.assessment is Assessment.WATCH
+    head = "A generation batch is open for 11.0 s, at most 3.3 s before"
+    assert snapshot.summary.startswith(head)
+
+
+@pytest.mark.parametrize(("open_s", "count"), [(9.0, 20), (11.0, 2)])
+def test_within_limits_or_too_early_it_is(open_s: float, count: int) -> None:
+    assert _batches(open_s, count=count).assessment is not Assessment.WATCH

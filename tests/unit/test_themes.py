@@ -60,6 +60,16 @@ def test_levels_are_told_apart_by_colour_blind_eyes(eyes: str) -> None:
 
 
 @pytest.mark.parametrize("name", COLOURED)
+def test_lost_time_is_told_apart_from_productive_time(name: str) -> None:
+    theme = THEMES[name]
+    causes = {one for one in STYLES if one.startswith("cause")} | {"queue", "generation", "checkpoint-wait", "unknown"}
+    for eyes in MACHADO if name == "colour-blind" else ("everybody",):
+        for cause in sorted(causes):
+            apart = distance(colours(theme, "productive")[0], colours(theme, cause)[0], eyes)
+            assert apart >= 32, (cause, eyes, apart)
+
+
+@pytest.mark.parametrize("name", COLOURED)
 def test_levels_are_told_apart_by_others(name: str) -> None:
     for one, other in combinations(("good", "warning", "critical", "stale", "text"), 2):
         assert distance(colours(THEMES[name], one)[0], colours(THEMES[name], other)[0]) >= 20, (one, other)

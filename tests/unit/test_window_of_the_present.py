@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import isnan
 from pathlib import Path
@@ -250,6 +251,15 @@ def test_a_stall_does_not_name_the_process_of_a_log_that_goes_on(server_goes_on:
     assert picture.verdict_finding.signature == "stall"
     assert any(line.source == "vllm.log" for line in picture.verdict_finding.evidence)
     assert picture.verdict_finding.commands[0] == f"py-spy dump --pid {pid}"
+
+
+def test_a_pause_is_counted_up_to_what_was_judged() -> None:
+    run = Run()
+    run.go_on(600, STEP, every=10)
+    picture = run.go_on(30, every=10)
+    assert picture.pause_since is not None
+    behind = replace(picture, judged_until=picture.pause_since + 5)  # lines came since then that were not judged yet
+    assert behind.pause_since is None
 
 
 def test_a_few_quick_steps_do_not_make_a_run_healthy_and_a_pause_is_known_from_its_pace() -> None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember
+from perfmon.core import InputError, PerfmonError, evidence_text, plain, remember, short_duration
 from perfmon.diagnosis import Assessment, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.viewmodel import Alert, AlertState, Bar, BaselineRun, MetricLane, baseline_run, little_is_recognised
 
 from ..actions import HINTS, Action
 from ..plain_app import AGAIN
-from ..render.rows import short_duration
 from ..widgets.overlays import PageScreen, Prompt
 from ..widgets.pane import Request
 from .view import TimeActions
@@ -141,8 +140,7 @@ class FileActions(TimeActions):
 
     def do_theme(self) -> None:
         """Switch to the next theme."""
-        names = list(self.opening.themes)
-        self.choose_theme(names[(names.index(self.theme_name) + 1) % len(names)])
+        self.choose_theme(self.next_theme)
 
     def choose_theme(self, name: str) -> None:
         """Switch to a theme and remember it."""
@@ -151,10 +149,6 @@ class FileActions(TimeActions):
         self.apply_theme(name)
         self.show_message(f"theme: {name}")
         remember("theme", name)
-
-    def do_suspend(self) -> None:
-        """Suspend to the shell, until `fg`."""
-        self.action_suspend_process()
 
     def do_quit(self) -> None:
         """Quit."""

@@ -217,9 +217,8 @@ class TimeActions(PaneActions):
 
     def updates(self) -> list[Bar]:
         """The weight updates in view; where the logs have none with phases, the synchronisations of weights."""
-        lanes = {lane.kind: lane.bars for lane in self.picture.board.spans}
-        lasting = (bar for bar in lanes.get("weight-sync", ()) if bar.open or bar.end > bar.start)
-        return list(lanes.get("weight-update") or lasting)
+        board = self.picture.board
+        return board.bars("weight-update") or board.bars("weight-sync")
 
     def _jump(self, what: str, onward: bool) -> None:
         if what == "alert":

@@ -9,13 +9,13 @@ from functools import partialmethod
 
 from textual.timer import Timer
 
-from perfmon.core import InputError, plain
+from perfmon.core import InputError, evidence_text, plain, short_duration
 from perfmon.diagnosis import EvidenceLine
 from perfmon.logbuffer import Filter, Line, LogBuffer, Place, Query, Tally
 
 from ..log_view import FOLDED, LogView, piece_of
 from ..render.logs import UNMARKED, Columns, Marked, gaps_of, histogram_row, log_row, short_names
-from ..render.rows import Row, cells, short_duration
+from ..render.rows import Row, cells
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane
 
@@ -124,6 +124,7 @@ class LogLines(Pane, can_focus=True):
         self._evidence: frozenset[tuple[str, int]] = frozenset()
         self._marks: set[Place] = set()
         self._begin = 0
+        self._cause: Place | None = None
         self._version = -1
         self._painted = self._cost_s = 0.0
         self._timer: Timer | None = None
@@ -346,6 +347,21 @@ class LogLines(Pane, can_focus=True):
             return
         self._moved(f"loading {plain(source, 60)}:{line} …")
         self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
+
+    def show_cause(self, line: EvidenceLine | None) -> None:
+        """Bring the line that a run has failed by into view, once, from the end of the logs; None: follow that."""
+        if line is None:
+            if self._cause is not None and self.view.cursor == self._cause:
+                self.follow()
+            self._cause = None
+        elif self._cause is None and self.view is self._live and self.view.follow:
+            self.view.fill()
+            names = self.book.names
+            if any(names.get(one.source) == line.source and one.number == line.line for one in self.view.lines):
+                return
+            if self.view.find(line.source, line.line, evidence_text(line.text)):
+                self._cause = self.view.cursor
+                self._moved("the run failed here")
 
     def _read_back(self, index: int, source: str, line: int) -> None:
         """Read a piece of a file (in a worker)."""

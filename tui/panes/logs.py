@@ -15,7 +15,7 @@ from perfmon.logbuffer import Filter, LogLevel, Query, View
 from ..log_view import FOLDED
 from ..widgets.overlays import Prompt
 from ..widgets.pane import Request
-from .log_lines import Search, LogLines
+from .log_lines import LogLines, Search
 
 _WHEEL = 3
 

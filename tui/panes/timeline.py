@@ -13,7 +13,7 @@ from perfmon.viewmodel import MonitorState
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..render.timeline import RenderedTimeline, TimelineView, board_title, draw_board
+from ..render.timeline import RenderedTimeline, TimelineView, board_title, draw_board, newest_moment
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
 
@@ -86,15 +86,14 @@ class BoardPane(Pane, can_focus=True):
         sight = replace(self.sight, focused=self.has_focus)
         picture = self._picture
         objects = (picture.board, picture.snapshot, picture.overview, self.skin)
-        same = (
-            all(map(is_, objects, self._drawn_of)) and (sight, width, height, int(picture.now)) == self._drawn_for_sight
-        )
+        moment = int(picture.now), newest_moment(picture)
+        same = all(map(is_, objects, self._drawn_of)) and (sight, width, height, moment) == self._drawn_for_sight
         if not same:
             self._drawn_board = draw_board(
                 picture, width, height - titles, sight, self.skin, titles, self._drawn_board
             )  # fmt: skip
         drawn, self._drawn_of = self._drawn_board, objects
-        self._drawn_for_sight = (replace(sight, top=drawn.top), width, height, int(picture.now))
+        self._drawn_for_sight = (replace(sight, top=drawn.top), width, height, moment)
         self.sight = replace(self.sight, top=drawn.top)
         if not titles:
             return drawn.rows

@@ -8,7 +8,17 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, counted, format_seconds, format_share, format_value, metric_unit, plain
+from perfmon.core import (
+    Progress,
+    TimeBase,
+    counted,
+    format_seconds,
+    format_share,
+    format_value,
+    metric_unit,
+    plain,
+    short_duration,
+)
 from perfmon.diagnosis import Assessment, Diagnosis, EvidenceLine, Finding
 from perfmon.textgraphics import compact_seconds, cut, fit
 from perfmon.viewmodel import Alert, MonitorState
@@ -17,8 +27,7 @@ from ..theme import ThemeStyles
 from .alerts import LEVELS, WORDS, age_s, state_style, state_words, waterfall
 from .explanation import without_alert
 from .progress import overdue, progress_row
-from .rows import Entry, Words, cells, day_text, ending, moment_text, paragraph, rule, short_duration
-from .sources import common_folder
+from .rows import Entry, Words, cells, day_text, ending, moment_text, paragraph, rule
 
 if TYPE_CHECKING:
     from perfmon.sources.formats import Proposal
@@ -304,11 +313,10 @@ def _known(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> Ite
         limit = format_seconds(run.pace.limit_s)
         yield f"{what} usually every {format_seconds(run.pace.usual_s)}; a pause of {limit} is unusual"
     yield plain(snapshot.summary, 1000)
-    folder = common_folder([source.name for source in picture.sources])
     for source in picture.sources[:_MOST_LOGS]:
         age = "" if source.age_s is None else f", last written {short_duration(source.age_s)} ago"
         read = f"{source.events:,} of {source.lines:,} lines recognised"
-        yield f"{plain(source.name.removeprefix(folder), 80)}: {read}{age}"
+        yield f"{plain(source.name.removeprefix(picture.folder), 80)}: {read}{age}"
     if len(picture.sources) > _MOST_LOGS:
         yield f"and {len(picture.sources) - _MOST_LOGS} more logs"
 

@@ -207,7 +207,7 @@ def traces_of(alert: Alert, picture: MonitorState) -> list[Bar]:
 
     Only those that the picture still knows.
     """
-    bars = {bar.seq: bar for lane in picture.board.spans if lane.kind == _UPDATE for bar in lane.bars}
+    bars = {bar.seq: bar for bar in picture.board.bars(_UPDATE)}
     slowest = {row.key: row for row in (picture.snapshot.slowest if picture.snapshot else ())}
     return [trace for moment in reversed(alert.finding.moments) for trace in _trace(moment, bars, slowest)]
 

@@ -1,19 +1,21 @@
-"""The second row of the answer: the values against their limits, what else it may be, and the one thing to do."""
+"""The first row without a verdict; the second row: values against their limits, rivals, and the one thing to do."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core import Progress, counted, format_seconds, format_share, plain, read_value
+from perfmon.core import Progress, TimeBase, counted, format_seconds, format_share, plain, read_value, short_duration
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
+from perfmon.sources.pollers import Area
 from perfmon.textgraphics import compact_value
-from perfmon.viewmodel import BEYOND, Level, MonitorState, RunState
+from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
-from ..theme import ThemeStyles
-from .progress import idle, output_since, overdue, unused
-from .rows import Row, Run, cells, halves, row_cells
+from ..theme import LEVELS, ThemeStyles
+from .lanes import shown_unit
+from .progress import idle, output_since, overdue, restarted, unused
+from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
 _LEAST_CAUSE = 16
@@ -32,6 +34,8 @@ _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
 _SHARE = re.compile(r"\bshare of the time in ([\w.]+) over [\d.]+ \w+(?= )")
 _LIMIT = re.compile(r" ?\((?:limit: )?[^()]*\)(?=\s*$)")
+_RATIO = re.compile(r" / |, ")
+"""Values that only a sentence explains: of one metric relative to another, or of several."""
 _NAME = re.compile(r" (?=-?\d)")
 
 Part = list[Run]
@@ -45,13 +49,13 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
     lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
-    full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
+    full, brief, values = _proof(finding, snapshot, skin) if finding is not None else ([], [], [])
     if cause:
         return _of_failure(cause, finding, width, lead, sign, skin)
     whole = cells(sign + _advice(finding, width, skin.glyph("cut")))
@@ -59,7 +63,8 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     words = [[*part[:-1], (_LIMIT.sub("", part[-1][0]), part[-1][1])] for part in full if part]
     room = width - row_cells(lead)
     forms = [(parts, advice) for advice in (whole, least) for parts in (full, words, brief)]
-    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None) or _fit(brief, room - least)
+    shown = next((parts for parts, advice in forms if _size(parts) <= room - advice), None)
+    shown = shown or _fit(brief, room - least) or _fit(values, room - least)
     advice = sign + _advice(finding, room - _size(shown) - cells(sign), skin.glyph("cut"))
     room -= cells(advice)
     if width >= _WIDE and finding is not None:
@@ -119,14 +124,22 @@ def _advice(finding: Finding | None, room: int, cut_off: str) -> str:
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
-def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part]]:
-    """The values that conditions met, with their limits and without."""
-    muted = skin.style("muted")
-    described = [_described(condition, finding, snapshot, skin) for condition in finding.conditions]
-    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in described if value]
-    if len(finding.conditions) == 1 and finding.conditions[0].held:  # there is room for a sentence
-        full = [[*described[0][0][:1], (f"{plain(finding.conditions[0].text, 200)}  ", skin.style("text"))]]
-    return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in described if value])
+def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part], list[Part]]:
+    """The values that conditions met, with their limits, without, and where there is no room for ratios in words."""
+    muted, text = skin.style("muted"), skin.style("text")
+    described = [(one, *_described(one, finding, snapshot, skin)) for one in finding.conditions]
+    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for _, value, limit in described if value]
+    values = [[*value, ("  ", muted)] for _, value, _ in described if value]
+    brief = list(values)
+    for at, (one, value, _) in enumerate(described):
+        sentence = plain(one.text, 200)
+        if one.held and _RATIO.search(one.value):
+            full[at], brief[at] = (
+                [*value[:1], (f"{words}  ", text)] for words in (sentence, _EXPLAINED.sub("", sentence))
+            )
+        elif one.held and len(described) == 1:  # there is room for a sentence
+            full = [[*value[:1], (f"{sentence}  ", text)]]
+    return _distinct(full), _distinct(brief), _distinct(values)
 
 
 def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
@@ -163,16 +176,13 @@ def _name(value: str) -> str:
 
 def _level(value: str, stats: MetricStats | None) -> Level | None:
     """Level of a value by the thresholds of its metric; None without any."""
-    if stats is None or stats.good is None or stats.critical is None:
+    if stats is None:
         return None
     try:
         number = read_value(value.removeprefix(_name(value)).strip(), stats.unit)
     except ValueError:
         return None
-    sign = 1.0 if stats.critical >= stats.good else -1.0
-    if sign * number > sign * stats.critical:
-        return Level.CRITICAL
-    return Level.GOOD if sign * number <= sign * stats.good else Level.WARNING
+    return level_within(stats, number) or None
 
 
 def _origin(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
@@ -227,6 +237,8 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     if unused(picture) is not None:
         return ((f"  {skin.glyph('next')} {_IDLE_OR_HUNG}", skin.style("accent")),)
+    if restart := restarted(picture, snapshot):
+        return ((f"  {skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning")), (restart[1], skin.style("text")))
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
@@ -267,9 +279,184 @@ def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs: Part = [("  ", skin.style("muted"))]
     known = [lane for lane in picture.board.metrics if lane.good is not None and lane.now is not None]
     for lane in sorted(known, key=lambda lane: lane.now_level is not Level.CRITICAL):
-        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
+        named = in_words(f"{lane.metric} {compact_value(lane.now, shown_unit(lane.unit), 9)}")
+        value = (f"{plain(f'{lane.group} {named}'.lstrip(), 80)}  ", skin.style("text"))
         part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
         if row_cells(runs) + row_cells(part) > width:
             break
         runs += part
     return tuple(runs)
+
+
+# --- The first row without a verdict: what is known of the run, and why no more is; parts of every first row -------
+
+NARROW = 72
+_NOTHING = {
+    RunState.LOADING: "searching for logs",
+    RunState.ENDED: "no log lines",
+    RunState.REPLAY: "loading",
+    RunState.PAUSED: "paused at the start: space plays",
+}
+_CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
+_OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
+"""Areas that belong to a run; hosts and GPUs exist without one."""
+_FATES = "hung, killed or over"
+_STEP_S = 5.0
+
+
+def badge(skin: ThemeStyles, level: Level, text: str) -> list[Run]:
+    return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
+
+
+def called(source: SourceStatus, picture: MonitorState) -> str:
+    """A log without the folder that all lie in: the end of a path distinguishes it."""
+    return plain(source.name.removeprefix(picture.folder), 40)
+
+
+def judged_ago(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
+    """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
+    if picture.unjudged_s is None or picture.past_s is not None:
+        return []
+    age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
+    return [(f"  as of {age} ago" if width >= NARROW else f"  {age} old", skin.style("muted"))]
+
+
+def is_reading(picture: MonitorState) -> bool:
+    """The history is being read: what is known of a part of it is no verdict."""
+    return picture.state is RunState.LOADING and picture.progress is not None
+
+
+def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
+    if picture.progress is not None and any(source.bytes for source in picture.sources):
+        text = f"reading history: {format_share(picture.progress)}"
+    elif picture.sources:
+        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
+    else:
+        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
+    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
+
+
+def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    summary, cut_off = plain(snapshot.summary, 1000), skin.glyph("cut")
+    unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
+    if picture.stale_s is not None and not picture.is_over and not unreadable:
+        names = ", ".join(called(source, picture) for source in picture.sources[:3])
+        open_end = f"  no end logged: {_FATES}" if picture.actual is not None else ""
+        if snapshot.run.idle is not None:
+            open_end = "  its last line reports no requests"
+        shown = badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+        silence = f"no log output for {format_seconds(picture.stale_s)}"
+        if snapshot.verdict is not None:
+            return _before(snapshot.verdict, snapshot, (shown, silence, _since(picture, width)), width, skin)
+        shown.append((silence + _since(picture, width), skin.style("stale")))
+        return (*shown, (open_end, skin.style("text")), (f"  ({names})", skin.style("muted")))
+    silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
+    if (late := overdue(picture, snapshot)) is not None and snapshot.assessment is not Assessment.UNREADABLE:
+        shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {Assessment.WATCH.value.upper()}")
+        quiet = f"no output from {called(silent[0], picture)}" if silent else output_since(picture, snapshot)
+        return (*shown, (late, skin.style("text")), (f"  {quiet}" if quiet else "", skin.style("muted")))
+    if (unused_for := unused(picture)) is not None:
+        shown = badge(skin, Level.NONE, f"{skin.glyph('stale')} IDLE?")
+        last = moment_text(picture.unused_since or 0.0, picture.time_base)
+        why = f": no output since {last}; a server without requests prints none"
+        return (*shown, (unused_for, skin.style("stale")), (why, skin.style("text")))
+    if (unrequested := idle(picture, snapshot, brief=width < NARROW)) is not None and not silent:
+        shown = badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
+        return (*shown, (unrequested, skin.style("text")))
+    if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
+        first = max(silent, key=lambda source: source.age_s or 0.0)
+        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        return (
+            *badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT"),
+            (
+                f"no output from {called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
+                skin.style("stale"),
+            ),
+            (f"  otherwise: {_shortened(summary, max(20, width - 50), cut_off)}", skin.style("muted")),
+        )
+    if snapshot.run.state is Progress.FINISHED and snapshot.assessment in (Assessment.HEALTHY, Assessment.LEARNING):
+        return _finished(snapshot, skin)
+    if only_machines(picture):
+        summary = picture.unfound or "no log lines yet: only hosts and GPUs are judged"
+    elif snapshot.assessment is Assessment.HEALTHY:
+        return _healthy(picture, summary, width, skin)
+    elif snapshot.assessment in _CAREFUL:
+        shown = badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {snapshot.assessment.value.upper()}")
+        return (*shown, (_shortened(summary, width - row_cells(shown), cut_off), skin.style("text")))
+    learning = f" {skin.glyph('loading')} LEARNING "
+    return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def _before(
+    verdict: Verdict, snapshot: Diagnosis, silence: tuple[list[Run], str, str], width: int, skin: ThemeStyles
+) -> Row:
+    """The silence, and the verdict until then; since when, and what it cost, if there is room."""
+    shown, lasts, since = silence
+    title, before = plain(verdict.title).upper(), "  before: "
+    cost = f"  lost {format_share(verdict.lost_share)} of {wall(snapshot)}" if verdict.lost_s > 0 else ""
+    room = width - row_cells(shown) - cells(before + title)
+    lasts = lasts if cells(lasts) <= room else lasts.replace("no log output", "no output", 1)
+    since = since if cells(lasts + since) <= room else ""
+    cost = cost if cells(lasts + since + cost) <= room else ""
+    level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
+    return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
+
+
+def _since(picture: MonitorState, width: int) -> str:
+    """The time of the last line, where there is room for it and a clock."""
+    if picture.stale_s is None or width < NARROW or picture.time_base is not TimeBase.WALL:
+        return ""
+    last = picture.present - picture.stale_s
+    day = f"{day_text(last, picture)} " if picture.dated else ""
+    return f", since {day}{moment_text(last, picture.time_base)}"
+
+
+def only_machines(picture: MonitorState) -> bool:
+    """Nothing but hosts and GPUs has reported anything: the run is unknown."""
+    if any(source.lines for source in picture.sources):
+        return False
+    return bool(picture.seen) and not any(one.reading.area in _OF_RUNS for one in picture.seen)
+
+
+def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
+    """The result of a run that is over, and nothing was wrong with."""
+    goal = snapshot.run.goal
+    early = goal is not None and goal.early
+    level, word = (Level.WARNING, "ENDED EARLY") if early else (Level.GOOD, "FINISHED")
+    text = "" if goal is None else f"{goal.done:,.0f}"
+    if goal is not None and goal.total:
+        text = f"{text} of {goal.total:,.0f}"
+    text += "" if goal is None else f" {plain(goal.unit, 20).removesuffix('s')}s"
+    judged = snapshot.assessment is Assessment.HEALTHY
+    took = f" in {wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
+    found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    shown = badge(skin, level, f"{skin.mark(level)} {word}")
+    return (*shown, (f"{text}{took}: {found}" if text else found, skin.style("text")))
+
+
+def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
+    good = badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
+    judged = judged_ago(picture, width, skin)
+    room = width - row_cells(good) - row_cells(judged)
+    return (*good, (_shortened(summary, room, skin.glyph("cut")), skin.style("text")), *judged)
+
+
+def _shortened(summary: str, room: int, cut_off: str) -> str:
+    """As many of the things that were observed as there is room for."""
+    head, _, rest = summary.partition(": ")
+    seen, observed, more = rest.partition(" observed")
+    things, text = seen.split(", "), summary
+    while observed and cells(text) > room and len(things) > 1:
+        things.pop()
+        text = f"{head}: {', '.join(things)} observed{more}"
+    if cells(text) <= room:
+        return text
+    if observed:
+        least = f"{head}{more}"
+        return least if cells(least) <= room else head
+    least, rest = halves(summary.partition(". ")[0], room, cut_off)
+    return least if not rest or cells(least) > cells(head) + 2 else head
+
+
+def wall(snapshot: Diagnosis) -> str:
+    return short_duration(snapshot.run.wall_s)

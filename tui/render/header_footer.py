@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
-from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
+from perfmon.core import Progress, format_bytes, format_seconds, plain, short_duration
+from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, levels_text
 
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, day_text, moment_text, row_cells, short_duration
-from .sources import levels_text
+from .rows import Row, Run, between, cells, day_text, plain_moment, row_cells
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -40,12 +39,6 @@ class HeaderInfo:
     preset: str = "overview"
     live_key: str = "L"
     pause_key: str = "space"
-
-
-def plain_moment(time: float, picture: MonitorState) -> str:
-    """A time on the axis: time of day, or seconds where no clock shows the day."""
-    wall = picture.time_base is TimeBase.WALL
-    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
 
 
 def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeStyles) -> Row:
@@ -98,10 +91,10 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
-    """The time by the logs' own clock, with the day where that is not this one."""
+    """The time by the logs' own clock, with the day where that is not this one; it continues in silence."""
     if picture.snapshot is None:
         return []
-    now = picture.present if picture.is_over else picture.now
+    now = picture.present
     day = f"{day_text(now, picture)} " if picture.dated else ""
     return [(f" {day}{plain_moment(now, picture)} ", skin.style("warning" if day else "muted"))]
 
@@ -138,7 +131,8 @@ def _state(
     picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, *, brief: bool = False, bar: bool = False
 ) -> list[Run]:
     strip = info.preset == "strip"  # elsewhere the title of the timeline shows it
-    span = (f" last {short_duration(info.span_s)}" if strip else "", skin.style("muted"))
+    recent = strip and picture.actual is None
+    span = (f" last {short_duration(info.span_s)}" if recent else "", skin.style("muted"))
     if info.paused_at is not None:
         behind = max(0.0, picture.now - info.paused_at)
         words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"
@@ -148,10 +142,12 @@ def _state(
         return [(f" {words} ", skin.badge(Level.WARNING)), *key, (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     silent = run is Progress.STARTING and picture.stale_s is not None
-    if run is not None and run in _RUN_STYLES and not silent and picture.state in (RunState.LIVE, RunState.ENDED):
+    played = bool(picture.duration_s)  # where it stands matters more than what is played, which the rows below show
+    live = picture.state in (RunState.LIVE, RunState.ENDED) and not played
+    if run is not None and run in _RUN_STYLES and not silent and live:
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
         return [shown, span]
-    if picture.stale_s is not None:
+    if picture.stale_s is not None and not played:
         return [(f"SILENT {skin.glyph('stale')}", skin.style("stale")), span]
     names = {
         RunState.LOADING: ("LOADING", "loading", "info"),

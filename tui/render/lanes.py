@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby
 from math import ceil, floor, isfinite, isnan
 from operator import itemgetter
@@ -13,10 +13,10 @@ from operator import itemgetter
 from rich.style import Style
 
 from perfmon.core import percentile, plain
-from perfmon.textgraphics import ASCII, compact_value, gantt, limits, line, spark
+from perfmon.sources.formats import short_names
+from perfmon.textgraphics import ASCII, compact_seconds, compact_value, fit, gantt, limits, line, spark
 from perfmon.viewmodel import (
     Bar,
-    Board,
     Leg,
     Level,
     MetricLane,
@@ -28,7 +28,7 @@ from perfmon.viewmodel import (
 )
 
 from ..theme import ThemeStyles
-from .rows import Run
+from .rows import Row, Run, cells
 
 # --- The legs of weight updates over the time axis, and cells put together to runs ---
 
@@ -36,6 +36,8 @@ Cell = tuple[str, Style]
 """A character of one cell."""
 _Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
 """State (open or not) of a bar, and its phases: kind, start and end, in columns."""
+_CLOSED = 0.5
+"""Columns of the shortest update with a mark of its end: with two columns by chance a shorter one would have it."""
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
@@ -65,7 +67,7 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
     legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
     if bar.open:  # quarters of a column are fine enough: it is then drawn again only when it shows
         legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
-    elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
+    elif legs and legs[-1][2] - legs[0][1] >= _CLOSED:  # it shows whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
     return bar.open, legs
 
@@ -86,28 +88,14 @@ def _drawn(
 # --- The lanes of the board as rows: what each shows over the common time axis, and the figures at its end ---
 
 UPDATES = "weight-update"
-_NAMES = {
-    "checkpoint-write": "ckpt write",
-    "checkpoint-wait": "ckpt wait",
-    "generation-batch": "generation",
-    "weight-sync": "weight sync",
-    "batch-wait": "batch wait",
-    "policy-wait": "policy wait",
-}
-_BRIEF = {
-    "checkpoint-write": "ckpt save",
-    "generation-batch": "gen batch",
-    "weight-sync": "sync",
-    "batch-wait": "data wait",
-    "policy-wait": "pol. wait",
-}
-"""Names of lanes in few cells."""
+_NAMED = 18
+"""Cells of the longest words that name a lane: with fewer columns it would have another name elsewhere."""
 _STYLES = {
     "checkpoint-write": "checkpoint-write",
     "checkpoint-wait": "checkpoint-wait",
     "generation-batch": "generation",
 }
-_SHARED_OUT = ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12), (66, 14, 7, 5))
+_SHARED_OUT = ((150, 26, 9, 36), (100, 18, 8, 19), (72, 18, 8, 12), (58, 17, 7, 5))
 """From so many cells on: those of a lane's name, of its newest value and of its figures."""
 _HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
 
@@ -199,40 +187,55 @@ def _shares(bar: Bar, geometry: Geometry) -> str:
     return f" q{100 * queue / wall:3.0f}%" if queue is not None and wall > 0 and geometry.stats else ""
 
 
-def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
-    """Spans of a kind on one row: a column is as high as its worst span."""
-    worst: dict[int, Level] = {}
+def span_lane(
+    lane: SpanLane, stats: MetricLane | None, longest_s: float, port: Viewport, geometry: Geometry, skin: ThemeStyles
+) -> Lane:
+    """Spans of a kind on one row: a column is as high as its worst span.
+
+    Without thresholds a span is as high as it is long, `longest_s` being the highest: the same in all such lanes.
+    """
+    worst: dict[int, tuple[Level, int]] = {}
     start, column_s, last_column = port.start, port.column_s, geometry.chart - 1
     for bar in lane.bars:
-        first, level = max(0, int((bar.start - start) // column_s)), bar.level
+        height = _HEIGHTS[bar.level] if bar.level or not longest_s else _height(bar, lane.metric, longest_s)
+        first, shown = max(0, int((bar.start - start) // column_s)), (bar.level, height)
+        if height < 0:
+            continue
         for column in range(first, min(last_column, int((bar.end - start) // column_s)) + 1):
-            if level >= worst.get(column, Level.NONE):
-                worst[column] = level
+            if column not in worst or shown > worst[column]:
+                worst[column] = shown
     usual = skin.style(_STYLES.get(lane.kind, "metric"))
-    drawn = {level: (skin.spark[height], _bar_style(level, usual, skin)) for level, height in _HEIGHTS.items()}
-    runs = runs_of({column: drawn[level] for column, level in worst.items()}, geometry.chart, skin)
-    last = _telling(lane.bars)
+    styles = {level: _bar_style(level, usual, skin) for level in Level}
+    drawn = {column: (skin.spark[height], styles[level]) for column, (level, height) in worst.items()}
+    runs = runs_of(drawn, geometry.chart, skin)
+    last = lane.telling
     now = "" if last is None else length_of(last, lane.metric, geometry.now)
     now_level = last.level if last is not None else Level.NONE
-    label = _NAMES.get(lane.kind, lane.kind)
-    label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
     figures = _stats(stats, geometry, skin) if stats else ""
-    return Lane(lane.kind, lane.metric, label, "text", now, now_level, runs, figures, lane, lane.bars)
+    name = lane_name(lane.metric)
+    return Lane(lane.kind, lane.metric, name, "text", now, now_level, runs, figures, lane, lane.bars)
+
+
+_LEAST_S = 0.0005
+"""Shorter spans are 0 ms in figures."""
+
+
+def _height(bar: Bar, metric: str, longest_s: float) -> int:
+    """Height of a span by its length: 0 to 6; -1 for one without any."""
+    seconds = bar.values.get(metric, 0.0) / (1000.0 if metric.endswith("_ms") else 1.0)
+    return -1 if seconds < _LEAST_S else min(6, int(7 * seconds / longest_s))
+
+
+def lane_name(metric: str, group: str = "") -> str:
+    """The same few words for a metric at every width; its own name where there are none. `group` is its queue."""
+    words = short_names().get(metric, metric)
+    return plain(f"{group} {words if len(words) <= _NAMED else metric}".lstrip(), 40)
 
 
 def length_of(bar: Bar, metric: str, cells: int) -> str:
     """Duration of a span, by its metric."""
     value = bar.values.get(metric, next(iter(bar.values.values()), None))
     return "" if value is None else compact_value(value, "ms" if metric.endswith("_ms") else "s", cells)
-
-
-def _telling(bars: Sequence[Bar]) -> Bar | None:
-    """The last bar that has ended, or one that is open already for longer than that one was."""
-    ended = next((bar for bar in reversed(bars) if not bar.open), None)
-    opened = next((bar for bar in reversed(bars) if bar.open), None)
-    if ended is None or opened is None:
-        return ended or opened
-    return max(ended, opened, key=lambda bar: bar.end - bar.start)
 
 
 def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
@@ -250,9 +253,8 @@ def metric_lane(lane: MetricLane, column_s: float, geometry: Geometry, skin: The
     runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, column_s, fits, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     now = "nan" if lane.now is not None and isnan(lane.now) else now
-    return Lane(
-        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
-    )
+    name, figures = lane_name(lane.metric, lane.group), _stats(lane, geometry, skin)
+    return Lane("metric", lane.name, name, "text", now, lane.now_level, runs, figures, lane)
 
 
 @lru_cache(128)
@@ -344,105 +346,95 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
     return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), text)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLane:
-    """A lane that is drawn when it is needed: most lanes are out of view."""
-
-    key: tuple[str, str]
-    """Kind and name: what the selection stays on."""
-    draw: partial[Lane]
-    proves: bool = False
-    """The verdict rests on it."""
-
-    @property
-    def basis(self) -> tuple[object, ...]:
-        """The values that it is drawn of."""
-        return self.draw.func, *self.draw.args
+# --- A lane with its name and its newest value, or the one at the cursor ---
 
 
-@dataclass(frozen=True, slots=True)
-class LaneChoice:
-    """Selection and order of lanes."""
+def lane_row(
+    lane: Lane,
+    port: Viewport,
+    geometry: Geometry,
+    column: int | None,
+    chosen: bool,
+    skin: ThemeStyles,
+    proven: Level = Level.NONE,
+) -> Row:
+    """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it.
 
-    order: str = "verdict"
-    """`verdict`: what proves it, what is critical, then the rest by kind; `kind`; `name`."""
-    wanted: str = ""
-    """Only lanes with this in their name."""
-    update_rows: int = 1
-    """Most rows of weight updates: with one they share it."""
-    proof: tuple[str, ...] = ()
-    """Metrics and kinds of spans that the verdict rests on."""
-    group: str = ""
-    """The queue or engine that it is about, if it is about one."""
-    also: frozenset[str] = frozenset()
-    """Metrics and kinds of spans that other firing findings rest on."""
-    alerts: bool = True
-    """With a lane of alert changes."""
-
-
-def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneChoice) -> list[PendingLane]:
-    """All lanes from top to bottom."""
-    port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
-    ranked: list[tuple[tuple[float, ...], PendingLane]] = []
-    of_spans = set[str]()
-
-    def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: partial[Lane]) -> None:
-        place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
-        usual = float(len(ranked))
-        bad = max(bad, _ALSO) if not choice.also.isdisjoint(names) else bad
-        rank = (0.0, float(place), usual) if place is not None else (1.0, -bad, usual) if bad else (2.0, 0.0, usual)
-        ranked.append((rank, PendingLane(key, draw, place is not None)))
-
-    for lane in board.spans:
-        bad = _badness(stats.get(lane.metric), lane.bars[-1].level if lane.bars else Level.NONE)
-        if lane.kind == UPDATES:
-            for key, draw in _updates(lane.bars, port, geometry, skin, choice.update_rows):
-                add((lane.kind, lane.metric), bad, key, draw)
-        elif lane.bars:
-            of_spans.add(lane.metric)
-            draw = partial(span_lane, lane, stats.get(lane.metric), port, geometry, skin)
-            add((lane.kind, lane.metric), bad, (lane.kind, ""), draw)
-    if choice.alerts and board.ticks:
-        add((), 0.0, ("alerts", ""), partial(alerts_lane, board.ticks, port, geometry, skin))
-    for metric in sorted(board.metrics, key=lambda lane: lane.name) if choice.order == "name" else board.metrics:
-        if metric.name not in of_spans or choice.wanted:
-            bad = _badness(metric, metric.now_level)
-            other = metric.group and choice.group and metric.group != choice.group
-            add(
-                () if other else (metric.metric,),
-                bad,
-                ("metric", metric.name),
-                partial(metric_lane, metric, port.column_s, geometry, skin),
-            )
-    if choice.order == "verdict":
-        ranked.sort(key=lambda entry: entry[0])
-    lanes = [lane for _, lane in ranked]
-    if not choice.wanted:
-        return lanes
-    wanted = choice.wanted.casefold()
-    return [one for one in lanes if wanted in f"{(drawn := one.draw()).label}\n{drawn.key}".casefold()]
+    Where it has no thresholds of its own its newest value and its chart have that level.
+    """
+    label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
+    now, level, age_s = lane.now, lane.level, 0.0
+    if column is not None and isinstance(lane.shown, MetricLane):
+        now, level, age_s = at_column(lane.shown, column, geometry, port.column_s)
+    elif column is not None and lane.bars:
+        now, level, age_s = bar_at(lane, port, column, geometry)
+    else:
+        level = level or proven
+    mark = skin.mark(level) if level is not Level.NONE and now and not age_s else " "
+    label, room = geometry.label, geometry.now
+    if age_s:  # an age takes what the name leaves, and its end
+        now = _aged(now, age_s, label + room - min(10, cells(lane.label)) - 1)
+        label, room = label + room - max(room, cells(now)) - 1, max(room, cells(now)) + 1
+    head: list[Run] = [
+        (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
+        (fit(lane.label, label, glyphs=skin.glyphs), label_style),
+        (fit(now, room, right=True, glyphs=skin.glyphs), skin.style("faint" if age_s else "text")),
+        (f" {mark}", skin.level(level)),
+        (" ", skin.style("text")),
+    ]
+    runs = lane.runs if lane.level or not proven else [(text, skin.level(proven)) for text, _ in lane.runs]
+    runs = runs if column is None else with_cursor(runs, column, skin)
+    tail = (fit(lane.stats, geometry.stats + 1, glyphs=skin.glyphs), skin.style("muted"))
+    return (*head, *runs, tail)
 
 
-_ALSO = 2.0
-"""More than any share: what another finding rests on comes before what is only beyond its limits."""
-_NOTABLE = 0.05
-"""Share of critical values from which a lane is of interest, whatever its last value is."""
+def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, float]:
+    """The value under the cursor; else the last one before it in view, and its age in seconds."""
+    at = min(column, len(lane.values) - 1)
+    while at >= 0 and isnan(lane.values[at]):
+        at -= 1
+    if at < 0:
+        return "-", Level.NONE, 0.0
+    level = Level(lane.levels[at])
+    value = compact_value(lane.values[at], shown_unit(lane.unit), geometry.now)
+    return value, level, (column - at) * column_s
 
 
-def _badness(lane: MetricLane | None, now: Level) -> float:
-    """Zero where nothing is critical; in tenths, so that lanes keep their places."""
-    share = lane.critical_share or 0.0 if lane is not None else 0.0
-    return 0.1 + round(share, 1) if share >= _NOTABLE or now is Level.CRITICAL else 0.0
+def _aged(value: str, seconds: float, room: int) -> str:
+    """A value with its age, as closely as it needs; without, where it does not fit at all."""
+    age = f"{int(seconds)} s" if seconds < 100 else compact_seconds(seconds, 4)
+    brief = f"{value.replace(' ', '')} {age.replace(' ', '')} ago"
+    shown = (f"{value} ({age} ago)", brief, value)
+    return next((text for text in shown if cells(text) <= room), value)
 
 
-def _updates(
-    bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int
-) -> Iterator[tuple[tuple[str, str], partial[Lane]]]:
-    """The newest updates on rows of their own, those before them together on one."""
-    own = bars if len(bars) <= rows and rows > 1 else bars[len(bars) - (rows - 1) :] if rows > 1 else ()
-    rest = bars[: len(bars) - len(own)]
-    if rest:
-        label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
-        yield ("updates", ""), partial(shared_lane, rest, port, geometry, skin, label)
-    for bar in own:
-        yield ("update", str(bar.seq)), partial(update_lane, bar, port, geometry, skin)
+def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level, float]:
+    """Duration of the worst span under the cursor; else of the last one before it, and its age in seconds."""
+    metric = lane.shown.metric if isinstance(lane.shown, SpanLane) else "wall_ms"
+    under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
+    if under:
+        worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
+        return length_of(worst, metric, geometry.now), worst.level, 0.0
+    before = [bar for bar in lane.bars if port.column(bar.end) < column]
+    if not before:
+        return "-", Level.NONE, 0.0
+    last = max(before, key=lambda bar: bar.end)
+    age_s = (column - port.column(last.end)) * port.column_s
+    return length_of(last, metric, geometry.now), last.level, age_s
+
+
+def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:
+    """The chart with the cursor's line through it; over it where the cursor is reversed, which makes a bar a hole."""
+    drawn, over, at = list[Run](), skin.style("cursor").reverse, 0
+    for text, style in runs:
+        within = column - at
+        at += len(text)
+        if not 0 <= within < len(text):
+            drawn.append((text, style))
+            continue
+        char = text[within]
+        bar = not over and char != " "
+        cursor = (char, style + skin.style("cursor")) if bar else (skin.glyph("vertical"), skin.style("accent"))
+        parts = ((text[:within], style), cursor, (text[within + 1 :], style))
+        drawn += [part for part in parts if part[0]]
+    return drawn

@@ -7,13 +7,12 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, format_share, median, plain
+from perfmon.core import Progress, counted, format_share, median, plain, short_duration
 from perfmon.textgraphics import compact, compact_value
 from perfmon.viewmodel import Level, MonitorState, RunState
 
 from ..theme import ThemeStyles
-from .rows import Row, Run, day_text, moment_text, row_cells, short_duration
-from .sources import runs_among
+from .rows import Row, Run, day_text, moment_text, row_cells
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, Goal, MetricStats
@@ -36,8 +35,6 @@ _SPEEDS = (
     ("samples_per_s", "samples/s"),
     ("consumed_per_s", "batches/s"),
 )
-_TRAINING = frozenset(("loss", "reward", "staleness", *_PACES))
-"""Metrics that a server alone does not have."""
 _LATEST, _FEWEST = 5, 10
 """Steps whose median is the present pace; a trend needs this many."""
 _CHANGED = 0.05
@@ -66,7 +63,7 @@ def progress_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     ]
     rates = [] if unused(picture) is not None else rates
     between = "  " if width < _WIDE else f" {skin.glyph('dot')} "
-    if several := len(set(runs_among(picture).values())):
+    if several := len(set(picture.runs.values())):
         rates, goal = [], None
     parts = [
         (0, _together(several, skin) if several else _state(picture, snapshot, width, skin)),
@@ -135,7 +132,9 @@ def _state(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeSt
             words = f"{words} ({day_text(since, picture)} {moment_text(since, picture.time_base)})"
         elif picture.dated:
             words = f"{words} ({day_text(since, picture)})"
-        words = words.replace("{age}", "" if since is None else _age(picture.present - since))
+        # Row 1 states it as well: both count alike.
+        age = short_duration if run.state is Progress.STALLED else _age
+        words = words.replace("{age}", "" if since is None else age(picture.present - since))
     return [(words, skin.style(style))]
 
 
@@ -250,7 +249,7 @@ def _speed(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     """Requests of an engine, where nothing trains next to it, and the use of its cache; of several engines none."""
     metrics = snapshot.metrics
-    if snapshot.run.goal is not None or not {"running", "kv_usage"} <= metrics.keys() or _TRAINING & metrics.keys():
+    if snapshot.run.goal is not None or not snapshot.run.serves_alone or not {"running", "kv_usage"} <= metrics.keys():
         return []
     text, muted, parts = skin.style("text"), skin.style("muted"), list[Part]()
     for name, label in (("running", "requests"), ("waiting", "waiting")):
@@ -264,10 +263,15 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
-    parts: list[Part] = []
+    found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
+    parts: list[Part] = [
+        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
+        for one in found
+        if "updates_skipped" in one.proof
+    ]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
-        diverged = name == "loss" and any(one.signature == "loss-diverged" for one in snapshot.findings)
+        diverged = name == "loss" and any("loss" in one.proof for one in found)
         if stats is None and not diverged:
             continue
         if stats is None or stats.ends_not_finite:  # in the whole window, or at its end
@@ -302,7 +306,21 @@ def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyl
     if run.goal is not None and run.goal.remaining_s and moving:
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
+    restart = restarted(picture, snapshot) if snapshot.verdict is not None else None  # else it has a row of its own
+    parts += [(2, [(f"{skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning"))])] if restart else []
     return [*parts, *_checkpoint(picture, snapshot, width, skin), *_errors(picture, snapshot, skin)]
+
+
+def restarted(picture: MonitorState, snapshot: Diagnosis) -> tuple[str, str] | None:
+    """How long ago the run was restarted within the window, and why, where and after how long; None elsewhere."""
+    found = snapshot.run.restart
+    if found is None or found.time < snapshot.run.start or picture.is_over:
+        return None
+    why = f" after {found.cause}" if found.cause else ""
+    again = f", {counted(int(found.again), found.unit)} again" if found.again else ""
+    at = "" if found.step is None else f": resumes at {found.unit} {found.step:,.0f}{again}"
+    down = f", {short_duration(found.down_s)} down" if found.down_s >= 1.0 else ""
+    return f"restarted {_age(max(0.0, picture.present - found.time))} ago", f"{why}{at}{down}"
 
 
 def _together(runs: int, skin: ThemeStyles) -> list[Run]:

@@ -11,10 +11,10 @@ from itertools import takewhile
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
-from perfmon.core import TimeBase, format_seconds, plain
+from perfmon.core import LEAP_YEAR_S, TimeBase, plain
 from perfmon.diagnosis import EvidenceLine
 from perfmon.textgraphics import fit
-from perfmon.viewmodel import LEAP_YEAR_S, MonitorState
+from perfmon.viewmodel import MonitorState
 
 from ..theme import ThemeStyles
 
@@ -233,6 +233,12 @@ def moment_text(time: float, base: TimeBase) -> str:
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
 
 
+def plain_moment(time: float, picture: MonitorState) -> str:
+    """A time on the axis: time of day, or seconds where no clock shows the day."""
+    wall = picture.time_base is TimeBase.WALL
+    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
+
+
 def day_text(time: float, picture: MonitorState) -> str:
     """`2026-03-02` by the clock of the logs, `03-02` where they have no year; "" for no time of ours."""
     try:
@@ -241,12 +247,6 @@ def day_text(time: float, picture: MonitorState) -> str:
         return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
     except (OverflowError, ValueError, OSError):
         return ""
-
-
-def short_duration(seconds: float) -> str:
-    """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
-    text = format_seconds(seconds)
-    return text.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
 
 
 _BREAKS = re.compile(r"(?<!\d) ")

@@ -7,21 +7,42 @@ from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from perfmon.core import DOWNTIME, PRODUCTIVE, REST, Progress, Severity, format_seconds, format_share, plain
+from perfmon.core import (
+    DOWNTIME,
+    PRODUCTIVE,
+    REST,
+    Progress,
+    Severity,
+    format_seconds,
+    format_share,
+    plain,
+    short_duration,
+)
 from perfmon.diagnosis import Diagnosis, LedgerEntry, Verdict
 from perfmon.textgraphics import stack
 from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState
 
 from ..theme import LEVEL_WORDS, LEVELS, ThemeStyles
-from .explanation import why_row
+from .explanation import (
+    NARROW,
+    badge,
+    called,
+    is_reading,
+    judged_ago,
+    no_verdict,
+    only_machines,
+    waiting_row,
+    wall,
+    why_row,
+)
 from .progress import progress_row
-from .rows import Row, Run, cells, crop, halves, moment_text, row_cells, short_duration
-from .sources import runs_among
-from .without_verdict import NARROW, badge, called, is_reading, judged_ago, no_verdict, only_machines, waiting_row, wall
+from .rows import Row, Run, cells, crop, halves, moment_text, row_cells
 
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _ROOMY, _WIDE = 100, 150
 _BEHIND = re.compile(r"\bbehind: ranks? \d[\d, -]*\b")
+_EXCEPTION = re.compile(r" ?\bended by an uncaught exception\b")
+_FATE = re.compile(r": hung or killed$")
 _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
@@ -31,6 +52,8 @@ _OF_STEPS = "work at full pace"
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
 _LEAST_BAR = 8
+_LEAST_FIGURES = 32
+"""Cells from which on a part of the verdict's sentence means something."""
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 """Entries that are no cause, at the ends of the bar."""
 
@@ -51,23 +74,27 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 
 # --- the verdict --------------------------------------------------------------------------------------------------
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
-    """Verdict with severity, cost, duration and occurrences."""
+    """Verdict with severity, cost, duration and figures."""
     snapshot = picture.snapshot
     if snapshot is None or is_reading(picture):
         return waiting_row(picture, skin)
-    if snapshot.verdict is None:
+    if snapshot.verdict is None or picture.before_silence:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
     if snapshot.run.state is Progress.FAILED:
-        sentence, _ = halves(_cause(picture, verdict), width - row_cells(runs) - 2, skin.glyph("cut"))
+        room = width - row_cells(runs) - 2
+        sentence, _ = halves(_cause(picture, verdict, room), room, skin.glyph("cut"))
         return (*runs, (f"  {sentence}", skin.style("text")))
     stands = _stall_of(picture, verdict) is not None
-    figures = [_figures(picture, verdict, width - row_cells(runs), skin)] if width >= NARROW else []
     costs = _cost(picture, verdict, width - row_cells(runs), skin, ongoing=not stands, narrow=width < NARROW)
     graver = _graver(picture, verdict, skin)
     late = [judged_ago(picture, width, skin)]
-    for part in (*graver, *figures, *costs, *late) if stands else (*graver, *costs, *figures, *late):
+    for part in graver if stands else (*graver, *costs):
+        runs += part if row_cells(runs) + row_cells(part) <= width else []
+    if width >= NARROW:
+        runs += _figures(picture, verdict, width - row_cells(runs) - sum(map(row_cells, late)), skin)
+    for part in (*costs, *late) if stands else late:
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
 
@@ -78,12 +105,14 @@ def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:
     if snapshot is None or snapshot.verdict is None or snapshot.run.state is not Progress.FAILED:
         return ""
     room = width - row_cells(_head(picture, snapshot.verdict, width, skin)) - 2
-    return halves(_cause(picture, snapshot.verdict), room, skin.glyph("cut"))[1]
+    return halves(_cause(picture, snapshot.verdict, room), room, skin.glyph("cut"))[1]
 
 
-def _cause(picture: MonitorState, verdict: Verdict) -> str:
+def _cause(picture: MonitorState, verdict: Verdict, room: int) -> str:
+    """The sentence of a failure; where there is no room for all of it, without words that an exception's name says."""
     finding = picture.verdict_finding
-    return plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
+    whole = plain(verdict.sentence, 2000).partition(": ")[2] if finding is None else plain(finding.sentence, 2000)
+    return whole if cells(whole) <= room else _EXCEPTION.sub("", whole, count=1).lstrip(" :")
 
 
 def _head(picture: MonitorState, verdict: Verdict, width: int, skin: ThemeStyles) -> list[Run]:
@@ -120,7 +149,7 @@ def _where(picture: MonitorState, verdict: Verdict) -> str:
 
 def _run_of(picture: MonitorState) -> str:
     """The run that the verdict is about, where several are watched as one; "" elsewhere."""
-    finding, runs = picture.verdict_finding, runs_among(picture)
+    finding, runs = picture.verdict_finding, picture.runs
     return plain(runs.get(finding.evidence[0].source, ""), 60) if finding is not None and finding.evidence else ""
 
 
@@ -189,7 +218,7 @@ def _cost(
     ongoing: bool = True,
     narrow: bool = False,
 ) -> list[list[Run]]:
-    """Cost, duration and occurrences: parts that are shown completely or not at all."""
+    """Cost and duration, or occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot, alerts = picture.snapshot, _alerts_of(picture, verdict.signature)
@@ -205,12 +234,8 @@ def _cost(
         fits = row_cells(whole) + (cells(lasting) + 2 if lasting else 0) <= room  # since when matters more
         parts.append(whole if fits and not brief else lost)
     if alerts and ongoing:
-        count = sum(alert.count for alert in alerts)
-        parts += (
-            [[(f"  {lasting}", muted)], *([[(f", {count}x", muted)]] if count > 1 else [])]
-            if lasting
-            else [[(f"  {count}x", muted)]]
-        )
+        # How often counts samples as well as events: it is on the first row only where nothing else says how much.
+        parts.append([(f"  {lasting or f'{sum(alert.count for alert in alerts)}x'}", muted)])
     if narrow and lasting and len(parts) > 1 and verdict.lost_s > 0:
         parts[:2] = parts[1::-1]  # the bar shows the cost, too
     return parts
@@ -222,7 +247,8 @@ def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     if any(alert.since > alert.began for alert in alerts):
         return f"since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    known = "for" if all(alert.state is AlertState.UNKNOWN for alert in alerts) else "ongoing"
+    past = picture.is_over or all(alert.state is AlertState.UNKNOWN for alert in alerts)
+    known = "for" if past else "ongoing"
     return f"{known} {short_duration(until - began)}" if until - began >= 1.0 else ""
 
 
@@ -244,7 +270,7 @@ def _muted(alerts: Sequence[Alert]) -> AlertState | None:
 
 
 def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
-    """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one.
+    """The figures of the sentence, as many whole words as fit if these are more than a few: no figure is cut off.
 
     Of a hang that is the rank which is behind: the reason is long, and in the alert.
     """
@@ -253,8 +279,12 @@ def _figures(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyl
     figures = figures.removeprefix(f"{_where(picture, verdict)}: ")  # it is behind the title
     if not behind and (since := _stall_of(picture, verdict)) is not None:
         moment = moment_text(since, picture.time_base)
-        figures = f"{figures.partition(' for ')[0]} since {moment}"  # for how long is in front of it
-    return [(f"  {figures}", skin.style("text"))] if figures and cells(figures) + 2 <= room else []
+        what, _, rest = figures.partition(" for ")
+        fate = _FATE.search(rest)
+        figures = f"{what} since {moment}{fate[0] if fate else ''}"  # for how long is in front of it
+    shown, rest = halves(figures, room - 2, skin.glyph("cut"))
+    part = cells(shown) >= _LEAST_FIGURES and _stall_of(picture, verdict) is None  # the cost of a stall comes after it
+    return [(f"  {shown}", skin.style("text"))] if figures and (part or not rest) else []
 
 
 # --- where the window went ----------------------------------------------------------------------------------------
@@ -280,15 +310,16 @@ def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
 def _span_text(picture: MonitorState, snapshot: Diagnosis, width: int) -> str:
     """`last 10m`, `1h 20m until it failed`: the time that the bar is about."""
     wall, state = short_duration(snapshot.run.wall_s), snapshot.run.state
+    past = picture.actual is not None and state not in (Progress.FAILED, Progress.FINISHED)
     if width < NARROW:
-        return wall
+        return f"{wall} to last line" if past else wall
     if state is Progress.FAILED and not any(
         entry.cause == DOWNTIME and entry.share >= 0.1 for entry in snapshot.ledger
     ):
         return f"{wall} until it failed"
     if state in (Progress.FAILED, Progress.FINISHED):
         return f"{wall} in all"
-    if picture.actual is not None:  # what came then is unknown
+    if past:  # what came then is unknown
         return f"{wall} until the last line"
     return f"last {wall}" if width >= _ROOMY else wall
 

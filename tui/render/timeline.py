@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
 
-from perfmon.core import counted, plain
-from perfmon.textgraphics import Tick, axis, compact_seconds, compact_value, cut, fit, spark, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
+from perfmon.core import counted, plain, short_duration
+from perfmon.textgraphics import Tick, axis, cut, fit, spark, ticks
+from perfmon.viewmodel import Bar, Board, Level, MetricLane, MonitorState, RunState, Viewport
 
 from ..theme import LEVELS, ThemeStyles
-from .header_footer import plain_moment
-from .lanes import UPDATES, Cell, Geometry, Lane, LaneChoice, lanes_of, length_of, runs_of, shown_unit
-from .rows import Row, Run, cells, short_duration
+from .lanes import (
+    UPDATES,
+    Cell,
+    Geometry,
+    Lane,
+    alerts_lane,
+    lane_row,
+    metric_lane,
+    runs_of,
+    shared_lane,
+    span_lane,
+    update_lane,
+)
+from .rows import Row, plain_moment
 
 if TYPE_CHECKING:
     from perfmon.viewmodel import Overview
@@ -145,6 +157,120 @@ def _overview_row(
     )
 
 
+# --- which lanes there are, and in which order ---
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLane:
+    """A lane that is drawn when it is needed: most lanes are out of view."""
+
+    key: tuple[str, str]
+    """Kind and name: what the selection stays on."""
+    draw: partial[Lane]
+    proves: bool = False
+    """The verdict rests on it."""
+
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """The values that it is drawn of."""
+        return self.draw.func, *self.draw.args
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChoice:
+    """Selection and order of lanes."""
+
+    order: str = "verdict"
+    """`verdict`: what proves it, what is critical, then the rest by kind; `kind`; `name`."""
+    wanted: str = ""
+    """Only lanes with this in their name."""
+    update_rows: int = 1
+    """Most rows of weight updates: with one they share it."""
+    proof: tuple[str, ...] = ()
+    """Metrics and kinds of spans that the verdict rests on."""
+    group: str = ""
+    """The queue or engine that it is about, if it is about one."""
+    also: frozenset[str] = frozenset()
+    """Metrics and kinds of spans that other firing findings rest on."""
+    alerts: bool = True
+    """With a lane of alert changes."""
+
+
+def lanes_of(board: Board, geometry: Geometry, skin: ThemeStyles, choice: LaneChoice) -> list[PendingLane]:
+    """All lanes from top to bottom."""
+    port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
+    ranked: list[tuple[tuple[float, ...], PendingLane]] = []
+    of_spans = set[str]()
+
+    def add(names: tuple[str, ...], bad: float, key: tuple[str, str], draw: partial[Lane]) -> None:
+        place = min((choice.proof.index(name) for name in names if name in choice.proof), default=None)
+        usual = float(len(ranked))
+        bad = max(bad, _ALSO) if not choice.also.isdisjoint(names) else bad
+        rank = (0.0, float(place), usual) if place is not None else (1.0, -bad, usual) if bad else (2.0, 0.0, usual)
+        ranked.append((rank, PendingLane(key, draw, place is not None)))
+
+    unlimited = [one for lane in board.spans if (one := stats.get(lane.metric)) is not None and one.good is None]
+    longest_s = max([(one.max or 0.0) / (1000.0 if one.unit == "ms" else 1.0) for one in unlimited], default=0.0)
+    for lane in board.spans:
+        bad = _badness(stats.get(lane.metric), lane.bars[-1].level if lane.bars else Level.NONE)
+        if lane.kind == UPDATES:
+            for key, draw in _updates(lane.bars, port, geometry, skin, choice.update_rows):
+                add((lane.kind, lane.metric), bad, key, draw)
+        elif lane.bars:
+            of_spans.add(lane.metric)
+            known = stats.get(lane.metric)
+            scale_s = 0.0 if known is not None and known.good is not None else longest_s
+            draw = partial(span_lane, lane, known, scale_s, port, geometry, skin)
+            add((lane.kind, lane.metric), bad, (lane.kind, ""), draw)
+    if choice.alerts and board.ticks:
+        add((), 0.0, ("alerts", ""), partial(alerts_lane, board.ticks, port, geometry, skin))
+    for metric in sorted(board.metrics, key=lambda lane: lane.name) if choice.order == "name" else board.metrics:
+        if metric.name not in of_spans or choice.wanted:
+            bad = _badness(metric, metric.now_level)
+            other = metric.group and choice.group and metric.group != choice.group
+            add(
+                () if other else (metric.metric,),
+                bad,
+                ("metric", metric.name),
+                partial(metric_lane, metric, port.column_s, geometry, skin),
+            )
+    if choice.order == "verdict":
+        ranked.sort(key=lambda entry: entry[0])
+    lanes = [lane for _, lane in ranked]
+    if not choice.wanted:
+        return lanes
+    wanted = choice.wanted.casefold()
+    return [one for one in lanes if wanted in f"{(drawn := one.draw()).label}\n{drawn.key}".casefold()]
+
+
+_ALSO = 2.0
+"""More than any share: what another finding rests on comes before what is only beyond its limits."""
+_NOTABLE = 0.05
+"""Share of critical values from which a lane is of interest, whatever its last value is."""
+
+
+def _badness(lane: MetricLane | None, now: Level) -> float:
+    """Zero where nothing is critical; in tenths, so that lanes keep their places."""
+    share = lane.critical_share or 0.0 if lane is not None else 0.0
+    return 0.1 + round(share, 1) if share >= _NOTABLE or now is Level.CRITICAL else 0.0
+
+
+def _updates(
+    bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int
+) -> Iterator[tuple[tuple[str, str], partial[Lane]]]:
+    """The newest updates on rows of their own, those before them together on one."""
+    own = bars if len(bars) <= rows and rows > 1 else bars[len(bars) - (rows - 1) :] if rows > 1 else ()
+    rest = bars[: len(bars) - len(own)]
+    if rest:
+        label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
+        yield ("updates", ""), partial(shared_lane, rest, port, geometry, skin, label)
+    for bar in own:
+        yield ("update", str(bar.seq)), partial(update_lane, bar, port, geometry, skin)
+
+
+# --- lanes as rows ---
+
+
 def _drawn_lanes(
     picture: MonitorState,
     geometry: Geometry,
@@ -201,7 +327,9 @@ def _same(one: object, other: object) -> bool:
 
 def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, skin: ThemeStyles) -> Row:
     port, cursor, faint = picture.board.viewport, sight.cursor, skin.style("faint")
-    named = ticks(port.start, port.end, geometry.chart, origin=picture.now, zero="end" if picture.is_over else "now")
+    newest = newest_moment(picture)
+    named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
+    named = [replace(tick, label=newest) if tick.label == "now" else tick for tick in named]
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
         label = plain_moment(cursor, picture)
         begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
@@ -212,7 +340,7 @@ def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, sk
         19: f"{'p95':>14} {'crit':>4}",
         12: f"{'p95':>7} {'crit':>4}",
     }
-    figures = "@cursor" if cursor is not None else "last" if picture.is_over else "now"
+    figures = "@cursor" if cursor is not None else "now" if newest == "now" else "last"
     low, high = sorted(sight.dragged) if sight.dragged is not None and not sight.whole else (0, -1)
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
@@ -223,90 +351,11 @@ def _axis_row(picture: MonitorState, geometry: Geometry, sight: TimelineView, sk
     )
 
 
-def lane_row(
-    lane: Lane,
-    port: Viewport,
-    geometry: Geometry,
-    column: int | None,
-    chosen: bool,
-    skin: ThemeStyles,
-    proven: Level = Level.NONE,
-) -> Row:
-    """One lane, `chosen` when the selection is on it; `proven` is the level of the verdict that rests on it."""
-    label_style = skin.style("selection" if chosen else "title" if proven else lane.style)
-    now, level, age_s = lane.now, lane.level, 0.0
-    if column is not None and isinstance(lane.shown, MetricLane):
-        now, level, age_s = at_column(lane.shown, column, geometry, port.column_s)
-    elif column is not None and lane.bars:
-        now, level, age_s = bar_at(lane, port, column, geometry)
-    mark = skin.mark(level) if level is not Level.NONE and now and not age_s else " "
-    label, room = geometry.label, geometry.now
-    if age_s:  # an age takes what the name leaves
-        now = _aged(now, age_s, label + room - cells(lane.label) - 1)
-        label, room = label + room - max(room, cells(now)), max(room, cells(now))
-    head: list[Run] = [
-        (skin.glyph("edge"), skin.level(proven)) if proven else (" ", skin.style("text")),
-        (fit(lane.label, label, glyphs=skin.glyphs), label_style),
-        (fit(now, room, right=True, glyphs=skin.glyphs), skin.style("faint" if age_s else "text")),
-        (f" {mark}", skin.level(level)),
-        (" ", skin.style("text")),
-    ]
-    runs = lane.runs if column is None else with_cursor(lane.runs, column, skin)
-    tail = (fit(lane.stats, geometry.stats + 1, glyphs=skin.glyphs), skin.style("muted"))
-    return (*head, *runs, tail)
-
-
-def at_column(lane: MetricLane, column: int, geometry: Geometry, column_s: float) -> tuple[str, Level, float]:
-    """The value under the cursor; else the last one before it in view, and its age in seconds."""
-    at = min(column, len(lane.values) - 1)
-    while at >= 0 and isnan(lane.values[at]):
-        at -= 1
-    if at < 0:
-        return "-", Level.NONE, 0.0
-    level = Level(lane.levels[at])
-    value = compact_value(lane.values[at], shown_unit(lane.unit), geometry.now)
-    return value, level, (column - at) * column_s
-
-
-def _aged(value: str, seconds: float, room: int) -> str:
-    """A value with its age, as closely as it needs; without, where it does not fit at all."""
-    age = f"{int(seconds)} s" if seconds < 100 else compact_seconds(seconds, 4)
-    brief = f"{value.replace(' ', '')} {age.replace(' ', '')} ago"
-    shown = (f"{value} ({age} ago)", brief, value)
-    return next((text for text in shown if cells(text) <= room), value)
-
-
-def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level, float]:
-    """Duration of the worst span under the cursor; else of the last one before it, and its age in seconds."""
-    metric = lane.shown.metric if isinstance(lane.shown, SpanLane) else "wall_ms"
-    under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
-    if under:
-        worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
-        return length_of(worst, metric, geometry.now), worst.level, 0.0
-    before = [bar for bar in lane.bars if port.column(bar.end) < column]
-    if not before:
-        return "-", Level.NONE, 0.0
-    last = max(before, key=lambda bar: bar.end)
-    age_s = (column - port.column(last.end)) * port.column_s
-    return length_of(last, metric, geometry.now), last.level, age_s
-
-
-def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:
-    """The chart with the cursor's line through it."""
-    drawn: list[Run] = []
-    at = 0
-    for text, style in runs:
-        within = column - at
-        at += len(text)
-        if not 0 <= within < len(text):
-            drawn.append((text, style))
-            continue
-        char = text[within]
-        marked = skin.style("accent") if char == " " else style + skin.style("cursor")
-        cursor = (skin.glyph("vertical") if char == " " else char, marked)
-        parts = ((text[:within], style), cursor, (text[within + 1 :], style))
-        drawn += [part for part in parts if part[0]]
-    return drawn
+def newest_moment(picture: MonitorState) -> str:
+    """The newest moment of the axis: the present, the end of the run, or its last line where nothing came since."""
+    if picture.is_over:
+        return "end"
+    return "last line" if picture.actual is not None or picture.state is RunState.ENDED else "now"
 
 
 def board_title(board: Board, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:

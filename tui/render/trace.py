@@ -73,9 +73,7 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
 
 def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
-    lanes = (lane for lane in picture.board.spans if lane.kind == bar.kind)
-    others = [other for lane in lanes for other in lane.bars if other.seq != bar.seq and not other.open]
-    others = [other for other in others if bar.kind == UPDATE or other.end > other.start]
+    others = [other for other in picture.board.bars(bar.kind) if other.seq != bar.seq and not other.open]
     sections: list[tuple[str, str, list[Entry]]] = [
         (
             "PHASES",

@@ -8,14 +8,14 @@ from math import isnan, nan
 
 from textual.events import Click
 
-from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value, plain
+from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value, plain, short_duration
 from perfmon.sources.formats import meaning_of
 from perfmon.textgraphics import compact_value
 from perfmon.viewmodel import BaselineRun, Level, MetricLane, MonitorState
 
 from ..render.chart import LABEL, Layers, chart_rows, is_line, resampled
 from ..render.header_footer import key_row
-from ..render.rows import Row, Words, moment_text, panel_row, short_duration, styled
+from ..render.rows import Row, Words, moment_text, panel_row, styled
 from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from ..widgets.overlays import Overlay
 from ..widgets.pane import Request

@@ -15,8 +15,8 @@ from perfmon.viewmodel import Alert, Bar, MonitorState, SourceStatus
 from ..render.alert_page import detail, proposal_page, state_page, status
 from ..render.header_footer import key_row
 from ..render.help import help_lines
+from ..render.logs import doctor
 from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
-from ..render.sources import doctor
 from ..render.trace import UpdateLines, entry_row, in_order, name_of, summary, trace_page
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page, Prompt
@@ -382,8 +382,7 @@ class TracePage(Page):
 
     # --- acting -------------------------------------------------------------------------------------------------------
     def _updates(self) -> list[Bar]:
-        alike = [bar for lane in self._picture.board.spans if lane.kind == self.bar.kind for bar in lane.bars]
-        return [bar for bar in alike if not self._by_time or bar.open or bar.end > bar.start]
+        return self._picture.board.bars(self.bar.kind)
 
     def _turn(self, onward: bool) -> None:
         here = (self.bar.start, self.bar.seq)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 
-from perfmon.core import evidence_text
+from perfmon.core import evidence_text, plain
 
 from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
@@ -326,15 +326,19 @@ def _rate(now: float, before: float, seconds: float) -> float:
 
 _PROCESSES_EVERY_S = 10.0
 _MOST_PROCESSES = 32
+_LONGEST_FOLDER = 1000
 _LIST = (
     f"for p in $(grep -lsE {quoted(ANY)} /proc/[0-9]*/cmdline | head -n 300); do d=${{p%/cmdline}}; "
     'IFS= read -r s <"$d/stat" && printf "%s\\n" "$s"; done; '
     "echo U; cat /proc/uptime; getconf CLK_TCK; getconf PAGESIZE"
 )
-_COMMANDS = "for p in %s; do echo \"P $p\"; tr '\\0\\n' '  ' <\"/proc/$p/cmdline\"; echo; done"
+_COMMANDS = (
+    'for p in %s; do echo "P $p"; readlink "/proc/$p/cwd" || echo; tr \'\\0\\n\' \'  \' <"/proc/$p/cmdline"; echo; done'
+)
 _STAT = re.compile(r"^(\d{1,9}) \(.*\) \S (.*)$")
 _TICKS_A_S, _PAGE = 100.0, 4096.0
-Known = tuple[str, str]
+Known = dict[str, str]
+"""The words of a reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,21 +379,21 @@ class ProcessPoller(ScriptPoller):
             values = {"rss_mb": one.pages * page / _MIB, "uptime_s": max(0.0, uptime_s - one.started_ticks / ticks)}
             if _key(one) in last:
                 values = {"cpu_pct": 100.0 * max(0.0, one.cpu_ticks - last[_key(one)]) / ticks / since, **values}
-            role, command = known
-            readings.append(Reading(Area.PROCESS, str(one.pid), values, {"role": role, "command": command}))
+            readings.append(Reading(Area.PROCESS, str(one.pid), values, known))
         readings.sort(key=lambda reading: -reading.values.get("cpu_pct", 0.0) - reading.values["rss_mb"] / 1e9)
         return readings[:_MOST_PROCESSES]
 
     async def _learn(self, found: Sequence[ProcessStat]) -> None:
         """Find out the kind of new processes, and forget those that are gone."""
         fresh = [one for one in found if _key(one) not in self._known]
-        commands: Mapping[int, str] = {}
+        commands: Mapping[int, tuple[str, str]] = {}
         if fresh:
             commands = commands_of((await self._shell.run(_COMMANDS % " ".join(str(one.pid) for one in fresh))).text)
         for one in fresh:
-            command = commands.get(one.pid, "")
+            folder, command = commands.get(one.pid, ("", ""))
             kind = process_kind(command)
-            self._known[_key(one)] = None if kind in (None, "tee") else (str(kind), evidence_text(command))
+            words = {"role": str(kind), "command": evidence_text(command), "folder": plain(folder, _LONGEST_FOLDER)}
+            self._known[_key(one)] = None if kind in (None, "tee") else words
         alive = {_key(one) for one in found}
         self._known = {key: known for key, known in self._known.items() if key in alive}
 
@@ -414,10 +418,14 @@ def parsed(text: str) -> tuple[list[ProcessStat], float, float, float]:
     return found, uptime_s or 0.0, ticks or _TICKS_A_S, page or _PAGE
 
 
-def commands_of(text: str) -> dict[int, str]:
-    """pid → command line."""
-    parts = re.split(r"(?m)^P (\d{1,9})$", text)
-    return {int(pid): command.strip() for pid, command in zip(parts[1::2], parts[2::2], strict=False)}
+def commands_of(text: str) -> dict[int, tuple[str, str]]:
+    """pid → (working directory, "" if it is unknown; command line)."""
+    parts = re.split(r"(?m)^P (\d{1,9})\n", text)
+    found = {}
+    for pid, shown in zip(parts[1::2], parts[2::2], strict=False):
+        folder, _, command = shown.partition("\n")
+        found[int(pid)] = (folder.strip(), command.strip())
+    return found
 
 
 def _number(word: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import spark
 from perfmon.viewmodel import (
@@ -21,7 +20,7 @@ from perfmon.viewmodel import (
 )
 
 from ...theme import LEVEL_NAMES
-from .table import FIGURE, FULL, GAUGE, NAME, TREND, Cell, Column, RenderContext, Thing, memory_pct, widest
+from .table import FIGURE, FULL, GAUGE, NAME, TREND, Cell, Column, RenderContext, Thing, widest
 
 
 def gpu_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
@@ -102,15 +101,9 @@ def _slowed(seen: Seen) -> Cell:
     return throttle_words(seen.reading), "muted" if level is Level.NONE else LEVEL_NAMES[level]
 
 
-def processes_of(host: Host, gpu: Seen) -> list[Seen]:
-    """The processes that use a GPU."""
-    names = {gpu.reading.name, gpu.reading.words.get("uuid", gpu.reading.name)}
-    return [one for one in host.of(Area.PROCESS) if names & set(one.reading.words.get("gpu", "").split("+"))]
-
-
 def _users(thing: Thing) -> str:
     """`vllm 48123 +1`: the one with most memory there, and how many more."""
-    held = processes_of(*thing)
+    held = thing[0].users(thing[1])
     if not held:
         return ""
     first = held[0].reading
@@ -139,7 +132,7 @@ def folded_columns(look: RenderContext, rows: Sequence[Folded], *, whole: bool =
     if whole:
         columns.insert(4, Column(8, 2, lambda row, _: _processors(look, row[0]), right=True))
         columns.insert(
-            5, Column(8, 7, lambda row, _: (labelled("mem", percent(memory_pct(row[0]))), "muted"), right=True)
+            5, Column(8, 7, lambda row, _: (labelled("mem", percent(row[0].memory_pct)), "muted"), right=True)
         )
     return columns
 

@@ -36,7 +36,6 @@ from .table import (
     Column,
     RenderContext,
     Thing,
-    memory_pct,
     number,
     texts,
     widest,
@@ -46,7 +45,9 @@ from .table import (
 
 def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host]]:
     """One host a row."""
-    waits = any(max(_of(host, "iowait_pct") or 0.0, (_of(host, "iowait_max_pct") or 0.0) / 10) >= 1.0 for host in hosts)
+    waits = any(
+        max(host.figure("iowait_pct") or 0.0, (host.figure("iowait_max_pct") or 0.0) / 10) >= 1.0 for host in hosts
+    )
     most = max((len(_cores(host)) for host in hosts), default=0)
     return [
         Column(2, 0, lambda host, _: _mark(look, host)),
@@ -60,16 +61,12 @@ def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host
         ),
         Column(6, 7.5, lambda host, n: (_memory_bar(look, host, n), "muted")),
         Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
-        Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
+        Column(9, 2, lambda host, n: _disk(look, host, n), grow=29),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
         Column(9, 7, lambda host, _: (labelled("load", _load(host)), "muted")),
         Column(6, 6, lambda host, n: _waits(look, host, n) if waits else ("", "muted"), grow=8),
         Column(12, 6, lambda host, _: ("" if host.link is None else clock_words(host.link), "muted"), grow=4),
     ]
-
-
-def _of(host: Host, key: str) -> float | None:
-    return None if host.whole is None else value(host.whole, key)
 
 
 def unreached(look: RenderContext, host: Host) -> Words | None:
@@ -115,11 +112,11 @@ def _first(look: RenderContext, host: Host) -> Cell:
 
 
 def _processors(look: RenderContext, host: Host, cells: int) -> str:
-    return look.bar(share(_of(host, "cpu_pct"), 100.0), cells)
+    return look.bar(share(host.figure("cpu_pct"), 100.0), cells)
 
 
 def _memory_bar(look: RenderContext, host: Host, cells: int) -> str:
-    part = memory_pct(host)
+    part = host.memory_pct
     return look.bar(None if part is None else part / 100.0, cells)
 
 
@@ -128,11 +125,11 @@ def _lately(look: RenderContext, host: Host, cells: int) -> str:
 
 
 def _memory(look: RenderContext, host: Host, cells: int) -> Cell:
-    part = memory_pct(host)
+    part = host.memory_pct
     if part is None:
         return "", "muted"
-    text, total = f"mem {percent(part)}", gib(_of(host, "mem_total_mb"))
-    longer = f"{text} {gib(_of(host, 'mem_used_mb'))}/{total}G"
+    text, total = f"mem {percent(part)}", gib(host.figure("mem_total_mb"))
+    longer = f"{text} {gib(host.figure('mem_used_mb'))}/{total}G"
     return (longer if len(longer) <= cells else text), look.level_style(Area.HOST, "mem_pct", part)
 
 
@@ -144,29 +141,26 @@ def _disk(look: RenderContext, host: Host, cells: int) -> Cell:
     if fullest is None:
         return "", "muted"
     used = percent(value(fullest, "used_pct"))
-    named = f"{fullest.reading.name} {used}"
+    named = f"disk {fullest.reading.name} {used}"
     forms = (f"{named} {labelled(size(value(fullest, 'free_gb')), 'free')}".rstrip(), named, f"disk {used}")
     return next((text for text in forms if len(text) <= cells), forms[-1]), look.style(fullest, "used_pct")
 
 
 def _network(host: Host) -> str:
     """Rates of all interfaces."""
-    nics = host.of(Area.NIC)
-    received, sent = (
-        sum(known for nic in nics if (known := value(nic, key)) is not None) for key in ("rx_mb_s", "tx_mb_s")
-    )
-    return f"net {rate(max(received, sent))}" if nics else ""
+    busier = max(host.total(Area.NIC, key) for key in ("rx_mb_s", "tx_mb_s"))
+    return f"net {rate(busier)}" if host.of(Area.NIC) else ""
 
 
 def _load(host: Host) -> str:
-    load = _of(host, "load1")
+    load = host.figure("load1")
     return "" if load is None else f"{load:.1f}" if load < 100 else f"{load:.0f}"
 
 
 def _waits(look: RenderContext, host: Host, cells: int) -> Cell:
     """For disks: all processors together, and the one that waits most, which is not seen among many."""
     style = "muted" if host.whole is None else look.style(host.whole, "iowait_pct", "muted")
-    text, most = labelled("io", percent(_of(host, "iowait_pct"))), percent(_of(host, "iowait_max_pct"))
+    text, most = labelled("io", percent(host.figure("iowait_pct"))), percent(host.figure("iowait_max_pct"))
     longer = f"{text} max {most}" if text and most else text
     return (longer if len(longer) <= cells else text), style
 

@@ -8,6 +8,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from perfmon.core import counted
 from perfmon.sources.pollers import Area
 from perfmon.viewmodel import SourceStatus, value
 
@@ -107,7 +108,7 @@ def _sources(look: RenderContext, view: View, sources: Sequence[SourceStatus], l
 
 
 def _auto(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    """The first of several plans that fits; where none does, the shortest one."""
+    """The first of several plans that fits; where none does, the shortest one. Logs have the room that is left."""
     gpus, hosts, queues = gpu_sections(look), host_sections(look), queue_sections(look)
     pollers = poller_sections(look, all_of_them=False)
     if not (gpus or hosts or queues or pollers):
@@ -128,7 +129,15 @@ def _auto(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_
     )
     plan = next((made for make in plans if (made := make()).count <= view.room), plans[-1]())
     lines = _listed(look, view, plan.sections, headed=plan.headed)
-    return lines + _logs(plan.sources, log_row, heading_at=view.width if plan.headed else None)
+    shown = {id(one) for one in plan.sources}
+    rest = [one for one in sources if id(one) not in shown]
+    spare = view.room - plan.count
+    shown |= {id(one) for one in (rest if len(rest) <= spare else rest[: max(0, spare - 1)])}
+    lines += _logs([one for one in sources if id(one) in shown], log_row, view.width if plan.headed else None)
+    hidden = len(sources) - len(shown)
+    if hidden and spare > 0:
+        lines.append(Line(partial(_unchanged, ((f"   {counted(hidden, 'more log')}", "muted"),))))
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

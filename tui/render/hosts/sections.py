@@ -27,7 +27,7 @@ from perfmon.viewmodel import (
 
 from ...theme import ThemeStyles
 from ..rows import Run, Words, row_cells
-from .gpus import Folded, folded_columns, gpu_columns, processes_of
+from .gpus import Folded, folded_columns, gpu_columns
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
 from .queues import depth_columns, engine_columns, is_engine, job_columns, socket_columns, value_columns
 from .table import Column, RenderContext, Thing
@@ -147,7 +147,7 @@ def _some(*sections: Section) -> list[Section]:
 
 def users_of(host: Host, gpu: Seen) -> Iterator[Thing]:
     """The processes of a GPU."""
-    return ((host, process) for process in processes_of(host, gpu))
+    return ((host, process) for process in host.users(gpu))
 
 
 # --- The title of the pane of machines: how many there are of each kind, and the keys ---

@@ -22,8 +22,8 @@ from perfmon.viewmodel import (
     cores,
     labelled,
     level_of,
+    level_within,
     metric_of,
-    share,
     value,
     worst_of,
 )
@@ -301,7 +301,7 @@ class RenderContext:
         words = [(" " * (cells - len(values)), "text")] if len(values) < cells else []
         known = self.metrics.get(metric)
         for sign, one in zip(drawn, values, strict=True):
-            level = Level.NONE if known is None else _within(known, one)
+            level = level_within(known, one)
             words.append((sign, "queue" if level is Level.NONE else LEVEL_NAMES[level]))
         return tuple(words)
 
@@ -351,16 +351,6 @@ class RenderContext:
         return Column(cells, rank, lambda thing, n: (self.spark(thing[1], key, n), style), grow=grow)
 
 
-def _within(known: MetricStats, value: float) -> Level:
-    """The level of a value by the thresholds of a metric."""
-    good, critical = known.good, known.critical
-    if good is None or critical is None:
-        return Level.NONE
-    if critical < good:
-        value, good, critical = -value, -good, -critical
-    return Level.CRITICAL if value > critical else Level.WARNING if value >= good else Level.GOOD
-
-
 def texts(
     cells: int, rank: float, form: Callable[[Seen], str], style: str = "muted", *, right: bool = False, grow: int = 0
 ) -> Column[Thing]:
@@ -382,14 +372,6 @@ def number(key: str, form: Callable[[float], str], label: str = "") -> Callable[
 def word(key: str) -> Callable[[Seen], str]:
     """A word of the reading, with blanks for `_`; "" without it."""
     return lambda seen: seen.reading.words.get(key, "").replace("_", " ")
-
-
-def memory_pct(host: Host) -> float | None:
-    """Share of a host's memory that is in use, in %."""
-    if host.whole is None:
-        return None
-    part = share(value(host.whole, "mem_used_mb"), value(host.whole, "mem_total_mb"))
-    return None if part is None else 100.0 * part
 
 
 def widest(texts: Iterable[str], most: int = _NAME) -> int:
