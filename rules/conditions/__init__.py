@@ -179,3 +179,4 @@ __all__ = [
     "read_condition",
     "read_fields",
 ]  # fmt: skip
+]__getattr__ = lazy_face(__name__)
