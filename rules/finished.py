@@ -13,8 +13,7 @@ from perfmon.core import Span
 from perfmon.store import SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
-from .first_cause import BAR_OF_RUN_S
-from .runs import boundaries, last_run_line, run_began, work_of
+from .runs import BAR_OF_RUN_S, boundaries, last_run_line, run_began, work_of
 from .silence import LEAST_S, RUN_OVER, announced_shutdown, banner
 from .tracks import START_KINDS
 
@@ -36,6 +35,8 @@ _EDGE_S = 2.0
 """A bar counts whole seconds."""
 _BARS = ("step", "items", "epochs", "episodes")
 """Kinds of bars that a run may consist of."""
+_HARDLY = 0.9
+"""Share of the steps that were not all printed."""
 _CUT_SHORT = "cut_short"
 """The field of an end in the middle of an epoch."""
 _PART = re.compile(r"(?<![\d.])\d\d?%(?:\||[ \t]+(?:[━╸─|]|\d+/\d))")
@@ -143,6 +144,9 @@ def _full_bar_at(state: SourceState, since: int, begun: int, view: RunView) -> f
     if is_brief or not is_full(longest, begun) or (id(longest) in view.fact(inner_of) and not _is_of_last(longest)):
         return None
     epochs = [one for one in counters if one.kind == "epochs" and one.total and one.amount < one.total - 1]
+    steps = [one for one in counters if one.kind == "step" and one.total and one.amount < _HARDLY * one.total]
+    if longest.kind == "items" and any(one.line >= since for one in steps):
+        return None  # an evaluation's, for example: the steps of the run are not done
     if epochs or ((view.store.progress.planned.get((state.index, "epochs")) or 1) > 1 and longest.kind != "epochs"):
         return None
     last = _last_work(state, view)

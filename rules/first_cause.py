@@ -20,7 +20,7 @@ from perfmon.store import Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .activity import activity_of, rhythm_at
 from .death import Death, kind_of_failure, name_ranks, same_failure
-from .runs import READY, WEAK, boundaries, last_run_line, refused_launches, run_began, work_of
+from .runs import BAR_OF_RUN_S, READY, WEAK, boundaries, last_run_line, refused_launches, run_began, work_of
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -44,8 +44,6 @@ _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 shutdown prints tracebacks, too, but does no work; many before any other failure."""
 _ELSEWHERE, _ELSEWHERE_S, _FAR_BEYOND = 3, 60.0, 3.0
 """Work of other logs that continued after a failure: so many events, over so long and so many times their pace."""
-BAR_OF_RUN_S = 60.0
-"""Seconds that a bar over a run lasts at least: those of a start, or of a part, are over sooner."""
 _UNDER_WAY = 2
 """Steps that may still end when a watchdog has given up its process."""
 _GRACE_S = 150.0

@@ -15,7 +15,7 @@ from perfmon.store import SourceState, WorkCounter
 
 from .activity import LEAST_STALL_S, PHASE_KINDS, activity_of, all_tracks
 from .death import CAUSE_WORDS
-from .runs import boundaries, pauses_of
+from .runs import boundaries
 from .silence import FAREWELL, dated, is_set_forward, silences
 from .tracks import DONE, SENT
 
@@ -377,9 +377,20 @@ def apart(view: RunView) -> list[Window]:
     silent = [*logs, *(one.between for one in view.fact(restarts_of) if not one.hung)]
     events = view.fact(activity_of).events
     pauses = [
-        (low, high) for low, high in view.fact(pauses_of) if bisect_left(events, high) - bisect_right(events, low) <= 0
+        (low, high)
+        for low, high in view.fact(_between_runs)
+        if bisect_left(events, high) - bisect_right(events, low) <= 0
     ]
     return union([*silent, *pauses])
+
+
+def _between_runs(view: RunView) -> list[Window]:
+    """The time between unrelated runs, as far as no log continues."""
+    return [
+        (one.ended, one.time)
+        for one in view.fact(boundaries)
+        if not one.resumed and not one.again and one.time > one.ended
+    ]
 
 
 def _far(before: Window, after: Window) -> bool:

@@ -55,6 +55,8 @@ _LAUNCHED_S = 10.0
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 _REFUSED, _OF_SHELL = "startup-refused", "missing-command"
 _LINE = attrgetter("line")
+BAR_OF_RUN_S = 60.0
+"""Seconds that a bar over a run lasts at least: those of a start, or of a part, are over sooner."""
 READY = "server-ready"
 """The mark of a server that has started."""
 
@@ -400,15 +402,6 @@ def downtime_of(view: RunView) -> list[Window]:
     """The time between a run and the one that resumed it, and between the tries of a start."""
     return [
         (one.ended, one.time) for one in view.fact(boundaries) if (one.resumed or one.again) and one.time > one.ended
-    ]
-
-
-def pauses_of(view: RunView) -> list[Window]:
-    """The time between unrelated runs, as far as no log continues."""
-    return [
-        (one.ended, one.time)
-        for one in view.fact(boundaries)
-        if not one.resumed and not one.again and one.time > one.ended
     ]
 
 

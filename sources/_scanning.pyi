@@ -5,7 +5,7 @@ from typing import final
 
 from perfmon.core.model import Stamp
 
-from .scan.gaps import Dated
+from .scan.block_times import Dated
 from .scan.search import Hit
 from .scan.update_templates import PhaseLine, Piece
 

@@ -14,7 +14,7 @@ from perfmon.core import DAYTIME, EPOCH, LOCAL, UPTIME, YEARLESS, Stamp
 
 _DAY = 86400.0
 _BACK_S = 6 * 3600.0
-"""So far back a time of day may lie; see `perfmon.sources.scan.gaps`."""
+"""So far back a time of day may lie; see `perfmon.sources.scan.block_times`."""
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0

@@ -21,8 +21,7 @@ from .actions import ACTIONS, HINTS, keys_of, spelled
 from .layout import Layout, Room, layout_for, shares
 from .panes.lists import AlertPane, CollectivesPane, SourcesPane
 from .panes.logs import LogPane
-from .panes.status import AnswerPane, FooterPane, HeaderPane
-from .panes.timeline import BoardPane
+from .panes.main import AnswerPane, BoardPane, FooterPane, HeaderPane
 from .plain_app import AppOptions, ThemedApp
 from .render.header_footer import HeaderInfo
 from .time_view import TimeNavigation
@@ -33,7 +32,7 @@ _MESSAGE_S = 6.0
 _SLOW_S = 0.9
 """Ages and rates are updated this far apart."""
 _TICK_S = 2.0
-_ROOM_FOR_HINTS = 100
+_ROOM_FOR_HINTS = 80
 _HEADER_S = 1.5
 """The header is updated with every picture; without any for this long it is updated for its own sake."""
 

@@ -47,6 +47,7 @@ from perfmon.rules import (
     last_checkpoint,
     last_output_of_servers,
     last_run_line,
+    load_of,
     overdue_s,
     overlong,
     pace_of,
@@ -200,6 +201,7 @@ def _run_info(
         view.fact(phase_of),
         resumption_of(view),
         serves_alone=serves_alone(view),
+        load=view.fact(load_of),
     )
 
 
@@ -237,7 +239,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.WATCH if grave else Assessment.LEARNING
     if view.present is not None and view.timed and state is Progress.RUNNING and _lasts_s(view) < _PROVEN_S:
         return Assessment.LEARNING
-    suspected = not all(one.counts for one in causes)
+    suspected = not all(one.counts for one in causes) and state is not Progress.FINISHED  # then it never will be sure
     quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
     late = view.fact(overlong) is not None
     return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY

@@ -362,7 +362,7 @@ def no_verdict_text(
         return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
     causes = [one for one in findings if one.severity is not Severity.INFO and not one.explained_by]
     grave = [one for one in causes if one.severity is Severity.CRITICAL and one.state != "pending" and not one.lost_s]
-    suspected = [one for one in causes if one.state == "pending"]
+    suspected = [one for one in causes if one.state == "pending" and view.state.state is not Progress.FINISHED]
     head = "No bottleneck found"
     if grave:
         head = f"{grave[0].title}, at a cost that the logs do not show"

@@ -22,7 +22,7 @@ from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
-from perfmon.store import SourceState, extend_extent
+from perfmon.store import SourceState
 from perfmon.viewmodel import Freshness, SourceStatus
 
 from .feeds import Feed
@@ -60,7 +60,7 @@ def date_by_arrival(session: Session, state: SourceState, at: float, block: Bloc
     """Date what was read of a log so far, `block` last, by its arrival `at` that time."""
     session.clock(state).arrived(at)
     state.kind = session.clock(state).kind
-    extend_extent(session.store, state, at)
+    session.store.extend(state, at)
     if state.tail is not None and at - state.tail >= _QUIET_S:
         state.add_gap(state.tail, at, state.last_line)
     state.tail = at
@@ -273,7 +273,8 @@ class Ingest:
         here = self._feed.player is None
         local = {held.state.index for held, _ in times if here and held.path.is_absolute()}
         clocks = {held.state.index: self._session.clock(held.state) for held, _ in times}
-        written = [(held.state, changed) for held, changed in times]
+        # Logs without any timestamp were dated by the last write already.
+        written = [(held.state, at) for held, at in times if not clocks[held.state.index].by_arrival]
         ends = date_tails(self._session.store, clocks, written, local, self._feed.clock())
         for held, changed in times:
             held.stamped = (held.state.tail, ends.get(held.state.index, held.state.tail), changed)

@@ -108,7 +108,11 @@ class SourceHealth:
 
 def undated_patience_s(tracks: Iterable[ProgressTrack]) -> float:
     """Seconds for which a log without clocks may be silent, by how often it reports progress."""
-    times = sorted({time for track in tracks for time in track.times[-_EVENTS:]})
+    printed: dict[int, float] = {}
+    for track in tracks:
+        for line, time in zip(track.lines[-_EVENTS:], track.times[-_EVENTS:], strict=True):
+            printed[line] = max(time, printed.get(line, time))  # a line may report a batch that ended before its step
+    times = sorted(set(printed.values()))
     rhythm = Rhythm.of(after - before for before, after in pairwise(times))
     return _NO_RHYTHM_S if rhythm is None else max(_USUAL * rhythm.usual_s, rhythm.limit_s)
 

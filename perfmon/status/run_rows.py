@@ -23,6 +23,7 @@ _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
 _MANY_STEPS = 100_000.0
 """So many are rounded: a list has little room for them."""
+_MOST = 60
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
 _UNSURE = ("silent", "unreadable")
@@ -63,6 +64,8 @@ class RunRow:
             return "unreadable"
         if self.state is None:
             return "reading"
+        if not self.state.observed:
+            return "unknown"  # notes and settings, too, may look like logs
         name = self.state.condition[0]
         if name in ("silent", "idle", "unused"):
             return "silent" if name == "silent" else "idle"
@@ -90,8 +93,12 @@ class RunRow:
             return self.problem
         if not state.observed:
             return _CONDITIONS["learning" if state.assessment == "learning" else "unreadable"]
+        name, seconds = state.condition
+        if name == "silent" and state.dropped:
+            return f"hung or dead with {plain(state.dropped, _MOST)}"
         if not state.severity:
-            name, seconds = state.condition
+            if name == "watch" and state.sentence:
+                return state.sentence.partition(": ")[0]
             return _CONDITIONS.get(name, "").format(format_seconds(seconds))
         share = format_share(state.lost_share)
         lost = f", {state.lost_by} lost {share}" if state.lost_by else f", {share} lost"
@@ -130,8 +137,8 @@ def _count(amount: float) -> str:
 
 
 def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Those that need attention first (critical, warning, silent ones of the last day), then the newest; those that are
-    written to all the time by name: a list that changes its order with each line cannot be read.
+    """Those that need attention first (critical, warning, silent for less than a day), then the newest, at last what no
+    format knows; those that are written to all the time by name: a list that changes with each line cannot be read.
     """
     now = time.time()
     rank = {"critical": 0, "warning": 1}
@@ -139,7 +146,8 @@ def ordered(rows: Iterable[RunRow]) -> list[RunRow]:
     def place(row: RunRow) -> tuple[int, float, str]:
         age = now - row.changed
         unsure = row.word in _UNSURE and age < _DAY_S
-        attention = rank.get(row.severity, len(rank) + (not unsure))
+        unread = row.state is not None and not row.state.observed
+        attention = 4 if unread else rank.get(row.severity, 2 if unsure else 3)
         return attention, age if age > _WRITTEN_S else 0.0, row.group.name
 
     return sorted(rows, key=place)

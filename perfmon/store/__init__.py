@@ -8,7 +8,6 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .assembler import Assembler
-    from .axis import extend_extent
     from .counters import Fall, Leap, WorkCounter
     from .failures import NUMBERS, Failure, place_of
     from .latest_readings import LatestReadings, Seen, logged_queues

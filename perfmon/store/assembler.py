@@ -41,7 +41,6 @@ from perfmon.core import (
 from perfmon.sources import SourceClock
 
 from .across_lines import ClocklessTime, ExpandTable, RunningMeans, TableResult, Tables
-from .axis import extend_extent, record_gap, shift_source
 from .counters import Paces, StepSources, Totals, of_total
 from .failures import Failure, own_time
 from .progress import RunMark
@@ -125,7 +124,7 @@ class Assembler:
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._paces.move(source, clock.rebased)
-                shift_source(self.store, state, clock)
+                self.store.shift_source(state, clock)
             if time is None:
                 time, state.undated = state.pseudo, True
             else:
@@ -137,13 +136,13 @@ class Assembler:
                     held = self._by_bars[source] = clocked, 0.0
                 if state.last is None and state.undated:  # its first clock also dates the bars before it
                     self._paces.move(source, time + held[1] - state.pseudo)
-                time = extend_extent(self.store, state, time + held[1], early=pattern >= 0)
+                time = self.store.extend(state, time + held[1], early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:
                 state.second, state.kind = (stamp[0], int(stamp[1])), clock.kind
             if pattern < 0:
                 ticked = mono if stamp is None else None
-                record_gap(state, clock, pattern, time, ticked, (line, text), observations, line_base)
+                state.record_gap(clock, pattern, time, ticked, (line, text), observations, line_base)
                 continue
             self._pattern = pattern
             self._line(state, time, mono, Ref(source, line, offset), observations, text)
@@ -204,7 +203,7 @@ class Assembler:
         behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
         if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
-            state.bar_at, state.bar_line = extend_extent(self.store, state, time + duration), ref.line
+            state.bar_at, state.bar_line = self.store.extend(state, time + duration), ref.line
             self._by_bars[state.index] = (held[0], held[1] + state.bar_at - time)
         self._add(
             Span(
@@ -330,7 +329,7 @@ class Assembler:
                 then, pace = self._paces.along(slot, amount, elapsed_s, time, total, remaining_s)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
-                time = state.bar_at = extend_extent(self.store, state, then)
+                time = state.bar_at = self.store.extend(state, then)
                 state.bar_line = ref.line
             if pace is not None and metric and not self._is_logged(metric, state.index):
                 self.store.sample(metric, "", time, pace, ref, text)

@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perfmon.core import Gap, Observation
+from perfmon.core import HEAD, SILENCE, UPTIME, Gap, Observation
+from perfmon.sources import SourceClock
 
+QUIET_FROM_S = 10.0
+"""Silences are kept from this length on."""
 _MAX_GAPS = 4096
 _MAX_NOTES = 8
 _IDLE_S = 10.0
@@ -15,7 +18,7 @@ _RECENT = 64
 _SHOWN = 400
 _LATE_LINES = 200
 _COARSE_S = 1.5
-"""Most lines by which a line may be late, and least seconds by which it is: see `perfmon.sources.scan.gaps`."""
+"""Most lines by which a line may be late, and least seconds by which it is: see `perfmon.sources.scan.block_times`."""
 
 
 @dataclass(slots=True)
@@ -226,6 +229,58 @@ class SourceState:
         self.gaps.append(Gap(start, end, *line, *upto))
         if len(self.gaps) > _MAX_GAPS:
             self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)
+
+    def record_gap(
+        self,
+        clock: SourceClock,
+        kind: int,
+        time: float,
+        ticked: float | None,
+        line: tuple[int, str],
+        observations: Sequence[Observation],
+        line_base: int = 0,
+    ) -> None:
+        """Take in a line that is only dated: the first or last one of a block, or the end of a gap.
+
+        `ticked` is its monotonic `t=` if nothing else dates it: ignored in a log whose lines have dates.
+        `line_base` is added to line numbers in `observations`.
+        """
+        if ticked is not None and clock.kind is not None and not clock.by_arrival:
+            return
+        if kind == SILENCE:
+            stamp, mono = observations[0]
+            if stamp is not None and stamp[0] == UPTIME:
+                mono, stamp = stamp[1], None
+            # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
+            before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
+            if before is not None:
+                number, text = observations[1] if len(observations) > 1 else (-line_base, "")
+                self.last_silence = (line, (number + line_base, text))
+                self._add_silence(before, time, *self.last_silence)
+        elif kind == HEAD:
+            # What `t=` alone dates gives way to a date: a block that holds both has only seen the dates.
+            if not self.first_text or (self.first_by_ticks and ticked is None):
+                (self.first_line, self.first_text), self.first_by_ticks = line, ticked is not None
+            if self.tail is not None:
+                if time == self.tail:  # as is a line of which the date is doubted
+                    self.last_silence = (self.last_line, line)
+                self._add_silence(self.tail, time, self.last_line, line)
+        else:
+            self.tail, self.last_line = time, line
+            self.note_line(time, line)
+            for stamp, number, text in observations:  # a line before it that is later
+                is_ticked = stamp[0] == UPTIME and ticked is not None
+                latest = time + stamp[1] - ticked if is_ticked else clock.at(stamp, None)
+                if latest is not None:
+                    self.note_line(latest, (number + line_base, text))
+            # Not the latest time ever: a little later ones, of clocks that are finer, are not looked for within blocks.
+            self.last = self.latest if self.recorded is None else max(self.recorded, self.latest or self.recorded)
+
+    def _add_silence(self, since: float, until: float, line: tuple[int, str], upto: tuple[int, str]) -> None:
+        """No dated line between the one at `since` and the line `upto`, at `until`: a silence, if that is long."""
+        since, line = self.advance_to(since, line)
+        if until - since >= QUIET_FROM_S:
+            self.add_gap(since, until, line, upto)
 
 
 def _start(gap: Gap) -> float:

@@ -10,7 +10,8 @@ from itertools import chain, compress, islice
 from operator import gt
 from typing import TypeVar
 
-from perfmon.core import Ref, Shift, Span, Update
+from perfmon.core import Gap, Ref, Shift, Span, Update
+from perfmon.sources import SourceClock
 
 from .failures import FailureLog
 from .progress import ProgressLog
@@ -306,6 +307,44 @@ class Store:
             if span.source == source:
                 span.start = None if span.start is None else span.start + seconds
                 span.end = None if span.end is None else span.end + seconds
+
+    def extend(self, state: SourceState, time: float, *, early: bool = True) -> float:
+        """Extend the extent of a log; its first clock also dates earlier lines.
+
+        Without `early` not beyond its lines that were read: of those that are only dated most are not, see
+        `SourceState.record_gap`.
+        """
+        if early:
+            state.recorded = time if state.recorded is None else max(state.recorded, time)
+        if state.last is None:
+            state.first = state.last = time
+            state.clocked = True
+            if state.undated:
+                self.shift(state.index, time - state.pseudo)
+                state.first = time - state.pseudo
+        elif early and time > state.last:
+            state.last = time
+        elif early and state.first is not None and time < state.first:
+            state.first = time
+        return time
+
+    def shift_source(self, state: SourceState, clock: SourceClock) -> None:
+        """Move what a log has before its first date, or before a date that proved true, and note anomalies."""
+        seconds = clock.rebased or 0.0
+        clock.rebased = None
+        if clock.jumped is not None:
+            state.add_gap(*clock.jumped, *state.last_silence)
+            self.progress.jumped(state.index, *clock.jumped)
+            clock.jumped = None
+        if clock.refused:
+            state.note("dates more than a day away from neighbouring lines were ignored")
+        if not seconds:
+            return
+        self.shift(state.index, seconds)
+        state.shift(seconds)
+        (line, text), (upto, next_text) = state.last_silence
+        if upto and clock.last is not None:
+            state.redated = Gap(clock.last, clock.last, line, text, upto, next_text)
 
     def move(self, source: int, by: Shift) -> None:
         """Move the samples and the progress of one log."""

@@ -28,7 +28,6 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
-from .axis import extend_extent, shift_source
 from .source_state import SourceState
 from .store import Store
 
@@ -191,14 +190,14 @@ class Updates:
     def _placed(self, state: SourceState, clock: SourceClock, stamp: LegStamp | None, mono: float | None) -> float:
         """Seconds on the log's axis; later lines may have been read already."""
         if stamp is None and self._before is not None:
-            return extend_extent(self._store, state, self._before)
+            return self._store.extend(state, self._before)
         time = clock.at(None if stamp is None else (stamp[0], stamp[1]), mono)
         if clock.rebased is not None:
-            shift_source(self._store, state, clock)
+            self._store.shift_source(state, clock)
         if time is None:
             state.undated = True
             return state.pseudo
-        return extend_extent(self._store, state, time)
+        return self._store.extend(state, time)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self._store.remarkable

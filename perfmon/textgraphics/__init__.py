@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         cut,
         fit,
         glyphs_for,
+        shown_unit,
     )
     from .charts import Leg, Tick, axis, bar, bucket, gantt, limits, line, spark, stack, ticks, trace
 

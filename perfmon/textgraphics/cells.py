@@ -187,6 +187,11 @@ def compact_value(value: float, unit: str, cells: int = 7) -> str:
     return next((text for form in forms if len(text := f"{number}{form}") <= cells), number)
 
 
+def shown_unit(unit: str) -> str:
+    """Units that the metric's name contains already take no room."""
+    return {"steps": "", "tokens/s": "/s"}.get(unit, unit)
+
+
 def _first(texts: Iterable[str], cells: int) -> str:
     """The first text that fits; a number cut short would be another number."""
     return next((text for text in texts if len(text) <= cells), "#" * max(0, cells))

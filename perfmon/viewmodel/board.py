@@ -1,4 +1,4 @@
-"""What panes draw: lanes over the time axis, and the collectives of a running job from logs of NCCL Inspector."""
+"""Lanes over the time axis as panes draw them, and the collectives of a running job from logs of NCCL Inspector."""
 
 from __future__ import annotations
 

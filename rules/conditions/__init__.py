@@ -8,10 +8,10 @@ from typing import cast
 
 from perfmon.core import Table
 
-from .anomalies import SUFFIX, Jump, Less, NotFinite, OfEachStep, Periodic
+from .anomalies import SUFFIX, Jump, NotFinite, OfEachStep, Periodic
 from .base import Condition, IfMissing, Level, Limits, Role, Single, read_fields
 from .combine import AllOf, AnyOf, Combined, every_condition
-from .lasting import THAN, LongerThanUndisturbed, steady
+from .lasting import THAN, Less, LongerThanUndisturbed, steady
 from .parts import AtLeast, Ratio, SumAtMost, TimeShare
 from .peers import WHAT as OF_PEERS
 from .progress import WHAT as OF_PROGRESS

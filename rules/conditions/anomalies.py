@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import isfinite, log10
 from typing import ClassVar
 
-from perfmon.core import format_share, format_value, median, metric_unit, percentile
+from perfmon.core import format_value, median, metric_unit
 
 from ..death_of_run import over_at
 from ..run_facts import last_checkpoint
@@ -37,7 +37,6 @@ _REGULAR = 0.8
 _DEVIATIONS = 6.0
 _LOOKED_AT = 4096
 """Samples at the end of a stream."""
-_NEWEST = 3
 _OFTEN = 2
 _NEARLY_EACH, _MANY_MARKS = 0.9, 100
 SUFFIX = "_not_finite"
@@ -354,58 +353,6 @@ class Periodic(Trend[Rhythm]):
 
     def explain(self) -> str:
         return f"at regular intervals one {self.metric} is longer than the median by {self.more:.0%} or more"
-
-
-@dataclass(frozen=True)
-class Less(Single):
-    """The mean of the last values of `metric` is by `least` % or more less than what three quarters of those above 0
-    are below, of all until then that are kept, whatever part of the run is looked at."""
-
-    costly: ClassVar[bool] = True
-    metric: Metric
-    least: float = 5.0
-
-    def _history(self, item: Item, view: View) -> tuple[list[float], list[float]]:
-        series = view.store.series.get((self.metric, item.group if view.has_group(self.metric, item.group) else ""))
-        if series is None:
-            return [], []
-        kept = (at for at in range(len(series)) if series.sources[at] == item.source)
-        shift = view.shift(item.source)
-        pairs = sorted((series.times[at] + shift, series.values[at]) for at in kept)
-        return [time for time, _ in pairs], [value for _, value in pairs]
-
-    def _share(self, item: Item, view: View) -> float | None:
-        """The share that is missing."""
-        stream = (type(self), self.metric, item.source, item.group)
-        times, values = view.once(stream, lambda: self._history(item, view))
-        stop = bisect_right(times, item.end)
-        block = stop - stop % _LEAST  # the usual value is not looked up for each sample
-        if block < _LEAST:
-            return None
-        usual = view.once((*stream, block), lambda: _upper([value for value in values[:block] if value > 0]))
-        newest = values[max(0, stop - _NEWEST) : stop]
-        return 1.0 - sum(newest) / len(newest) / usual if usual > 0 else None
-
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown with few samples until then."""
-        share = self._share(item, view)
-        return Level.UNKNOWN if share is None else Level.CRITICAL if share >= self.least / 100.0 else Level.NO
-
-    def short(self, item: Item, view: View) -> float | None:
-        """That share, where it holds."""
-        return max(0.0, self._share(item, view) or 0.0) if self.judge(item, view).holds else 0.0
-
-    def describe(self, item: Item, view: View) -> str:
-        share = self._share(item, view)
-        less = "not observed" if share is None else f"{format_share(max(0.0, share))} less than usual"
-        return f"{self.metric} {less}"
-
-    def explain(self) -> str:
-        return f"{self.metric} is by {self.least:g} % or more less than usual"
-
-
-def _upper(values: Sequence[float]) -> float:
-    return percentile(sorted(values), 0.75) if values else 0.0
 
 
 def _was_held(values: Sequence[float]) -> bool:

@@ -1,15 +1,19 @@
-"""Conditions on how long: the item lasts far longer than is usual; samples in a row are beyond limits."""
+"""Conditions on what is usual: the item lasts far longer, a rate is less; samples in a row are beyond limits."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, NamedTuple
 
-from perfmon.core import Table, format_seconds, format_value, median, metric_unit
+from perfmon.core import Table, format_seconds, format_share, format_value, median, metric_unit, percentile
 
 from .base import Amount, ByKind, Explained, Item, Level, Limits, Metric, Metrics, Name, Single, View
+
+_BLOCK, _FEWEST, _LAST = 10, 5, 3
+"""Samples after which what is usual is found again, that show it, and that are the present."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +313,76 @@ class Unchanged(Single):
     def explain(self) -> str:
         how = "does not rise" if self.falls else "is the same"
         return f"{' and '.join(self.metrics)} {how} in {self.least} samples in a row"
+
+
+@dataclass(frozen=True)
+class Less(Single):
+    """The mean of the last values of `metric` is by `least` % or more less than what three quarters of those above 0
+    are below, of all until then that are kept, whatever part of the run is looked at: of those at which another metric,
+    `during`, was below `during_below`."""
+
+    costly: ClassVar[bool] = True
+    metric: Metric
+    least: float = 5.0
+    during: Metric = ""
+    during_below: float = inf
+
+    def _history(self, item: Item, view: View) -> tuple[list[float], list[float], list[float]]:
+        """Times and values, and these again where they define what is usual, else 0."""
+        values, others = _of_log(self.metric, item, view), _of_log(self.during, item, view)
+        seen = [time for time, _ in others]
+        before = [bisect_right(seen, time) - 1 for time, _ in values]
+        usual = [not self.during or (at >= 0 and others[at][1] < self.during_below) for at in before]
+        known = [value * counts for (_, value), counts in zip(values, usual, strict=True)]
+        return [time for time, _ in values], [value for _, value in values], known
+
+    def _share(self, item: Item, view: View) -> float | None:
+        """The share that is missing; None where nothing shows what is usual."""
+        stream = (type(self), self.metric, self.during, item.source, item.group)
+        times, values, known = view.once(stream, lambda: self._history(item, view))
+        stop = bisect_right(times, item.end)
+        block = stop - stop % _BLOCK  # the usual value is not looked up for each sample
+        usual = view.once((*stream, block), lambda: _upper([value for value in known[:block] if value > 0]))
+        newest = values[max(0, stop - _LAST) : stop]
+        return 1.0 - sum(newest) / len(newest) / usual if usual > 0 else None
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown with few samples until then."""
+        share = self._share(item, view)
+        return Level.UNKNOWN if share is None else Level.CRITICAL if share >= self.least / 100.0 else Level.NO
+
+    def short(self, item: Item, view: View) -> float | None:
+        """That share, where it holds."""
+        return max(0.0, self._share(item, view) or 0.0) if self.judge(item, view).holds else 0.0
+
+    def describe(self, item: Item, view: View) -> str:
+        share = self._share(item, view)
+        if share is None:
+            return f"{self.metric}{f' {self._usual()}' if self.during else ''} not observed"
+        return f"{self.metric} {format_share(max(0.0, share))} less than {self._usual()}"
+
+    def explain(self) -> str:
+        return f"{self.metric} is by {self.least:g} % or more less than {self._usual()}"
+
+    def _usual(self) -> str:
+        return (
+            f"with {self.during} below {self.during_below:g} {metric_unit(self.during)}".rstrip()
+            if self.during
+            else "usual"
+        )
+
+
+def _of_log(metric: str, item: Item, view: View) -> list[tuple[float, float]]:
+    """The samples that are kept of a metric of the item's log and group, by time."""
+    series = view.store.series.get((metric, item.group if view.has_group(metric, item.group) else ""))
+    kept = () if series is None else (at for at in range(len(series)) if series.sources[at] == item.source)
+    shift = view.shift(item.source)
+    return sorted((series.times[at] + shift, series.values[at]) for at in kept) if series is not None else []
+
+
+def _upper(values: Sequence[float]) -> float:
+    """0.0 for too few of them."""
+    return percentile(sorted(values), 0.75) if len(values) >= _FEWEST else 0.0
 
 
 def steady(table: Table) -> type[Single]:

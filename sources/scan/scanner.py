@@ -11,8 +11,7 @@ from perfmon.core import ESCAPES, HEAD, LEG, LOCAL, SAME, TAIL, Observation, Rec
 from ..formats.compiled import CompiledPattern, too_slow
 from ..formats.fields import Values, any_stamp
 from ..pollers.reading import PolledBlock
-from .block_times import BlockTimes
-from .gaps import BOM, unescaped
+from .block_times import BOM, BlockTimes, unescaped
 from .json_envelope import json_begin, opened_envelope, record_stamp
 from .search import PatternSet
 from .tables import Columns, Heading, row_of

@@ -14,7 +14,7 @@ from ..blocks import in_use, scanning
 from ..formats.compiled import MORE, CompiledPattern, compile_patterns
 from ..formats.schema import Pack
 from ..formats.timestamps import HeaderReader
-from .gaps import Dated
+from .block_times import Dated
 from .update_templates import KEEP_ALL, EvidenceLimits, HeadStamps, PhaseLine, Templates
 
 if TYPE_CHECKING:

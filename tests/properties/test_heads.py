@@ -12,7 +12,7 @@ from perfmon.core.model import DAYTIME, LOCAL
 from perfmon.sources.blocks import in_use
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.gaps import DatedLines
+from perfmon.sources.scan.block_times import DatedLines
 
 UNREAD, READER, THOROUGH = (HeaderReader(load_packs()) for _ in range(3))
 THOROUGH._seen = False  # all lines are looked at

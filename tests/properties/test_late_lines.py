@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from perfmon.core.config import Config
 from perfmon.pipeline.session import Session
 from perfmon.reports.json_report import document
-from perfmon.sources.scan.gaps import COARSE_S
+from perfmon.sources.scan.block_times import COARSE_S
 
 BEGIN = datetime(2026, 5, 11, 10)
 

@@ -15,7 +15,7 @@ from snapshots import HOSTILE, finding, metric, snapshot
 
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.remote.model import HostState, Phase
-from perfmon.store.latest_readings import Seen
+from perfmon.store.latest_readings import LatestReadings, Seen
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.lists import SourcesPane
 from perfmon.tui.render.hosts.layout import ORDERS, VIEWS, View, lines_of
@@ -435,3 +435,18 @@ def test_gpus_that_idle_while_the_verdict_costs_time_show_it_and_are_not_good() 
 
     assert marks(200.0) == [f" {SKIN.glyph('edge')}", " ✓"]
     assert marks(0.0) == [" ✓", " ✓"], "nothing is lost: what idles proves nothing"
+
+
+def test_gpus_that_take_turns_are_marked_whichever_of_them_works_now() -> None:
+    made = snapshot(findings=(finding(proof=("queue_ms",), lost_s=200.0),))
+    for used, mark in (
+        ([5.0, 96.0, 96.0], SKIN.glyph("edge")),
+        ([96.0, 5.0, 5.0], SKIN.glyph("edge")),
+        ([96.0] * 8 + [5.0, 96.0], "✓"),
+    ):
+        machines = LatestReadings()
+        for at, share in enumerate(used):
+            host, one = gpu(0, 0, share)
+            machines.take(host, one, NOW - len(used) + 1 + at)
+        look = RenderContext.at(observed(seen=machines.seen(), snapshot=made), SKIN)
+        assert [look.mark((host, one))[0] for host in look.around.hosts for one in host.of(Area.GPU)] == [f" {mark}"]

@@ -79,8 +79,9 @@ async def test_what_is_asked_for_hides_nothing_but_the_last_row(theme: str) -> N
         assert any("queue time" in row for row in text)
 
 
-async def test_a_hint_goes_away_once_its_key_was_used() -> None:
-    async with running(size=(120, 30)) as (app, pilot):
+@pytest.mark.parametrize("size", [(120, 30), (80, 24)])
+async def test_a_hint_goes_away_once_its_key_was_used(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, pilot):
         app.opening.hints = ("open", "next_pane", "help")
         app.show_message("")
         await pilot.pause()

@@ -14,6 +14,7 @@ from snapshots import HOSTILE
 
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.panes.lists import SourcesPane
+from perfmon.tui.render.hosts.sections import summary_of
 from perfmon.tui.render.logs import common_ending, source_row
 from perfmon.tui.screens.pages import DoctorPage
 from perfmon.tui.theme import ThemeStyles
@@ -180,3 +181,9 @@ async def test_the_doctor_names_the_command_for_a_log_that_is_not_understood() -
 )
 def test_errors_and_warnings_are_counted_as_room_allows(changes: dict[str, Any], room: int, shown: str) -> None:
     assert levels_text((source(**changes), source(index=1)), room) == shown
+
+
+def test_the_title_counts_what_it_has_room_for_in_whole_words() -> None:
+    counts = ("3 logs", "3 silent", "3 ended")
+    assert summary_of(None, "auto", counts, 33) == "3 logs · 3 silent"
+    assert summary_of(None, "auto", counts, 60) == "3 logs · 3 silent · 3 ended"

@@ -91,7 +91,7 @@ async def test_lines_of_all_logs_with_the_gaps_between_them(size: tuple[int, int
     app = Shown(book())
     async with app.run_test(size=size) as pilot:
         text = "\n".join(await paged(app, pilot))
-    for words in ("5 lines of 2 logs", "+12000.0 ms", "◂ queue", "+1200.0 ms", "◂ rpc", "client.done"):
+    for words in ("5 lines of 2 logs", "+12.00 s", "◂ queue", "+1.20 s", "◂ rpc", "client.done"):
         assert words in text
     assert "batch.start" not in text
 
@@ -198,7 +198,7 @@ async def test_what_ran_beside_it() -> None:
     )
     app = Shown(book(), made=picture(board=replace(board(), spans=lanes)))
     async with app.run_test(size=(120, 30)):
-        companion = [line for line in screen_text(app) if "generation-batch 7" in line]
+        companion = [line for line in screen_text(app) if "generation batch 7" in line]
     assert len(companion) == 1
     assert "9.6 s !   50 % of it  from 09:49:10" in companion[0]
 

@@ -226,3 +226,20 @@ def test_a_line_costs_no_session() -> None:
         "perfmon.rules",
     }
     assert set(json.loads(done.stderr.splitlines()[-1])) & heavy == set()
+
+
+def test_what_no_format_knows_is_no_silent_run_and_stands_last(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = time.time() - 7200
+    for name, lines in {"a-notes/todo.txt": ["milk", "eggs", "call mum"], "b-run/train.log": STEPS}.items():
+        path = place / "runs" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("\n".join([*lines, ""]))
+        os.utime(path, (written, written))
+    monkeypatch.chdir(place / "runs")
+    assert main(["runs", "--plain"]) == ExitCode.DONE
+    first, last = (line.split() for line in capsys.readouterr().out.splitlines()[1:])
+    assert first[-1] == "b-run"
+    assert (last[0], last[-1]) == ("unknown", "a-notes")
+    assert "no known log format" in " ".join(last)

@@ -54,3 +54,10 @@ def test_what_makes_as_much_as_ever_loses_nothing(tmp_path: Path, capsys: Output
 def test_a_full_cache_for_which_none_waits_is_healthy(tmp_path: Path, capsys: Output) -> None:
     found = _diagnosis([_ROOM] * 60 + [(1950.0, 60, 0, 99.0)] * 40, tmp_path / "vllm.log", capsys)
     assert found["verdict"] is None
+
+
+def test_one_whose_cache_never_had_room_has_no_known_cost(tmp_path: Path, capsys: Output) -> None:
+    busy, slower = (2300.0, 128, 92, 97.0), (2100.0, 118, 102, 98.5)
+    found = _diagnosis([busy] * 30 + [slower] * 40 + [busy] * 30, tmp_path / "vllm.log", capsys)
+    assert found["verdict"]["signature"] == "kv-cache-pressure"
+    assert found["verdict"]["lost_s"] == 0

@@ -328,7 +328,7 @@ _SAMPLES = 2
 def proposal_page(
     log: str, proposal: Proposal, target: Path, again: bool, skin: ThemeStyles, width: int
 ) -> list[Entry]:
-    """What a format reads of a log, with sample lines and their values, and what applying it does."""
+    """The sample lines of a proposed format with their values, and what applying it does."""
     room, bullet = width - 2, skin.glyph("bullet")
     reads = f"{proposal.recognised:,} of {proposal.lines:,} lines of {plain(log, 200)} would be recognised"
     after = "reads the logs of this run again with it" if again else "is used from the next start"

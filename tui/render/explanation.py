@@ -9,11 +9,10 @@ from perfmon.core import Progress, TimeBase, counted, format_seconds, format_sha
 from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
-from perfmon.textgraphics import compact_value
+from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
-from .lanes import shown_unit
 from .progress import idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
@@ -49,7 +48,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None or picture.before_silence:
+    if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
@@ -337,6 +336,8 @@ def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
 
 
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    if picture.dropped:
+        return _hung_or_dead(picture, snapshot, width, skin)
     summary, cut_off = plain(snapshot.summary, 1000), skin.glyph("cut")
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
@@ -400,6 +401,23 @@ def _before(
     cost = cost if cells(lasts + since + cost) <= room else ""
     level, text = skin.level(LEVELS[verdict.severity.value]), skin.style("text")
     return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
+
+
+def _hung_or_dead(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    """Servers with requests in hand whose output ended; behind that what was wrong with them before."""
+    verdict, runs = snapshot.verdict, badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+    age, load = format_seconds(picture.past_s or 0.0), picture.dropped
+    full, room = f"with {load}: hung or dead", width - row_cells(runs)
+    since = _since(picture, width)
+    texts = [
+        f"no output for {age}{since}{',' if since else ''} {full}",
+        f"no output for {age} {full}",
+        f"hung or dead for {age} with {load}",
+        f"{age} with {load}",
+    ]
+    runs.append((next((text for text in texts if cells(text) <= room), texts[-1]), skin.style("stale")))
+    before = "" if verdict is None else f"  before: {plain(verdict.title)}"
+    return (*runs, *([(before, skin.style("muted"))] if row_cells(runs) + cells(before) <= width else []))
 
 
 def _since(picture: MonitorState, width: int) -> str:

@@ -14,7 +14,7 @@ from rich.style import Style
 
 from perfmon.core import percentile, plain
 from perfmon.sources.formats import short_names
-from perfmon.textgraphics import ASCII, compact_seconds, compact_value, fit, gantt, limits, line, spark
+from perfmon.textgraphics import ASCII, compact_seconds, compact_value, fit, gantt, limits, line, shown_unit, spark
 from perfmon.viewmodel import (
     Bar,
     Leg,
@@ -289,11 +289,6 @@ def _fitting(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(known, default=0.0), max(known, default=0.0)
     room = _LEAST_RANGE * max(abs(low), abs(high)) - (high - low)
     return (low - room / 2, high + room / 2) if room > 0 else (low, high)
-
-
-def shown_unit(unit: str) -> str:
-    """Units that the metric's name contains already take no room."""
-    return {"steps": "", "tokens/s": "/s"}.get(unit, unit)
 
 
 def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[float, float]:

@@ -106,8 +106,11 @@ def clock_text(time: float | None, size: int, wall: bool) -> str:
 
 
 def gap_text(ms: float | None) -> str:
-    """`+30333.3 ms` in its column."""
-    return " " * _GAP_CELLS if ms is None else f"{ms:+.1f} ms "[:_GAP_CELLS].rjust(_GAP_CELLS)
+    """`+333.3 ms` or `+30.33 s` in its column."""
+    if ms is None:
+        return " " * _GAP_CELLS
+    text = f"{ms:+.1f} ms " if abs(ms) < 1000 else f"{ms / 1000:+.2f} s "
+    return text[:_GAP_CELLS].rjust(_GAP_CELLS)
 
 
 def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UNMARKED) -> Fitted:

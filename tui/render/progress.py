@@ -264,11 +264,9 @@ def _serving(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
 def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
     """Loss and reward, and where they are going."""
     found = [one for one in snapshot.findings if one.signature == "loss-diverged"]
-    parts: list[Part] = [
-        (1, [(f"{one.count:,} updates skipped {skin.mark(Level.CRITICAL)}", skin.style("critical"))])
-        for one in found
-        if "updates_skipped" in one.proof
-    ]
+    mark, style = skin.mark(Level.CRITICAL), skin.style("critical")
+    skipped = [one.count for one in found if "updates_skipped" in one.proof]
+    parts: list[Part] = [(1, [(f"{count:,} updates skipped {mark}", style)]) for count in skipped]
     for rank, name in ((5, "loss"), (6, "reward")):
         stats = snapshot.metrics.get(name)
         diverged = name == "loss" and any("loss" in one.proof for one in found)

@@ -47,7 +47,7 @@ _WHERE = 24
 """Cells of the name of what the verdict is about."""
 _STALL = "stall"
 """The signature of a run that makes no progress."""
-_OF_STEPS = "work at full pace"
+_OF_STEPS = "at work"
 """Productive time of a run that makes what is of little use."""
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
@@ -78,7 +78,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or is_reading(picture):
         return waiting_row(picture, skin)
-    if snapshot.verdict is None or picture.before_silence:
+    if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)

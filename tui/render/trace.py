@@ -269,7 +269,7 @@ def _concurrent(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) 
     others.sort(key=lambda pair: (-pair[0], pair[1].start))
     span = max(1e-9, bar.end - bar.start)
     for shared, other in others[:_MOST_CONCURRENT]:
-        name = fit(f"{other.kind} {other.key}", 28 if width >= 80 else 20, glyphs=skin.glyphs)
+        name = fit(f"{other.kind.replace('-', ' ')} {other.key}", 28 if width >= 80 else 20, glyphs=skin.glyphs)
         level = skin.mark(other.level) if other.level is not Level.NONE else " "
         began = f"  from {moment_text(other.start, picture.time_base)}" if width >= 80 else ""
         yield (

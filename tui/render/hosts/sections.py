@@ -27,9 +27,18 @@ from perfmon.viewmodel import (
 
 from ...theme import ThemeStyles
 from ..rows import Run, Words, row_cells
-from .gpus import Folded, folded_columns, gpu_columns
+from .columns import (
+    Folded,
+    depth_columns,
+    engine_columns,
+    folded_columns,
+    gpu_columns,
+    is_engine,
+    job_columns,
+    socket_columns,
+    value_columns,
+)
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
-from .queues import depth_columns, engine_columns, is_engine, job_columns, socket_columns, value_columns
 from .table import Column, RenderContext, Thing
 
 # --- The parts of the pane: which things, in which table ---
@@ -172,14 +181,16 @@ def keys_of(machines: bool, width: int) -> str:
 
 def summary_of(look: RenderContext | None, view: str, logs: Sequence[str], width: int) -> str:
     """Counts, of one kind or all; the last parts are dropped first if room is short."""
-    if look is None or not look.any:
-        return " · ".join(logs) if view in ("auto", "sources") else ""
-    if view == "sources":
+    known = look is not None and look.any
+    taken = len(keys_of(known, width)) + (22 if known else 16)
+    if look is None or not known:
+        parts = list(logs) if view in ("auto", "sources") else []
+    elif view == "sources":
         pollers = sum(1 for _ in look.around.of_area(Area.POLLER))
         parts = [*logs, *([counted(pollers, "poller")] if pollers else [])]
     else:
         parts = [*_machines(look), *(logs if view == "auto" else ())]
-    while len(parts) > 1 and len(" · ".join(parts)) > max(8, width - 22 - len(keys_of(True, width))):
+    while len(parts) > 1 and len(" · ".join(parts)) > max(8, width - taken):
         parts.pop()
     return " · ".join(parts)
 

@@ -162,8 +162,9 @@ _MEASURED = {
     Area.SOCKET: ("socket_",),
 }  # fmt: skip
 """First letters of the metrics of things that are not queues."""
-_LATELY, _IDLE_PCT = 15, 50.0
-"""Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
+_LATELY, _IDLE_PCT, _OFTEN = 15, 50.0, 0.25
+"""Polls that are looked back on, the use below which a GPU is idle (where the band gpu_busy is critical), and the share
+of its polls from which on it idles often."""
 Place = tuple[str, Area, str]
 
 
@@ -247,9 +248,13 @@ class RenderContext:
         return f" {self.skin.glyph(named)}", named
 
     def proves(self, seen: Seen) -> bool:
-        """Return true for a GPU of the run that idles now while the verdict costs time, also where GPUs take turns."""
-        used = seen.reading.values.get("util_pct") if _is_own_gpu(seen) else None
-        return self.costs and used is not None and used < _IDLE_PCT
+        """Return true for a GPU of the run that idles now, or often, while the verdict costs time.
+
+        Where GPUs take turns a mark by the present alone would come and go.
+        """
+        lately = seen.history.get("util_pct", ()) if self.costs and _is_own_gpu(seen) else ()
+        now = lately[-1:]
+        return any(one < _IDLE_PCT for one in now) or sum(one < _IDLE_PCT for one in lately) > _OFTEN * len(lately)
 
     def idles(self, seen: Seen) -> bool:
         """Return true for a GPU of the run that lately idled half of the time; a single second means nothing."""
