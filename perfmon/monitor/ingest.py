@@ -177,6 +177,8 @@ class Ingest:
             held.stamped = (state.tail, state.tail, clock)
         elif passed is not None:
             state.passed = passed
+        elif self._feed.caught_up and state.bar_at is not None and state.bar_line > state.last_line[0]:
+            state.passed = max(state.bar_at, state.passed or state.bar_at)
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
