@@ -179,4 +179,3 @@ __all__ = [
     "read_condition",
     "read_fields",
 ]  # fmt: skip
-]__getattr__ = lazy_face(__name__)
