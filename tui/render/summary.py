@@ -82,7 +82,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     snapshot = picture.snapshot
     if snapshot is None or _is_reading(picture):
         return _waiting_row(picture, skin)
-    if snapshot.verdict is None or picture.before_silence:
+    if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     runs = _head(picture, verdict, width, skin)
