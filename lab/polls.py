@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from perfmon.core import Block, Notice
 from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.base import LocalMachine, Poller
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.host.host import HostPoller
-from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.pollers.reading import Area, Poller, Reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import PollScheduler, make_pollers
 

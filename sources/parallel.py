@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .blocks import MAX_LINE
-from .scan.scanner import Scanner, ScanResult
-from .scan.tables import Heading
+from .scan import Heading, Scanner, ScanResult
 from .spec import HEAD, bundle_in, compression_in, is_binary, utf16_in
 
 # --- A big plain file in ranges of bytes, each cut at its lines ---

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from perfmon.core.model import Block, Notice
 from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.base import Machine, Poller
-from perfmon.sources.pollers.reading import Area, Reading, parse_reading
+from perfmon.sources.pollers.reading import Area, Machine, Poller, Reading, parse_reading
 from perfmon.sources.pollers.scheduler import PollScheduler
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .file_reader import PipeTail
+    from .file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint, Identity, PipeTail
     from .follower import BackgroundFollower, Follower
+    from .rotation import CERTAIN_S, age_by_name, is_part_of
     from .wakeups import end, wait_for_event
 
 __getattr__ = lazy_face(__name__)

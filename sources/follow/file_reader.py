@@ -71,7 +71,7 @@ class Fingerprint:
         return None if self.head.startswith(os.pread(fd, len(self.head), 0)) else False
 
 
-EMPTY = Fingerprint(b"", b"", 0)
+EMPTY: Fingerprint = Fingerprint(b"", b"", 0)
 
 
 class Stream:

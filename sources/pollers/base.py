@@ -1,4 +1,4 @@
-"""Interfaces of polling: a poller, the readings that it hands over, and the machine that it queries; this machine."""
+"""What several pollers share: shells that their scripts run in; and this machine, as they query it."""
 
 from __future__ import annotations
 
@@ -7,86 +7,16 @@ import os
 import signal
 import socket
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Protocol
 
-from perfmon.core import Notice, PerfmonError, plain
+from perfmon.core import Notice, plain
 
 from ..blocks import LineSplitter
 from ..http_client import Opener, open_here
 from ..shell import LocalRunner, Output, RunnerError, Shell
-from .reading import Reading
-
-# --- The interfaces of polling ---
-
-DiskPaths = Callable[[], Mapping[str, str]]
-"""Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
-
-
-def no_disk_paths() -> Mapping[str, str]:
-    """No path is known."""
-    return {}
-
-
-class PollError(PerfmonError):
-    """A poll failed: one line with what, where and the fix."""
-
-
-class NotAvailableError(PollError):
-    """The device or program does not exist (no driver, no such command): reported once, and queried again rarely."""
-
-
-class Machine(Protocol):
-    """A machine that pollers query: this one, or one that a connection leads to."""
-
-    @property
-    def name(self) -> str:
-        """For display; that of this machine is its host name."""
-
-    @property
-    def here(self) -> bool:
-        """It is this machine: libraries can be used instead of commands."""
-
-    def now(self) -> datetime:
-        """Time of its clock."""
-
-    async def runner(self) -> Shell:
-        """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
-
-    @property
-    def opener(self) -> Opener:
-        """Open streams to ports from there; raises OSError or PerfmonError when used."""
-
-    def lines(self, command: str) -> AsyncIterator[bytes]:
-        """Yield the output of a command of its shell, line by line, without newlines.
-
-        The command is ended when the iterator is closed. Raises PollError where it cannot be run.
-        """
-
-
-class Poller(Protocol):
-    """Queries one kind of thing periodically.
-
-    It is called from the event loop of the polls: what may block has to go to a thread. It may take long or hang:
-    its scheduler sets a deadline, reports the age of the last answer, and does not poll it again before.
-    """
-
-    @property
-    def name(self) -> str:
-        """Name for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
-
-    @property
-    def every_s(self) -> float:
-        """Seconds from one question to the next."""
-
-    async def poll(self) -> Sequence[Reading]:
-        """Poll once. Raises PollError; may be cancelled at any await."""
-
-    async def close(self) -> None:
-        """Release everything."""
-
+from .reading import Machine, PollError
 
 # --- Lines out of the chunks that a command prints ---
 

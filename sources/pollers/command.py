@@ -12,8 +12,7 @@ from math import isfinite
 from perfmon.core import evidence_text, plain
 
 from ..shell import quoted
-from .base import Machine, PollError
-from .reading import Area, Reading
+from .reading import Area, Machine, PollError, Reading
 
 EVERY_S = 5.0
 DEADLINE_S = 20.0

@@ -11,7 +11,6 @@ from pathlib import Path
 from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
-from .base import Machine, PollError
 from .metrics_page import (
     QUANTILES,
     TIMEOUT_S,
@@ -26,7 +25,7 @@ from .metrics_page import (
     quantile,
     read_samples,
 )
-from .reading import Area, Reading
+from .reading import Area, Machine, PollError, Reading
 
 # --- How servers show their engines on a page of metrics: which metric is which value, by version and system ---
 #

@@ -16,8 +16,7 @@ from typing import TypeVar
 from perfmon.core import UsageError, evidence_text, plain
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
-from .base import Machine, PollError
-from .reading import Area, Reading
+from .reading import Area, Machine, PollError, Reading
 
 # --- Fetches a page of metrics, and states in one line why there is none ---
 

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .base import Machine, NotAvailableError, ScriptPoller
-from .reading import Area, Reading
+from .base import ScriptPoller
+from .reading import Area, Machine, NotAvailableError, Reading
 
 # --- TCP connections as `ss -tinmH` prints them: two lines each, the second one begins with a blank ---
 

@@ -1,4 +1,4 @@
-"""Readings of pollers, and the lines that recordings keep of them.
+"""Interfaces of polling: a poller, the machine that it queries, and its readings with the lines that recordings keep.
 
 Pollers hand over readings, as a block that has the lines for recordings and evidence, too. A line is
 `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`; who reads a recording
@@ -8,13 +8,18 @@ makes the same readings of its lines, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
+from typing import TYPE_CHECKING, Protocol
 
-from perfmon.core import Block, plain
+from perfmon.core import Block, PerfmonError, plain
+
+if TYPE_CHECKING:
+    from ..http_client import Opener
+    from ..shell import Shell
 
 NEEDLE = b"[poll] "
 """Text that every line of a poller contains."""
@@ -185,3 +190,72 @@ def _word(text: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+
+
+# --- The interfaces of polling ---
+
+DiskPaths = Callable[[], Mapping[str, str]]
+"""Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
+
+
+def no_disk_paths() -> Mapping[str, str]:
+    """No path is known."""
+    return {}
+
+
+class PollError(PerfmonError):
+    """A poll failed: one line with what, where and the fix."""
+
+
+class NotAvailableError(PollError):
+    """The device or program does not exist (no driver, no such command): reported once, and queried again rarely."""
+
+
+class Machine(Protocol):
+    """A machine that pollers query: this one, or one that a connection leads to."""
+
+    @property
+    def name(self) -> str:
+        """For display; that of this machine is its host name."""
+
+    @property
+    def here(self) -> bool:
+        """It is this machine: libraries can be used instead of commands."""
+
+    def now(self) -> datetime:
+        """Time of its clock."""
+
+    async def runner(self) -> Shell:
+        """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
+
+    @property
+    def opener(self) -> Opener:
+        """Open streams to ports from there; raises OSError or PerfmonError when used."""
+
+    def lines(self, command: str) -> AsyncIterator[bytes]:
+        """Yield the output of a command of its shell, line by line, without newlines.
+
+        The command is ended when the iterator is closed. Raises PollError where it cannot be run.
+        """
+
+
+class Poller(Protocol):
+    """Queries one kind of thing periodically.
+
+    It is called from the event loop of the polls: what may block has to go to a thread. It may take long or hang:
+    its scheduler sets a deadline, reports the age of the last answer, and does not poll it again before.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
+
+    @property
+    def every_s(self) -> float:
+        """Seconds from one question to the next."""
+
+    async def poll(self) -> Sequence[Reading]:
+        """Poll once. Raises PollError; may be cancelled at any await."""
+
+    async def close(self) -> None:
+        """Release everything."""

@@ -14,9 +14,9 @@ from perfmon.core import Block, Notice, evidence_text, plain, without_secrets
 from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
-from .base import DiskPaths, LocalMachine, Machine, NotAvailableError, Poller, no_disk_paths
+from .base import LocalMachine
 from .metrics_page import Endpoint, PrometheusPoller, parse_prometheus
-from .reading import SCHEME, Area, Reading, polled_block
+from .reading import SCHEME, Area, DiskPaths, Machine, NotAvailableError, Poller, Reading, no_disk_paths, polled_block
 from .request import PollRequest
 
 # --- The virtual logs of the readings of pollers, known by their names ---

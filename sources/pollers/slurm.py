@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from perfmon.core import plain
 
 from ..shell import quoted
-from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
-from .reading import Area, Reading
+from .base import Script, ScriptPoller
+from .reading import Area, Machine, NotAvailableError, PollError, Reading
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, which every version prints ---
 

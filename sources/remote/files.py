@@ -14,8 +14,7 @@ from perfmon.core import plain
 
 from ..blocks import UNFINISHED_S, LineSplitter
 from ..file_tree import holds_logs
-from ..follow.file_reader import EMPTY, Fingerprint, Identity
-from ..follow.rotation import age_by_name, is_part_of
+from ..follow import EMPTY, Fingerprint, Identity, age_by_name, is_part_of
 from ..shell import MAGIC, Output, RunnerError, Shell, literal_base, pattern, quoted, regex
 from ..spec import compression_of, is_log_name
 

@@ -19,7 +19,7 @@ import asyncssh
 from perfmon.core import ConnectError, plain
 
 from ..http_client import Opener, Url
-from ..pollers.request import PollRequest
+from ..pollers import PollRequest
 from ..shell import RunnerError
 from ..thread_queue import ThreadQueue
 from .connection import HostError, Login
@@ -118,7 +118,7 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
     """Run the pollers of a host, once its logs were read."""
     if not requests:
         return
-    from ..pollers.scheduler import PollScheduler, make_pollers
+    from ..pollers import PollScheduler, make_pollers
 
     began = time.monotonic()
     while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - there is no event

@@ -19,7 +19,8 @@ from perfmon.core import Notice
 from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..http_client import ForbiddenError, Opener, Reader, ReplyError, Url, Writer, get
-from ..pollers.base import PollError, lines_of
+from ..pollers.base import lines_of
+from ..pollers.reading import PollError
 from ..shell import RunnerError, Shell, quoted
 from .connection import Cause, Connection, HostError, Login, dial, open_shell
 from .files import Files

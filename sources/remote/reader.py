@@ -13,8 +13,7 @@ from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 
 from ..blocks import LineSplitter
 from ..discovery import LogFile
-from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
-from ..follow.rotation import CERTAIN_S
+from ..follow import CERTAIN_S, EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..spec import HEAD, compression_in, compression_of, is_binary
 from .files import SQUEEZED, Files, Handle, InodeOwners, State, Text, UnreadableError, find_deleted, find_renamed, held
 from .parts import (

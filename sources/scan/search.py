@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from perfmon.core import Observation, Stamp
 
 from ..blocks import in_use, scanning
+from ..formats import HeaderReader, Pack
 from ..formats.compiled import MORE, CompiledPattern, compile_patterns
-from ..formats.schema import Pack
-from ..formats.timestamps import HeaderReader
 from .block_times import Dated
 from .update_templates import KEEP_ALL, EvidenceLimits, HeadStamps, PhaseLine, Templates
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.gpu.gpu import GpuPoller
 from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlBackend
-from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.pollers.reading import Area, NotAvailableError, Reading
 
 pytestmark = pytest.mark.slow
 

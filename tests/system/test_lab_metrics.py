@@ -16,8 +16,8 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
 from perfmon.sources.blocks import LineSplitter
-from perfmon.sources.pollers.base import LocalMachine, PollError
-from perfmon.sources.pollers.reading import Reading, format_reading
+from perfmon.sources.pollers.base import LocalMachine
+from perfmon.sources.pollers.reading import PollError, Reading, format_reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 

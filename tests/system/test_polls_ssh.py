@@ -19,8 +19,7 @@ from sshd import AVAILABLE, Sshd
 
 from perfmon.core.model import Block
 from perfmon.sources.http_client import get, parse_url
-from perfmon.sources.pollers.base import PollError
-from perfmon.sources.pollers.reading import Area, Reading, is_poll, parse_reading
+from perfmon.sources.pollers.reading import Area, PollError, Reading, is_poll, parse_reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 from perfmon.sources.remote.fleet import Fleet, FleetOptions

@@ -14,9 +14,9 @@ import ray_head
 
 from perfmon.core import Config
 from perfmon.pipeline import Session
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, Poller, PollError, Script
+from perfmon.sources.pollers.base import LocalMachine, Script
 from perfmon.sources.pollers.ray.poller import cluster_on
-from perfmon.sources.pollers.reading import Reading, polled_block
+from perfmon.sources.pollers.reading import NotAvailableError, Poller, PollError, Reading, polled_block
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 

@@ -11,8 +11,8 @@ import slurm_node
 
 from lab.nccl_logs import Plan, write
 from perfmon.cli import main
-from perfmon.sources.pollers.base import LocalMachine, PollError
-from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.pollers.base import LocalMachine
+from perfmon.sources.pollers.reading import Area, PollError, Reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 

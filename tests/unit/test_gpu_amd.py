@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
 from perfmon.sources.pollers.gpu.gpu import GpuPoller, GpuProcess
-from perfmon.sources.pollers.reading import Area
+from perfmon.sources.pollers.reading import Area, NotAvailableError, PollError
 
 
 def unit(value: float | str, name: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.gpu.gpu import GpuPoller, GpuProcess
 from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
@@ -19,7 +19,7 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     table,
     without,
 )
-from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
+from perfmon.sources.pollers.reading import Area, NotAvailableError, PollError, Reading, format_reading, parse_reading
 
 FIELDS = [column.field for column in COLUMNS]
 H100 = {

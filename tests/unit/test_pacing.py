@@ -13,8 +13,8 @@ from polled import Collected, gone, paced, until
 
 from perfmon.sources.http_client import ReplyError, get, parse_url
 from perfmon.sources.pollers import scheduler
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError, PollError
-from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.pollers.base import LocalMachine
+from perfmon.sources.pollers.reading import Area, NotAvailableError, PollError, Reading
 
 
 class Asks:

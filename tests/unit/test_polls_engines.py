@@ -10,11 +10,11 @@ from endpoints import Endpoint, endpoint, ok
 
 from perfmon.core.errors import DataFileError, UsageError
 from perfmon.sources.pollers import engines as dialects
-from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_mapping
 from perfmon.sources.pollers.metrics_page import Endpoint as Page
 from perfmon.sources.pollers.metrics_page import read_samples
-from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
+from perfmon.sources.pollers.reading import Area, Poller, PollError, Reading, format_reading, parse_reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 

@@ -16,7 +16,7 @@ import pytest
 from polled import Collected, paced
 
 from perfmon.sources.http_client import Opener, open_here
-from perfmon.sources.pollers.base import LocalMachine, NotAvailableError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.host.disk import (
     DiskPoller,
     IoCounts,
@@ -43,7 +43,7 @@ from perfmon.sources.pollers.host.host import (
     read_psutil,
 )
 from perfmon.sources.pollers.network import Flow, SocketPoller, holders, sockets_of, verdict
-from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
+from perfmon.sources.pollers.reading import Area, NotAvailableError, format_reading, parse_reading
 from perfmon.sources.shell import LocalRunner, Shell
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")

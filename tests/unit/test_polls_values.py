@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from endpoints import endpoint, ok
 
-from perfmon.sources.pollers.base import LocalMachine, Poller, PollError
+from perfmon.sources.pollers.base import LocalMachine
 from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_in
 from perfmon.sources.pollers.metrics_page import MOST_FOUND, PrometheusPoller, parse_prometheus
-from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
+from perfmon.sources.pollers.reading import Area, Poller, PollError, format_reading, parse_reading
 from perfmon.sources.pollers.request import PollRequest
 from perfmon.sources.pollers.scheduler import make_pollers
 

@@ -14,8 +14,8 @@ from perfmon.core.errors import UsageError
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
 from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
-from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.metrics_page import Endpoint
+from perfmon.sources.pollers.reading import PollError
 from perfmon.sources.remote.host import HealthCheck
 from perfmon.sources.remote.reader import Item
 

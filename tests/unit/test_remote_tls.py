@@ -11,8 +11,8 @@ from endpoints import endpoint, ok
 
 from perfmon.core.errors import UsageError
 from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
-from perfmon.sources.pollers.base import LocalMachine, PollError
-from perfmon.sources.pollers.reading import Reading
+from perfmon.sources.pollers.base import LocalMachine
+from perfmon.sources.pollers.reading import PollError, Reading
 from perfmon.sources.pollers.request import PollRequest, parse_request
 from perfmon.sources.pollers.scheduler import make_pollers
 

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from perfmon.core import evidence_text
 
 from ...shell import Shell
-from ..base import NotAvailableError, PollError
-from ..reading import Reading
+from ..reading import NotAvailableError, PollError, Reading
 from .gpu import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 

@@ -12,8 +12,7 @@ from typing import Literal
 from perfmon.core import evidence_text
 
 from ...shell import Shell
-from ..base import Machine, NotAvailableError, Poller
-from ..reading import Area, Reading
+from ..reading import Area, Machine, NotAvailableError, Poller, Reading
 
 # --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm states ---
 

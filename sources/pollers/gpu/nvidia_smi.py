@@ -13,8 +13,7 @@ from perfmon.core import PerfmonError, evidence_text
 
 from ...follow.wakeups import end
 from ...shell import Shell
-from ..base import Machine, NotAvailableError, PollError
-from ..reading import Area, Reading
+from ..reading import Area, Machine, NotAvailableError, PollError, Reading
 from .gpu import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---

@@ -15,8 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from ..base import NotAvailableError, PollError
-from ..reading import Area, Reading
+from ..reading import Area, NotAvailableError, PollError, Reading
 from .gpu import GpuProcess, Processes, gpu_reading, visible_devices
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---

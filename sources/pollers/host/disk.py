@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import DiskPaths, Machine, NotAvailableError, ScriptPoller, no_disk_paths
-from ..reading import Area, Reading
+from ..base import ScriptPoller
+from ..reading import Area, DiskPaths, Machine, NotAvailableError, Reading, no_disk_paths
 
 EVERY_S = 10.0
 _PLACES_S = 60.0

@@ -13,8 +13,8 @@ from perfmon.core import evidence_text, plain
 
 from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
-from ..base import DiskPaths, Machine, NotAvailableError, Poller, Script, ScriptPoller, no_disk_paths
-from ..reading import Area, Reading
+from ..base import Script, ScriptPoller
+from ..reading import Area, DiskPaths, Machine, NotAvailableError, Poller, Reading, no_disk_paths
 
 # --- What `/proc` shows of a host, read here or printed by one command there, as counters and levels ---
 

@@ -14,8 +14,8 @@ from perfmon.core import UsageError, evidence_text, plain
 
 from ...follow.wakeups import end
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, PollError, Script
-from ..reading import Area, Reading
+from ..base import Script
+from ..reading import Area, Machine, NotAvailableError, PollError, Reading
 from .poller import LOOK_S, Cluster, Place, cluster_on
 
 EVERY_S = 1.0

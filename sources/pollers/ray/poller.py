@@ -16,9 +16,9 @@ from perfmon.core import UsageError, plain, without_login
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
+from ..base import Script, ScriptPoller
 from ..metrics_page import Counters, Endpoint, Increase, Sample, Samples, off_loop, read_samples
-from ..reading import Area, Reading
+from ..reading import Area, Machine, NotAvailableError, PollError, Reading
 
 # --- What Ray's metrics show of its queues, of Ray Data and of the object store ---
 #
