@@ -170,7 +170,9 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
     if not mine and "rank" not in cause.fields and len(ranked) == 1:
         mine = [one for one in records if "rank" in one.fields]
     if not mine and pid is None and "rank" not in cause.fields and len({one.fields.get("pid") for one in records}) == 1:
-        mine = records  # one process died, and one failure is its reason
+        # One process died, and one failure is its reason; a launcher then clears the other tasks away, by signals.
+        tasks = cause.fields.get("tasks", records[0].fields.get("tasks"))
+        mine = [one for one in records if one.fields.get("tasks") == tasks]
     joined: Fields = {}
     for one in mine:
         joined |= {name: one.fields[name] for name in _JOINED if name in one.fields and name not in joined}

@@ -179,14 +179,17 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
         _section("Often confused with", signature.confused_with),
         _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
         _section("Precedence", _precedence(signature)),
-        _section("Bands", (_band(band) for band in _used(signature, bands))),
+        _section("Thresholds", (_band(band) for band in _used(signature, bands))),
         _section("Confidence is higher with", (message for _, message in signature.unseen)),
         _section("Examples", (_example(e.name, e.fires, e.verdict) for e in signature.examples)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_MATCH = {"key": "the same step", "time": "the same time", "lost": "the time both cost"}
+_MATCH = {
+    "key": "the same step", "time": "the same time", "lost": "the time both cost",
+    "each": "the time of half of the occurrences",
+}  # fmt: skip
 
 
 def _wrapped(text: str, indent: str = "") -> str:

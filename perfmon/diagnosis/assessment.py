@@ -47,6 +47,7 @@ from perfmon.rules import (
     last_checkpoint,
     last_output_of_servers,
     last_run_line,
+    load_of,
     overdue_s,
     overlong,
     pace_of,
@@ -58,11 +59,10 @@ from perfmon.rules import (
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
-from .sources import source_infos
+from .sources import role_gpus, source_infos
 from .summary import (
     metric_stats,
     no_verdict_text,
-    role_gpus,
     serves_alone,
     slowest_rows,
     timeline_rows,
@@ -201,6 +201,7 @@ def _run_info(
         view.fact(phase_of),
         resumption_of(view),
         serves_alone=serves_alone(view),
+        load=view.fact(load_of),
         without_end=view.fact(without_end),
     )
 

@@ -285,21 +285,6 @@ _OF_SERVERS = {"inference"}
 _OF_TRAINING = ("loss", "reward", "staleness", "step_s", "trainer_step_s", "orchestrator_step_s")
 
 
-def role_gpus(view: View) -> dict[str, frozenset[str]]:
-    """The GPUs of each role of the last run, where the lines of its begin name them."""
-    found: dict[str, set[str]] = {}
-    for mark in view.store.progress.marks:
-        time = mark.time + view.shift(mark.source)
-        role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
-        if role and gpus and time >= view.run_began - _SAME_START_S:
-            found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))
-    return {role: frozenset(gpus) for role, gpus in found.items()}
-
-
-_SAME_START_S = 120.0
-"""The parts of a run begin within so many seconds."""
-
-
 _LOSS = "loss"
 
 
