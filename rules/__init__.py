@@ -13,12 +13,21 @@ if TYPE_CHECKING:
     from .conditions import Condition
     from .death import CAUSE_WORDS
     from .engine import find
+    from .finished import without_end
     from .goals import Pace, Phase, pace_of, phase_of
     from .interruptions import Resumption, resumption_of, set_forward
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical
     from .lint import Vocabulary, check_files, metrics_of, unread_metrics, unread_names
     from .open_spans import Route, left_open, overlong, route
-    from .run_facts import Checkpoint, View, component_states, idle_since, last_checkpoint, last_output_of_servers
+    from .run_facts import (
+        Checkpoint,
+        View,
+        component_states,
+        idle_since,
+        last_checkpoint,
+        last_output_of_servers,
+        load_of,
+    )
     from .run_view import bands_of, has_any_of, logs_of
     from .runs import READY, Boundary, last_run_line
     from .sentences import fill

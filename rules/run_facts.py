@@ -201,6 +201,28 @@ def last_output_of_servers(view: RunView) -> float | None:
     return max(view.reported[1], *passed, -inf)
 
 
+_TOGETHER_S = 60.0
+"""Reports of the engines of a server that are no further apart are of one time."""
+
+
+def load_of(view: RunView) -> tuple[float, float] | None:
+    """Requests that ran and that waited, by the last reports of servers that had work then; None without such servers,
+    and where other logs show what the run does.
+    """
+    states = [state for state in view.logs if state.lines]
+    if not states or not all(state.busy or state.idle_silence for state in states):
+        return None
+    busy = {state.index for state in states if state.busy}
+    held: list[list[tuple[float, float]]] = []
+    for metric in _REQUESTS:
+        series = [one for (name, _), one in view.store.series.items() if name == metric and len(one)]
+        last = [one for one in series if one.sources[-1] in busy]
+        held.append([(one.times[-1] + view.shift(one.sources[-1]), one.values[-1]) for one in last])
+    newest = max((time for rows in held for time, _ in rows), default=-inf)
+    running, waiting = (sum(value for time, value in rows if newest - time <= _TOGETHER_S) for rows in held)
+    return (running, waiting) if running + waiting > 0.0 else None
+
+
 def component_states(view: RunView) -> tuple[RunState, ...]:
     """The same of each component that the logs name, by name."""
     whole = view.fact(state_of)
@@ -423,5 +445,5 @@ def _steps_around(found: Checkpoint, view: RunView) -> tuple[float | None, float
 
 __all__ = [
     "EMPTY", "UPDATE", "Checkpoint", "Column", "Item", "RunState", "RunView", "Stream", "Track", "View",
-    "component_states", "idle_since", "last_checkpoint", "last_output_of_servers", "state_of",
+    "component_states", "idle_since", "last_checkpoint", "last_output_of_servers", "load_of", "state_of",
 ]  # fmt: skip

@@ -208,8 +208,10 @@ def _state_text(state: State, glyphs: Glyphs, name: str) -> str:
     if state.progress in ENDS:
         words = state.progress.upper()
     if not state.severity:
-        return f"{mark} {words}"
-    shown = [words] if state.progress in ENDS else [words, "before:"] if condition == "silent" else []
+        return f"{mark} {words}" + (f" with {plain(state.dropped, _NAME)}" if state.dropped else "")
+    shown = [words] if state.progress in ENDS or condition == "silent" else []
+    if condition == "silent":
+        shown.append(f"with {plain(state.dropped, _NAME)}, before:" if state.dropped else "before:")
     return " ".join([mark, *shown, *_verdict(state)])
 
 

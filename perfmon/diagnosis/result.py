@@ -117,6 +117,10 @@ class RunInfo:
     """Age of the last write to its complete logs, where it is more than the rhythm of a run that continues allows."""
     serves_alone: bool = False
     """Its engines serve requests, and nothing trains next to them."""
+    load: tuple[float, float] | None = None
+    """Requests that ran, and that waited, when its servers last reported; None where they had none, or others run."""
+    without_end: tuple[str, ...] = ()
+    """Its logs with steps that state no end, in a run that is over by others."""
 
     @property
     def idle_s(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -108,6 +109,8 @@ def _unchanging(item: Item) -> tuple[int, ...]:
     return (ref.source, ref.line, ref.offset)
 
 
+_OF_PROCESS = re.compile(r"\bPID\b")
+"""What stands for the number of a process in a command."""
 VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
 
@@ -169,10 +172,11 @@ def _cause_of(finding: Found) -> str:
 
 def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The signature's advice, or that for the cause of a failure, or for the format of which the finding's lines are;
-    and the commands that go with it.
+    and the commands that go with it. Those about a process are left out where the run died.
     """
     general = finding.signature.advice_by_cause.get(_cause_of(finding), finding.signature.advice)
     special, commands = finding.signature.advice_for, finding.signature.commands
+    commands = commands if view.death is None else tuple(one for one in commands if not _OF_PROCESS.search(one))
     if not special:
         return general, commands
     logs = {ref.source for occurrence in finding.occurrences for ref, _ in occurrence.item.refs}

@@ -33,6 +33,7 @@ from .source_health import undated_patience_s as patience_s
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
 _QUIET_S = 10.0
+_QUIET = (Freshness.STALE, Freshness.LAGGING)
 _HEAD_BYTES = 400
 _NOTE = "no timestamps: using arrival times"
 
@@ -176,6 +177,8 @@ class Ingest:
             held.stamped = (state.tail, state.tail, clock)
         elif passed is not None:
             state.passed = passed
+        elif self._feed.caught_up and state.bar_at is not None and state.bar_line > state.last_line[0]:
+            state.passed = max(state.bar_at, state.passed or state.bar_at)
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
@@ -273,7 +276,8 @@ class Ingest:
         here = self._feed.player is None
         local = {held.state.index for held, _ in times if here and held.path.is_absolute()}
         clocks = {held.state.index: self._session.clock(held.state) for held, _ in times}
-        written = [(held.state, changed) for held, changed in times]
+        # Logs without any timestamp were dated by the last write already.
+        written = [(held.state, at) for held, at in times if not clocks[held.state.index].by_arrival]
         ends = date_tails(self._session.store, clocks, written, local, self._feed.clock())
         for held, changed in times:
             held.stamped = (held.state.tail, ends.get(held.state.index, held.state.tail), changed)

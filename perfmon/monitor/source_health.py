@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -108,7 +108,11 @@ class SourceHealth:
 
 def undated_patience_s(tracks: Iterable[ProgressTrack]) -> float:
     """Seconds for which a log without clocks may be silent, by how often it reports progress."""
-    times = sorted({time for track in tracks for time in track.times[-_EVENTS:]})
+    printed: dict[int, float] = {}
+    for track in tracks:
+        for line, time in zip(track.lines[-_EVENTS:], track.times[-_EVENTS:], strict=True):
+            printed[line] = max(time, printed.get(line, time))  # a line may report a batch that ended before its step
+    times = sorted(set(printed.values()))
     rhythm = Rhythm.of(after - before for before, after in pairwise(times))
     return _NO_RHYTHM_S if rhythm is None else max(_USUAL * rhythm.usual_s, rhythm.limit_s)
 
@@ -196,6 +200,8 @@ def _lines_read(scanned: ScanResult) -> list[tuple[int, int]]:
 
 _DUE_S = 3600.0
 """Seconds without output within which a run that has not done its work may still be there."""
+_HELD_S = 24 * _DUE_S
+"""The same where a process has the log open: it may be a shell that had started the run."""
 _MOST_DONE = 0.9
 """Share of its total from which on a counter shows no work that is left: the last lines may be missing."""
 _MADE = 10
@@ -203,28 +209,31 @@ _MADE = 10
 _PROCESSES = Path("/proc")
 
 
-def is_awaited(path: Path, state: SourceState, store: Store, age_s: float) -> bool:
+def is_awaited(
+    path: Path, state: SourceState, store: Store, age_s: float, open_files: Callable[[], Container[str]]
+) -> bool:
     """Return True if more lines of a log are due: a process of this machine has it open to write, or a counter
     shows that its work was not done `age_s` seconds ago.
     """
-    if state.ended:
+    if state.ended or age_s >= _HELD_S:
         return False
     is_undone = any(
         one.amount < _MOST_DONE * (one.total or 0.0)
         for one in store.progress.counters.values()
         if one.source == state.index and one.amount - one.first_amount >= _MADE
     )
-    return (is_undone and age_s < _DUE_S) or (path.is_absolute() and has_writer(path))
+    return (is_undone and age_s < _DUE_S) or (path.is_absolute() and os.path.realpath(path) in open_files())
 
 
-def has_writer(path: Path) -> bool:
-    """Return True if a process whose files can be seen has a file open to write."""
-    name = os.path.realpath(path)
+def files_open_to_write() -> frozenset[str]:
+    """The files that processes of this machine have open to write, as far as theirs can be seen."""
+    found: set[str] = set()
     for opened in _PROCESSES.glob("[0-9]*/fd/*"):
         with suppress(OSError):  # another user's, or closed meanwhile
-            if os.readlink(opened) == name and _writes(opened.parent.parent / "fdinfo" / opened.name):
-                return True
-    return False
+            name = os.readlink(opened)
+            if name.startswith("/") and name not in found and _writes(opened.parent.parent / "fdinfo" / opened.name):
+                found.add(name)
+    return frozenset(found)
 
 
 def _writes(info: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from perfmon.alerting import AlertManager
@@ -21,7 +22,7 @@ from .hang_watch import HangWatch
 from .ingest import Ingest, SourceList, WatchedLog, ended_where_silent, last_of
 from .recorder import Past, Recorder
 from .scheduling import LONGEST_WINDOW_S, DutyCycleLimiter, EvaluationScheduler, RunClock, day_known, judged_s
-from .source_health import is_awaited, since_when, with_present
+from .source_health import files_open_to_write, is_awaited, since_when, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -175,7 +176,7 @@ class Watch:
 
     def _date_history(self, clock: float) -> None:
         """Date the end of the history by the last writes to the files."""
-        player = self._feed.player
+        player, opened = self._feed.player, cache(files_open_to_write)
         times = self._ingest.date_by_mtimes(self._alignment, copies=player is None)  # logs without clocks have some now
         timed = {id(held) for held in self._timed_sources()}
         ends = self._ingest.date_tails(times)
@@ -184,7 +185,8 @@ class Watch:
             last = last_of(held, self._alignment) if end is None else end + shift
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
-                waited |= player is None and is_awaited(held.path, held.state, self.session.store, clock - changed)
+                if player is None and clock - changed >= self._window_s:  # one of less needs no proof
+                    waited = is_awaited(held.path, held.state, self.session.store, clock - changed, opened)
                 self._present.written(last, changed, clock, waited=waited)
             held.health.arrived(changed, live=False)
 

@@ -23,6 +23,7 @@ _ZONES_S = 15 * 3600.0
 """The clock of a log may be that of any time zone."""
 _MANY_STEPS = 100_000.0
 """So many are rounded: a list has little room for them."""
+_MOST = 60
 _FIRST_DATE = 946_684_800.0
 """Earlier times (before 2000) are times of day, or have no year."""
 _UNSURE = ("silent", "unreadable")
@@ -92,8 +93,10 @@ class RunRow:
             return self.problem
         if not state.observed:
             return _CONDITIONS["learning" if state.assessment == "learning" else "unreadable"]
+        name, seconds = state.condition
+        if name == "silent" and state.dropped:
+            return f"hung or dead with {plain(state.dropped, _MOST)}"
         if not state.severity:
-            name, seconds = state.condition
             if name == "watch" and state.sentence:
                 return state.sentence.partition(": ")[0]
             return _CONDITIONS.get(name, "").format(format_seconds(seconds))

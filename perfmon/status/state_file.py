@@ -72,6 +72,8 @@ class State(NamedTuple):
     """Seconds for which its servers have had no request, where that is all there is to state."""
     unused_s: float | None = None
     """Seconds without output of servers that print nothing without requests: they are idle, or hung."""
+    dropped: str = ""
+    """The requests that its servers had when their output ended: they are hung or dead."""
     overdue_s: float | None = None
     """Seconds without progress, where its rhythm allows no such pause."""
     done: float | None = None
@@ -128,6 +130,7 @@ def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
         idle_s=None if idle is None else _finite(max(0.0, picture.present - idle)),
         unused_s=None if unused is None else _finite(picture.present - unused),
         overdue_s=_finite(picture.overdue_s) if finding is None and stale_s is None else None,
+        dropped=picture.dropped,
         left_s=None if stale_s is not None or picture.overdue_s is not None else state.left_s,
     )
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from perfmon.core import Progress, TimeBase, common_folder
+from perfmon.core import Progress, TimeBase, common_folder, plural_of
 from perfmon.diagnosis import Assessment, Diagnosis, Finding
 from perfmon.sources import grouped
 
@@ -267,6 +267,16 @@ class MonitorState:
         snapshot = self.snapshot
         known = snapshot is not None and snapshot.verdict is not None and snapshot.run.state is not Progress.STALLED
         return known and self.past_s is not None and not self.is_over
+
+    @property
+    def dropped(self) -> str:
+        """The requests that servers had when their output ended: `48 requests running, 320 waiting`; "" elsewhere."""
+        load = None if self.snapshot is None or self.is_over or self.past_s is None else self.snapshot.run.load
+        if load is None:
+            return ""
+        running, waiting = load
+        queued = f", {waiting:,.0f} waiting" if waiting else ""
+        return f"{running:,.0f} {plural_of(running, 'request')} running{queued}"
 
     @property
     def pause_since(self) -> float | None:

@@ -178,4 +178,5 @@ __all__ = [
     "every_condition",
     "read_condition",
     "read_fields",
-]  # fmt: skip__getattr__ = lazy_face(__name__)
+]  # fmt: skip
+]__getattr__ = lazy_face(__name__)

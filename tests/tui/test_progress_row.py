@@ -66,6 +66,16 @@ def test_a_restart_is_named_with_when_why_and_where_it_goes_on() -> None:
     assert "restarted" not in text(shown(restart=replace(restart, time=end - 4000.0)))  # before the window
 
 
+def test_of_a_run_that_diverged_neither_the_course_of_the_loss_nor_the_end_is_progress() -> None:
+    made = shown()
+    assert made.snapshot is not None
+    assert made.snapshot.verdict is not None
+    lost = replace(made.snapshot.verdict, signature="loss-diverged")
+    row = text(replace(made, snapshot=replace(made.snapshot, verdict=lost)))
+    assert "loss 1.84 ·" in row
+    assert "ETA" not in row
+
+
 def test_what_they_do_not_report_is_left_out() -> None:
     assert text(shown({}, goal=None, saved=None)) == " running"
     assert text(replace(picture(), sources=(source(lines=0),))) == ""

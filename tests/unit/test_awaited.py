@@ -10,7 +10,7 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.monitor import glance
-from perfmon.monitor.source_health import has_writer
+from perfmon.monitor.source_health import files_open_to_write
 
 SILENT_S = 1500.0
 
@@ -46,8 +46,8 @@ def test_after_more_than_an_hour_it_is_of_the_past(tmp_path: Path) -> None:
 def test_a_log_that_a_process_has_open_is_awaited(tmp_path: Path) -> None:
     path = log(tmp_path, None)
     with path.open("rb"):
-        assert not has_writer(path)
+        assert os.path.realpath(path) not in files_open_to_write()
     with path.open("ab"):
-        assert has_writer(path)
+        assert os.path.realpath(path) in files_open_to_write()
         assert state_of(path) == "stalled"
-    assert not has_writer(path)
+    assert os.path.realpath(path) not in files_open_to_write()

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from perfmon.core.config import Config
-from perfmon.core.model import YEARLESS, Block
+from perfmon.core.model import YEARLESS, Block, Progress
+from perfmon.pipeline.offline import diagnose_texts
 from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
@@ -308,3 +309,16 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes
     assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | _PARTS
+
+
+def test_no_command_looks_at_a_process_of_a_run_that_died() -> None:
+    caught = (
+        "[rank{rank}]:[E1126 15:07:23.412233411 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=48121, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran "
+        "for 600029 milliseconds before timing out."
+    )
+    steps = [f"2026-11-26 14:{at // 6:02d}:{at % 6}0 step {at} loss 2.1" for at in range(340)]
+    died = diagnose_texts({"train.log": "\n".join([*steps, *(caught.format(rank=rank) for rank in (0, 3))])})
+    assert died.run.state is Progress.FAILED
+    (finding,) = (one for one in died.findings if one.signature == "collective-timeout")
+    assert finding.commands == ("perfmon nccl --hang DUMPS",)

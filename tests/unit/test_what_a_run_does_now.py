@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
+from perfmon.commands.status import plain_line
 from perfmon.core.model import Progress
 from perfmon.diagnosis.result import Assessment, RunInfo
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.file_tree import LogGroup
 from perfmon.status.run_rows import RunRow
 from perfmon.status.state_file import state_of_picture
-from perfmon.viewmodel import MonitorState
+from perfmon.viewmodel import Freshness, MonitorState
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LOG = LogFile("run.log", Path("/run.log"))
@@ -143,3 +144,34 @@ def test_two_lines_are_too_few_for_unreadable_logs() -> None:
     assert picture.snapshot.run.state is Progress.STARTING
     assert "2 lines so far, none about a step" in picture.snapshot.summary
     assert picture.stale_s is None
+
+
+def load(clock: datetime, running: int, waiting: int) -> str:
+    return (
+        f"[{clock:%Y-%m-%d %H:%M:%S} TP0] Decode batch. #running-req: {running}, #token: 402113, token usage: 0.97, "
+        f"cuda graph: True, gen throughput (token/s): 1510.3, #queue-req: {waiting}, "
+    )
+
+
+@pytest.mark.parametrize("silent_s", [90.0, 660.0])
+def test_a_server_that_falls_silent_with_requests_waiting_is_hung_or_dead(silent_s: float) -> None:
+    end = NOW - timedelta(seconds=silent_s)
+    lines = [load(end - timedelta(seconds=4 * at), 48, 320 - at) for at in range(200, -1, -1)]
+    run, picture = opened(*lines, written_s=silent_s)
+    assert [one.freshness for one in picture.sources] == [Freshness.STALE]
+    assert picture.dropped == "48 requests running, 320 waiting"
+    state = state_of_picture(("sglang",), picture)
+    assert state.stale_s == pytest.approx(silent_s, abs=2.0)
+    assert "SILENT" in plain_line(state)
+    assert "with 48 requests running, 320 waiting, before: KV-CACHE-PRESSURE" in plain_line(state)
+    row = RunRow(LogGroup("sglang", ("run.log",), ("/run.log",)), end.timestamp(), state)
+    assert (row.word, row.verdict) == ("silent", "hung or dead with 48 requests running, 320 waiting")
+    run.feed.now += 1.0
+    run.say(LOG, load(NOW + timedelta(seconds=1), 48, 10))
+    assert not run.look(2).dropped
+
+
+def test_a_server_whose_last_report_had_no_requests_waiting_has_dropped_none() -> None:
+    end = NOW - timedelta(seconds=300)
+    lines = [load(end - timedelta(seconds=4 * at), 3, 0) for at in range(200, -1, -1)]
+    assert not opened(*lines, written_s=300.0)[1].dropped

@@ -163,10 +163,9 @@ def _cost(alert: Alert, picture: MonitorState) -> Iterable[str]:
     finding = alert.finding
     wall = picture.snapshot.run.wall_s if picture.snapshot else picture.window_s
     if finding.lost_s > 0:
-        yield (
-            f"{format_seconds(finding.lost_s)} of the last {short_duration(wall)} "
-            f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
-        )
+        per_hour = "" if picture.is_over else f"; ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
+        share = format_share(finding.lost_share)
+        yield f"{format_seconds(finding.lost_s)} of the last {short_duration(wall)} ({share}){per_hour}"
         verdict = None if picture.snapshot is None else picture.snapshot.verdict
         if verdict is not None and verdict.lost_by and verdict.signature == finding.signature:
             yield f"time of {verdict.lost_by}: steps take longer only as far as they wait for it"

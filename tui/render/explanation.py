@@ -48,7 +48,7 @@ def why_row(picture: MonitorState, width: int, skin: ThemeStyles, cause: str = "
     snapshot = picture.snapshot
     if snapshot is None:
         return ()
-    if snapshot.verdict is None or picture.before_silence:
+    if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return _why_not(picture, snapshot, width, skin)
     finding = picture.verdict_finding
     muted = skin.style("muted")
@@ -290,12 +290,6 @@ def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
 # --- The first row without a verdict: what is known of the run, and why no more is; parts of every first row -------
 
 NARROW = 72
-_NOTHING = {
-    RunState.LOADING: "searching for logs",
-    RunState.ENDED: "no log lines",
-    RunState.REPLAY: "loading",
-    RunState.PAUSED: "paused at the start: space plays",
-}
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
@@ -320,22 +314,9 @@ def judged_ago(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run
     return [(f"  as of {age} ago" if width >= NARROW else f"  {age} old", skin.style("muted"))]
 
 
-def is_reading(picture: MonitorState) -> bool:
-    """The history is being read: what is known of a part of it is no verdict."""
-    return picture.state is RunState.LOADING and picture.progress is not None
-
-
-def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
-    if picture.progress is not None and any(source.bytes for source in picture.sources):
-        text = f"reading history: {format_share(picture.progress)}"
-    elif picture.sources:
-        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
-    else:
-        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
-    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
-
-
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    if picture.dropped:
+        return _hung_or_dead(picture, snapshot, width, skin)
     summary, cut_off = plain(snapshot.summary, 1000), skin.glyph("cut")
     unreadable = snapshot.assessment is Assessment.UNREADABLE  # that is known, however long nothing was written
     if picture.stale_s is not None and not picture.is_over and not unreadable:
@@ -401,6 +382,23 @@ def _before(
     return (*shown, (lasts + since, skin.style("stale")), (before, text), (title, level), (cost, text))
 
 
+def _hung_or_dead(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
+    """Servers with requests in hand whose output ended; behind that what was wrong with them before."""
+    verdict, runs = snapshot.verdict, badge(skin, Level.NONE, f"{skin.glyph('stale')} SILENT")
+    age, load = format_seconds(picture.past_s or 0.0), picture.dropped
+    full, room = f"with {load}: hung or dead", width - row_cells(runs)
+    since = _since(picture, width)
+    texts = [
+        f"no output for {age}{since}{',' if since else ''} {full}",
+        f"no output for {age} {full}",
+        f"hung or dead for {age} with {load}",
+        f"{age} with {load}",
+    ]
+    runs.append((next((text for text in texts if cells(text) <= room), texts[-1]), skin.style("stale")))
+    before = "" if verdict is None else f"  before: {plain(verdict.title)}"
+    return (*runs, *([(before, skin.style("muted"))] if row_cells(runs) + cells(before) <= width else []))
+
+
 def _since(picture: MonitorState, width: int) -> str:
     """The time of the last line, where there is room for it and a clock."""
     if picture.stale_s is None or width < NARROW or picture.time_base is not TimeBase.WALL:
@@ -429,6 +427,7 @@ def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
     judged = snapshot.assessment is Assessment.HEALTHY
     took = f" in {wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
     found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    found += f"; {plain(', '.join(snapshot.run.without_end[:2]), 60)} logs no end" if snapshot.run.without_end else ""
     shown = badge(skin, level, f"{skin.mark(level)} {word}")
     return (*shown, (f"{text}{took}: {found}" if text else found, skin.style("text")))
 

@@ -276,11 +276,16 @@ def _learning(snapshot: Diagnosis, skin: ThemeStyles) -> list[Part]:
             parts.append((1, [(f"{name} nan {skin.mark(Level.CRITICAL)}", skin.style("critical"))]))
             continue
         runs = [(f"{name} ", skin.style("muted")), (compact(stats.last, 7), skin.style("text"))]
-        going = 0 if stats.of_several else direction(stats)
+        going = 0 if stats.of_several or (name == "loss" and _is_lost(snapshot)) else direction(stats)
         if going:
             runs.append((f" {skin.glyph('up' if going > 0 else 'down')}", skin.style("text")))
         parts.append((rank, runs))
     return parts
+
+
+def _is_lost(snapshot: Diagnosis) -> bool:
+    """The model is of no use any more: where its loss goes, and when the run ends, is no progress."""
+    return snapshot.verdict is not None and snapshot.verdict.signature == "loss-diverged"
 
 
 def direction(stats: MetricStats) -> int:
@@ -301,7 +306,7 @@ def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyl
     run, text, muted = snapshot.run, skin.style("text"), skin.style("muted")
     parts: list[Part] = []
     moving = run.state is Progress.RUNNING and picture.stale_s is None and picture.state is not RunState.ENDED
-    if run.goal is not None and run.goal.remaining_s and moving:
+    if run.goal is not None and run.goal.remaining_s and moving and not _is_lost(snapshot):
         left = short_duration(run.goal.remaining_s)
         parts.append((3, [("ETA ", muted), (left, text)]))
     restart = restarted(picture, snapshot) if snapshot.verdict is not None else None  # else it has a row of its own
