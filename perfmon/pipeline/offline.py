@@ -161,10 +161,10 @@ class _Reader:
             state = self._states.get(log, first)  # an archive among logs is no log
             if state is not None:
                 self._take(state, item)
-        written = [(state, self._written[log]) for log, state in self._states.items() if log in self._written]
-        clocks = {state.index: self._session.clock(state) for state, _ in written}
-        date_tails(self._session.store, clocks, written, clocks.keys(), None)
-        for state, changed in written:
+        changes = [(state, self._written[log]) for log, state in self._states.items() if log in self._written]
+        clocks = {state.index: self._session.clock(state) for state, _ in changes}
+        date_tails(self._session.store, clocks, changes, clocks.keys(), None)
+        for state, changed in changes:
             apply_mtime(state, changed)
         if all(state.bytes == 0 and not state.notes for state in self._states.values()):
             for state in self._states.values():

@@ -178,5 +178,4 @@ __all__ = [
     "every_condition",
     "read_condition",
     "read_fields",
-]  # fmt: skip
-]__getattr__ = lazy_face(__name__)
+]
