@@ -213,8 +213,7 @@ def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     if stats is None:
         pace = snapshot.run.pace
         if pace is not None and pace.step_s is not None:
-            label = "/step (last 5)" if width >= _LABELLED else "/step"
-            return [(4, [(compact_value(pace.step_s, "s", 7), text), (label, muted)])]
+            return [(4, [(compact_value(pace.step_s, "s", 7), text), ("/step", muted)])]
         goal = snapshot.run.goal
         if goal is None or not goal.total or not goal.remaining_s or goal.total <= goal.done:
             return []
