@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .conditions import Condition
     from .death import CAUSE_WORDS
     from .engine import find
+    from .finished import without_end
     from .goals import Pace, Phase, pace_of, phase_of
     from .interruptions import Resumption, resumption_of, set_forward
     from .lifecycle import FIRING, Found, Hypothesis, Occurrence, share_critical

@@ -29,7 +29,7 @@ CAUSE_WORDS = {
     "cancelled": "external cancellation",
     "node-failure": "a failed node",
     "killed": "a kill signal",
-    "interrupted": "an external signal (SIGTERM, SIGHUP or Ctrl-C)",
+    "interrupted": "a signal to stop",
     "engine-dead": "a crashed inference engine",
     "startup-refused": "a refused start",
     "not-finite": "loss or gradients that became NaN or infinite",
@@ -170,7 +170,9 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
     if not mine and "rank" not in cause.fields and len(ranked) == 1:
         mine = [one for one in records if "rank" in one.fields]
     if not mine and pid is None and "rank" not in cause.fields and len({one.fields.get("pid") for one in records}) == 1:
-        mine = records  # one process died, and one failure is its reason
+        # One process died, and one failure is its reason; a launcher then clears the other tasks away, by signals.
+        tasks = cause.fields.get("tasks", records[0].fields.get("tasks"))
+        mine = [one for one in records if one.fields.get("tasks") == tasks]
     joined: Fields = {}
     for one in mine:
         joined |= {name: one.fields[name] for name in _JOINED if name in one.fields and name not in joined}

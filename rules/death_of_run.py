@@ -9,7 +9,7 @@ from perfmon.store import Failure, SourceState
 
 from .activity import activity_of
 from .death import Death
-from .finished import broken_off, finished_at
+from .finished import broken_off, finished_at, short_name
 from .first_cause import death_of, first_of, goes_on_elsewhere
 from .runs import READY, Boundary, boundaries, last_run_line, under_way
 from .silence import banner
@@ -156,17 +156,13 @@ def _ended_at_work(view: RunView) -> Death | None:
         return None
     for one in view.fact(broken_off):
         state = view.store.sources[one.source]
-        name, others = _short(state), " and ".join(_short(view.store.sources[peer]) for peer in one.peers)
+        name, others = short_name(state), " and ".join(short_name(view.store.sources[peer]) for peer in one.peers)
         message = f"{name} breaks off {one.where} and logs no end, while {others} did"
         line, text = state.last_line
         fields: Fields = {"message": message}
         failure = Failure(ENDED_AT_WORK, "record", True, state.last or 0.0, state.index, line, 0, text, fields)
         return Death(failure, view.extent(state)[1], known=False)
     return None
-
-
-def _short(state: SourceState) -> str:
-    return state.spec.rpartition("/")[2]
 
 
 def over_at(view: RunView) -> float | None:

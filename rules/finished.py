@@ -252,9 +252,7 @@ class BrokenOff:
 
 def broken_off(view: RunView) -> list[BrokenOff]:
     """The logs of the last run that break off in the middle of work, or as all their clients lost them."""
-    low = view.fact(run_began)
-    ended = {one.index: at for one in view.logs if (at := _words_of_end(one, view)) is not None and at >= low}
-    found = []
+    ended, found = view.fact(_ends), []
     for state in view.logs if ended else ():
         if state.index in ended or state.last is None or announced_shutdown(state):
             continue
@@ -265,6 +263,26 @@ def broken_off(view: RunView) -> list[BrokenOff]:
             may_end = view.present is not None and view.present - view.extent(state)[1] <= patience
             found.append(BrokenOff(state.index, words, may_end, tuple(sorted(ended))))
     return found
+
+
+def without_end(view: RunView) -> tuple[str, ...]:
+    """The names of the logs with steps that state no end in a run that is over by others: many never do, and a process
+    that was killed while it waited cannot."""
+    ended = view.fact(_ends) if view.fact(finished_at) is not None else {}
+    stepping = {track.source for track in view.fact(activity_of).tracks if track.is_step} if ended else set[int]()
+    states = [view.store.sources[index] for index in sorted(stepping - ended.keys())]
+    return tuple(short_name(state) for state in states if not announced_shutdown(state))
+
+
+def short_name(state: SourceState) -> str:
+    """The name of a log without its folder."""
+    return state.spec.rpartition("/")[2]
+
+
+def _ends(view: RunView) -> dict[int, float]:
+    """The logs of the last run that state an end, with its time."""
+    low = view.fact(run_began)
+    return {one.index: at for one in view.logs if (at := _words_of_end(one, view)) is not None and at >= low}
 
 
 def _words_of_end(state: SourceState, view: RunView) -> float | None:

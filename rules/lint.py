@@ -131,7 +131,7 @@ _FAILURE_SLOTS = frozenset(
     (
         "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "tries", "anew",
         "echoes", "op", "seq", "ran_ms", "group_name", "reported", "silent_ranks", "behind", "stood", "asked", "free",
-        "behind_why", "capacity", "gpu", "exit_detail", "needs", "left", "reached", "task",
+        "behind_why", "fate", "capacity", "gpu", "exit_detail", "needs", "left", "reached", "task",
     )
 )  # fmt: skip
 """Fields that lines of failures may have."""

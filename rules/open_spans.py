@@ -277,7 +277,10 @@ def overlong(view: RunView) -> Overlong | None:
     if view.present is None or open_items("evaluation", view):
         return None
     found: list[Overlong] = []
+    opened = {span.kind for span in view.store.opened()}
     for kind, (metric, scale) in SPAN_METRICS.items():
+        if kind not in opened or metric not in view.bands.table:
+            continue
         ended = [item.end - item.start for item in view.spans(kind) if item.span is None or item.span.end is not None]
         lengths = [item.end - item.start for item in open_items(kind, view)] if len(ended) >= _FEW_ENDED else []
         elapsed = max(lengths, default=0.0)

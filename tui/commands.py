@@ -44,7 +44,7 @@ def seconds_of(text: str, least: float, most: float, example: str) -> float:
     try:
         seconds = parse_duration(text)
     except (ValueError, OverflowError):
-        seconds = -1.0
+        raise UsageError(f"{plain(text, _NAMED)!r} is no duration: type it as in {example}") from None
     if not (isfinite(seconds) and least <= seconds <= most):
         span = f"{format_seconds(least)} to {format_seconds(most)}"
         raise UsageError(f"{plain(text, _NAMED)!r}: expected {span}, as in {example}")

@@ -28,7 +28,7 @@ _LATE_S, _EARLY_S = 600.0, 60.0
 
 def apply_mtime(state: SourceState, written: float) -> None:
     """Apply the last write to the file of a log (seconds since 1970), once it was read up to there."""
-    last = state.last if state.tail is None else state.tail
+    last = state.last if state.tail is None else state.tail if state.passed is None else state.passed
     if last is None or state.kind not in (EPOCH, LOCAL, DAYTIME):
         return
     zones = (0.0,) if state.kind == EPOCH else (float(time.localtime(written).tm_gmtoff or 0), 0.0)

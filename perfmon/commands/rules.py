@@ -179,7 +179,7 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
         _section("Often confused with", signature.confused_with),
         _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
         _section("Precedence", _precedence(signature)),
-        _section("Bands", (_band(band) for band in _used(signature, bands))),
+        _section("Thresholds", (_band(band) for band in _used(signature, bands))),
         _section("Confidence is higher with", (message for _, message in signature.unseen)),
         _section("Examples", (_example(e.name, e.fires, e.verdict) for e in signature.examples)),
     ]

@@ -42,7 +42,7 @@ def _value(least: int) -> str:
     return rf"(?(2)(?:(?!\2)[^\n]){{{least},8000}}|(?:[^\s'\",;&\\]|\\(?!['\"nrt])){{{least},8000}})"
 
 
-_APART_SIGN = r"(?:\s*(?:\.{3,}|->|\||│)\s*|\s{2,}(?=[^\s'\",;&]*\d))(['\"])?"
+_APART_SIGN = r"(?:\s*(?:\.{3,}|->|\||│)\s*|(?:\s{2,}|\t)(?=[^\s'\",;&]*\d))(['\"])?"
 """Between a name and its value in lists of settings and in tables: `api_key ...... x`, `| api_key | x |`."""
 _PASSWORD_WORDS = ("password", "passwd", "passphrase", "passcode", "secret", "credential")
 _KEY_WORDS = (

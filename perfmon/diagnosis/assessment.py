@@ -54,15 +54,15 @@ from perfmon.rules import (
     phase_of,
     resumption_of,
     waiting_lines,
+    without_end,
 )
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
-from .sources import source_infos
+from .sources import role_gpus, source_infos
 from .summary import (
     metric_stats,
     no_verdict_text,
-    role_gpus,
     serves_alone,
     slowest_rows,
     timeline_rows,
@@ -202,6 +202,7 @@ def _run_info(
         resumption_of(view),
         serves_alone=serves_alone(view),
         load=view.fact(load_of),
+        without_end=view.fact(without_end),
     )
 
 
@@ -241,8 +242,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
         return Assessment.LEARNING
     suspected = not all(one.counts for one in causes) and state is not Progress.FINISHED  # then it never will be sure
     quiet = state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0 or waiting_lines(view)
-    late = view.fact(overlong) is not None
-    return Assessment.WATCH if unscored or grave or suspected or quiet or late else Assessment.HEALTHY
+    return Assessment.WATCH if unscored or grave or suspected or quiet or view.fact(overlong) else Assessment.HEALTHY
 
 
 def _lasts_s(view: View) -> float:

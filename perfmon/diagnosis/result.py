@@ -119,6 +119,8 @@ class RunInfo:
     """Its engines serve requests, and nothing trains next to them."""
     load: tuple[float, float] | None = None
     """Requests that ran, and that waited, when its servers last reported; None where they had none, or others run."""
+    without_end: tuple[str, ...] = ()
+    """Its logs with steps that state no end, in a run that is over by others."""
 
     @property
     def idle_s(self) -> float | None:

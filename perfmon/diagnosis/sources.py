@@ -311,3 +311,20 @@ def _later(span: Span, state: SourceState) -> str:
 def _server(view: View) -> int | None:
     """The log of the server that answered the others."""
     return next((one.server for one in reversed(view.store.updates) if one.server not in (None, one.client)), None)
+
+
+# --- The GPUs of the parts of a run ---
+
+_SAME_START_S = 120.0
+"""The parts of a run begin within so many seconds."""
+
+
+def role_gpus(view: View) -> dict[str, frozenset[str]]:
+    """The GPUs of each role of the last run, where the lines of its begin name them."""
+    found: dict[str, set[str]] = {}
+    for mark in view.store.progress.marks:
+        time = mark.time + view.shift(mark.source)
+        role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
+        if role and gpus and time >= view.run_began - _SAME_START_S:
+            found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))
+    return {role: frozenset(gpus) for role, gpus in found.items()}

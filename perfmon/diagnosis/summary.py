@@ -34,6 +34,7 @@ from perfmon.rules import (
     overlong,
     steps_covered,
     waiting_lines,
+    without_end,
 )
 from perfmon.store import NOT_FINITE
 
@@ -276,25 +277,12 @@ def serves_alone(view: View) -> bool:
     """Return true for engines that serve requests, next to which nothing trains."""
     trains = view.steps or any(view.spans(kind) for kind in _TIMELINE) or set(_OF_TRAINING) & view.metrics.keys()
     serves = bool(view.track("kv_usage")) or view.fact(idle_since) is not None
+    serves = serves or (bool(view.logs) and all(state.components == _OF_SERVERS for state in view.logs if state.lines))
     return serves and not trains
 
 
+_OF_SERVERS = {"inference"}
 _OF_TRAINING = ("loss", "reward", "staleness", "step_s", "trainer_step_s", "orchestrator_step_s")
-
-
-def role_gpus(view: View) -> dict[str, frozenset[str]]:
-    """The GPUs of each role of the last run, where the lines of its begin name them."""
-    found: dict[str, set[str]] = {}
-    for mark in view.store.progress.marks:
-        time = mark.time + view.shift(mark.source)
-        role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
-        if role and gpus and time >= view.run_began - _SAME_START_S:
-            found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))
-    return {role: frozenset(gpus) for role, gpus in found.items()}
-
-
-_SAME_START_S = 120.0
-"""The parts of a run begin within so many seconds."""
 
 
 _LOSS = "loss"
@@ -320,21 +308,21 @@ def _is_polled(track: Track, view: View) -> bool:
     return all(view.store.sources[track.source(at)].polled for at in range(min(len(track), _TELLING)))
 
 
+_NAMES: Mapping[str, str] = {
+    UPDATE: "weight update",
+    "checkpoint-write": "checkpoint write",
+    "checkpoint-wait": "checkpoint wait",
+    "generation-batch": "generation batch|generation batches",
+    "batch-wait": "wait for a batch|waits for a batch",
+    "policy-wait": "wait for a policy|waits for a policy",
+    "weight-sync": "weight broadcast",
+    "train-step": "training step",
+}
 _STATES = {
     Progress.STARTING: "the run is starting, no step has ended yet",
     Progress.STALLED: "no progress observed",
     Progress.UNKNOWN: "its process is gone, and no line reports how it ended",
     Progress.SILENT: "no log output for a long time, and no sign of an end",
-}
-
-
-_OPEN = {
-    "checkpoint-write": "A checkpoint write",
-    "checkpoint-wait": "A wait for a checkpoint",
-    "generation-batch": "A generation batch",
-    "policy-wait": "A wait for a policy",
-    "batch-wait": "A wait for a batch",
-    "weight-sync": "A weight broadcast",
 }
 
 
@@ -351,7 +339,8 @@ def no_verdict_text(
         )
     if assessment is Assessment.LEARNING and not view.logs:
         return "Too little to judge: no log is watched, only polled values"
-    seen, state = _seen(view), _STATES.get(view.state.state, "")
+    seen, serving = _seen(view), view.state.state is Progress.STARTING and serves_alone(view)
+    state = "the server is starting, and not ready yet" if serving else _STATES.get(view.state.state, "")
     if assessment is Assessment.LEARNING and not view.activity.tracks and not events:
         return f"Too little to judge yet: {counted(lines, 'line')} so far, none about a step"
     if assessment is Assessment.LEARNING:
@@ -370,7 +359,7 @@ def no_verdict_text(
         head = f"{suspected[0].title}, not for long enough to be sure"
     elif (opened := view.fact(overlong)) is not None:
         lasts, longest = format_seconds(opened.elapsed_s), format_seconds(opened.longest_s)
-        head = f"{_OPEN.get(opened.kind, opened.kind)} is open for {lasts}, at most {longest} before"
+        head = f"A {_NAMES[opened.kind].partition('|')[0]} is open for {lasts}, at most {longest} before"
     if not seen:
         return f"{head}{f': {state}' if state else ''}"
     others = len(findings) - bool(grave or suspected)
@@ -383,6 +372,8 @@ def no_verdict_text(
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     if not state and (waiting := waiting_lines(view)):
         state = f"none of the last {waiting:,} recognised lines reports progress"
+    if not state and (silent := view.fact(without_end)):
+        state = f"{evidence_text(', '.join(silent[:2]))} logs no end, others do"
     critical = f"; {state}" if state else ""
     if view.at_once:
         most = max(map(len, view.at_once.values()))
@@ -417,17 +408,7 @@ def _seen(view: View) -> list[str]:
     if serves_alone(view):
         return _seen_of_server(view)
     seen = []
-    names: Mapping[str, str] = {
-        UPDATE: "weight update",
-        "checkpoint-write": "checkpoint write",
-        "checkpoint-wait": "checkpoint wait",
-        "generation-batch": "generation batch|generation batches",
-        "batch-wait": "wait for a batch|waits for a batch",
-        "policy-wait": "wait for a policy|waits for a policy",
-        "weight-sync": "weight broadcast",
-        "train-step": "training step",
-    }
-    for kind, name in names.items():
+    for kind, name in _NAMES.items():
         count = len(view.spans(kind))
         if count and kind == "train-step":
             count = max(steps_covered(component, view) for component in _TRAINERS) or count

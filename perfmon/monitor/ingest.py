@@ -33,6 +33,7 @@ from .source_health import undated_patience_s as patience_s
 # --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
 _QUIET_S = 10.0
+_QUIET = (Freshness.STALE, Freshness.LAGGING)
 _HEAD_BYTES = 400
 _NOTE = "no timestamps: using arrival times"
 
@@ -176,6 +177,8 @@ class Ingest:
             held.stamped = (state.tail, state.tail, clock)
         elif passed is not None:
             state.passed = passed
+        elif self._feed.caught_up and state.bar_at is not None and state.bar_line > state.last_line[0]:
+            state.passed = max(state.bar_at, state.passed or state.bar_at)
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
@@ -393,7 +396,7 @@ def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
 
 
 def ended_where_silent(sources: tuple[SourceStatus, ...]) -> tuple[SourceStatus, ...]:
-    """The logs of a run that is over: that they have no output is no news."""
-    return tuple(
-        replace(one, freshness=Freshness.ENDED) if one.freshness is Freshness.STALE else one for one in sources
-    )
+    """The logs of a run that is over: that they have no output is no news, and that they had some lately no sign."""
+    over = [one.freshness is not Freshness.WAITING and not one.lines_per_s for one in sources]
+    pairs = zip(sources, over, strict=True)
+    return tuple(replace(one, freshness=Freshness.ENDED) if ended else one for one, ended in pairs)

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.clocks import apply_mtime
+from perfmon.clocks import apply_mtime, date_tails
 from perfmon.core import WATCHED, WHOLE, Block, Config, Detail, Fields, Notice, Ref, TimeBase
 from perfmon.diagnosis import Diagnosis
 from perfmon.rules import START_SPANS, UPDATE, UPDATE_METRICS, Example, Vocabulary, load_signatures
@@ -161,9 +161,11 @@ class _Reader:
             state = self._states.get(log, first)  # an archive among logs is no log
             if state is not None:
                 self._take(state, item)
-        for log, state in self._states.items():
-            if log in self._written:
-                apply_mtime(state, self._written[log])
+        changes = [(state, self._written[log]) for log, state in self._states.items() if log in self._written]
+        clocks = {state.index: self._session.clock(state) for state, _ in changes}
+        date_tails(self._session.store, clocks, changes, clocks.keys(), None)
+        for state, changed in changes:
+            apply_mtime(state, changed)
         if all(state.bytes == 0 and not state.notes for state in self._states.values()):
             for state in self._states.values():
                 state.note("empty")

@@ -99,7 +99,9 @@ def _state(snapshot: Diagnosis) -> dict[str, Any]:
     """The state of the run, and its colour."""
     state = snapshot.run.state
     level = {Progress.FAILED: "critical", Progress.STALLED: "critical", Progress.FINISHED: "good"}.get(state, "unknown")
-    parts = {name: other for name, other in snapshot.run.components.items() if other is not state}
+    over = state in (Progress.FINISHED, Progress.FAILED)  # then that a log has no end of its own is no news
+    shown = {} if over else snapshot.run.components
+    parts = {name: other for name, other in shown.items() if other is not state}
     return {
         "text": state_text(snapshot.run),
         "level": level,
@@ -119,7 +121,7 @@ def _tiles(snapshot: Diagnosis) -> Iterator[tuple[str, str, str]]:
             yield name, last, f"median {amount(found.summary.p50, found.unit)}"
     if snapshot.run.wall_s > 0 and snapshot.ledger:
         use = goodput_of(snapshot)
-        remark = f"ETTR {format_share(use.ettr_ratio)}"
+        remark = f"of the whole time {format_share(use.ettr_ratio)} (ETTR)"
         if use.disruptions:
             remark += f", disruptions {use.disruptions}"
         yield "productive", format_share(use.goodput_ratio), remark

@@ -53,7 +53,7 @@ def _verdict(snapshot: Diagnosis) -> list[str]:
     if verdict is None:
         return layout.wrap(snapshot.summary or "No bottleneck found.")
     lines = layout.wrap(verdict.title, "  ", f"{verdict.severity.value.upper()}  ")
-    lines += layout.wrap(verdict.sentence, "  ")
+    lines += layout.wrap(verdict.sentence.removeprefix(f"{verdict.title}: "), "  ")
     lines += layout.wrap(verdict_line(snapshot, verdict), "  ")
     return lines + _chain(verdict)
 

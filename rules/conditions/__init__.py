@@ -178,4 +178,4 @@ __all__ = [
     "every_condition",
     "read_condition",
     "read_fields",
-]  # fmt: skip
+]

@@ -10,12 +10,12 @@ from itertools import pairwise
 from math import isfinite, log10
 from typing import ClassVar
 
-from perfmon.core import format_value, median, metric_unit
+from perfmon.core import BEGINS_WITH, UNDER_WAY, format_value, median, metric_unit
 
 from ..death_of_run import over_at
 from ..run_facts import last_checkpoint
-from .base import Item, Level, Metric, Names, Single, View
-from .trends import Trend, in_blocks, since_epochs_restart, since_restart, split, spread, step_at, steps_fall_back
+from .base import Item, Level, Metric, Names, Single, Track, View
+from .trends import Trend, in_blocks, since_restart, split, spread, step_at, steps_fall_back
 
 _BASE = 64
 """Blocks before the jump that define what was usual."""
@@ -78,7 +78,7 @@ class Jump(Trend[Jumped]):
     def _look(self, source: int, group: str, view: View) -> Jumped | None:
         track = view.track(self.metric)
         column = track.stream(source, group)
-        first = max(since_restart(column, view), since_epochs_restart(track, source, group, view))
+        first = max(since_restart(column, view), _since_epochs_restart(track, source, group, view))
         samples = zip(column.times[first:], column.values[first:], strict=True)
         finite = [(time, value) for time, value in samples if isfinite(value)]
         times, values = [time for time, _ in finite], [value for _, value in finite]
@@ -137,6 +137,23 @@ class Jump(Trend[Jumped]):
     def explain(self) -> str:
         jumped = "" if self.orders else f"jumped by more than {self.deviations:g} robust deviations, or "
         return f"{self.metric} has {jumped}grown by three orders of magnitude, and does not come back"
+
+
+def _since_epochs_restart(track: Track, source: int, group: str, view: View) -> int:
+    """The first sample of a stream behind the last line at which the epochs of its log began again; 0: they did not.
+
+    A log without a clock may hold several trainings, one behind the other.
+    """
+    falls = [
+        fall.line
+        for fall in view.store.progress.falls
+        if fall.source == source and fall.kind.startswith("epoch")
+        if fall.before >= UNDER_WAY and fall.after <= BEGINS_WITH
+    ]
+    if not falls:
+        return 0
+    of_stream = (at for at, key in enumerate(track.keys) if key == (source, group))
+    return sum(track.ref(at)[0].line < max(falls) for at in of_stream)
 
 
 @dataclass(frozen=True)

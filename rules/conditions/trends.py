@@ -11,8 +11,6 @@ from math import inf, isfinite, sqrt
 from typing import ClassVar, Generic, TypeVar
 
 from perfmon.core import (
-    BEGINS_WITH,
-    UNDER_WAY,
     format_seconds,
     format_share,
     format_value,
@@ -24,7 +22,7 @@ from perfmon.core import (
 
 from ..interruptions import restarts_of
 from ..runs import boundaries
-from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, Track, View
+from .base import Amount, Column, Item, Level, Metric, Metrics, RunView, Single, View
 
 _LEAST = 10
 """Samples on each side of a change."""
@@ -425,23 +423,6 @@ def since_restart(column: Column, view: RunView) -> int:
     begins = [restart.between[1] for restart in view.fact(restarts_of)]
     begins += [one.time for one in view.fact(boundaries) if one.from_start]
     return bisect_right(column.times, max(begins)) if begins else 0
-
-
-def since_epochs_restart(track: Track, source: int, group: str, view: RunView) -> int:
-    """The first sample of a stream behind the last line at which the epochs of its log began again; 0: they did not.
-
-    A log without a clock may hold several trainings, one behind the other.
-    """
-    falls = [
-        fall.line
-        for fall in view.store.progress.falls
-        if fall.source == source and fall.kind.startswith("epoch")
-        if fall.before >= UNDER_WAY and fall.after <= BEGINS_WITH
-    ]
-    if not falls:
-        return 0
-    of_stream = (at for at, key in enumerate(track.keys) if key == (source, group))
-    return sum(track.ref(at)[0].line < max(falls) for at in of_stream)
 
 
 def steps_fall_back(source: int, start: float, end: float, view: RunView) -> bool:

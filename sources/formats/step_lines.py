@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from .step_memory import memory_in
+
 _NUMBER = (
     r"(?>[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?))"
 )
@@ -47,9 +49,13 @@ _FIRST_BATCH = re.compile(r"(?i)^\W{0,4}(?:mini-?)?batch\s?[:=#]?\s{0,8}(?P<n>\d
 _BATCH_OF_EPOCH = re.compile(r"(?i)\b(?:mini-?)?batch\s?[:=#]?\s{0,4}(?P<n>\d+)(?P<of>(?!))? (?:of|in) epoch\b")
 _SHORT_NAME = re.compile(r"(?i)\W{0,2}(?:itr?|upd)\b")
 """Simulations count so, too: `it 500 dt 0.001` has its time step, and no loss."""
-_LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
+_LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])(?!\s\d\d:\d\d)")
 """`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
+_BARE = re.compile(
+    r"(?:(?:^|[|>:\]\[(-])\s{0,8}\[?|\s(?=[A-Za-z]))(?:it|st|bt|[bsi])?(?P<n>\d{1,9})/(?P<of>\d{2,9})(?=[\]),;:]?(?:\s(?!\d\d:)|$))"
+)
+"""`| 626/36000 |`, `b626/36000`: with a loss and another figure of training."""
 _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 """Behind a fraction of a data set: such loops count samples."""
 _EPOCH = re.compile(
@@ -132,23 +138,9 @@ _RATE = re.compile(
     r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
     r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)|sec/batch))\b"
 )
-_MEMORY = re.compile(
-    r"(?i)(?<![\w/.-])[\"']?(?:(?:max|peak|gpu|cuda|vram)[ _]){0,2}(?:mem(?:ory)?|vram)"
-    r"(?:[ _](?:allocated|alloc|used|usage|peak))?(?:[ _(]{1,2}(?P<named>[gm])i?b\)?)?[\"']?"
-    r"(?:\s?[:=]\s{0,8}|\s{1,8})(?P<value>\d{1,9}(?:\.\d{1,9})?)\s?(?:(?P<unit>[gm])i?b?\b)?(?![\w/%.]*[A-Za-z%])"
-)
-"""`mem 61.2GB`, `memory_gb=61.2`, `peak mem (MiB): 512`: with a unit, or it is not known what the number is."""
-_MEMORY_OF_GPU = re.compile(r"(?i)gpu|cuda|vram")
-_MEMORY_TOTAL = re.compile(
-    r"(?i)\s?/\s?(?P<behind>\d{1,9}(?:\.\d{1,9})?)\s?(?P<unit>[gm])i?b?\b"
-    r"|(?<![\w/.-])[\"']?(?=\w*(?:gpu|cuda|vram))(?=\w*(?:total|capacity))(?:(?:gpu|cuda|vram|mem(?:ory)?|total|capacity)_){2,4}"
-    r"(?P<named>[gm])i?b[\"']?\s?[:=]\s{0,8}(?P<value>\d{1,9}(?:\.\d{1,9})?)(?![\w.])"
-)
-"""`gpu_mem 61.2/79.1GB`, `gpu_mem_total_gb=79.1`."""
 _DIVERGED = re.compile(r"(?i)[-+]?(?:nan|inf)")
 """Such a loss counts among other figures even where its step is not known."""
 _UNIT = re.compile(r"(?i) ?(?:ms|s|sec|min|m|h|%)?")
-_GIB = {"g": 1.0, "m": 1.0 / 1024.0}
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
 _CODE = re.compile(
     r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|\bf["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
@@ -159,6 +151,7 @@ _PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
 _CERTAIN = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _RESULTS = (*_CERTAIN, "quality", "perplexity", "q_value", "critic_loss")
 """Those that are not certain prove a step only where the line begins with its number."""
+_TRAINS = (*_CERTAIN, "lr", "data_time")
 _PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
 TIME_WITH_UNIT = re.compile(r"(?i)data(?:[ _]?load\w{0,3})?")
 """`data 14ms`: without a unit it may be an amount of data."""
@@ -245,7 +238,7 @@ def _places(body: str) -> tuple[_Place, ...]:
     if _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return ()
     figures, marked = _figures(body)
-    counted = _counted(body)
+    counted = _counted(body, is_sure="loss" in figures and sum(name in figures for name in _TRAINS) > 1)
     if counted is None and len(figures) > 1 and (loss := figures.get("loss")) and _DIVERGED.match(body, loss.begin):
         return (loss,) if _EVALUATION.search(body) is None else ()
     is_record = _is_record(counted, body)
@@ -278,28 +271,13 @@ def _places(body: str) -> tuple[_Place, ...]:
         if took is not None:
             unit = _DURATION_UNITS[(took["unit"] or "s").lower()]
             figures["step_time"] = _Place("step_time", *took.span("value"), unit)
-    memory = _MEMORY.search(body)
-    total = None if memory is None else _memory_total(memory, body)
-    if memory is not None and (size := memory["unit"] or memory["named"] or (total and total["unit"])):
-        figures["memory"] = _Place("memory", *memory.span("value"), factor=_GIB[size.lower()])
-        if total is not None:
-            at = total.span("behind" if total["behind"] is not None else "value")
-            figures["memory_total"] = _Place(
-                "memory_total", *at, factor=_GIB[(total["unit"] or total["named"]).lower()]
-            )
+    for part, size in zip(("memory", "memory_total"), memory_in(body), strict=True):
+        if size is not None:
+            figures[part] = _Place(part, size.begin, size.end, factor=size.gib)
     figures[name] = _Place(name, *counted.n)
     if counted.of is not None:
         figures["total"] = _Place("total", *counted.of)
     return tuple(figures.values())
-
-
-def _memory_total(memory: re.Match[str], body: str) -> re.Match[str] | None:
-    """The size of the GPU's memory, where a line states it with its use."""
-    if _MEMORY_OF_GPU.search(memory[0]) is None:
-        return None
-    found = _MEMORY_TOTAL.match(body, memory.end()) or _MEMORY_TOTAL.search(body)
-    behind = found is not None and found["behind"] is not None
-    return None if found is None or (behind and found.start() != memory.end()) else found
 
 
 class _Counted(NamedTuple):
@@ -338,8 +316,8 @@ def _heads(counted: _Counted | None, body: str) -> bool:
     return (counted is not None and counted.of is not None and _leads(counted, body)) or _lists(counted, body)
 
 
-def _counted(body: str) -> _Counted | None:
-    """The counter of a line, None without any."""
+def _counted(body: str, *, is_sure: bool) -> _Counted | None:
+    """The counter of a line, None without any; of one that is training for sure also a number with its total alone."""
     steps = list(_steps(body))
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
@@ -353,7 +331,7 @@ def _counted(body: str) -> _Counted | None:
     if found is None:
         found, kind = _EP.search(body), "epoch" if _OF_EPISODES.search(body) is None else "episode"
     if found is None:
-        found, kind = _LEADING.match(body), "step"
+        found, kind = _LEADING.match(body) or (_BARE.search(body) if is_sure else None), "step"
     if found is None:
         return None
     if found.re is _FRACTION and _SHARE.match(body, found.end() - 1) is not None:

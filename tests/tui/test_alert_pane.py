@@ -10,15 +10,15 @@ import pytest
 from hosts import PLAIN, SIZES, SKIN, Host, screen_text
 from pictures import START, alert, picture
 from rich.cells import cell_len
-from snapshots import HOSTILE, finding
+from snapshots import HOSTILE, finding, snapshot
 from textual.events import MouseScrollUp
 from textual.geometry import Region
 
-from perfmon.core.model import Severity
+from perfmon.core.model import Progress, Severity
 from perfmon.textgraphics.cells import ASCII
 from perfmon.tui.layout import shares
 from perfmon.tui.panes.lists import AlertPane
-from perfmon.tui.render.alerts import alert_row
+from perfmon.tui.render.alerts import age_s, alert_row
 from perfmon.tui.theme import ThemeStyles
 from perfmon.viewmodel import Alert, AlertState, MonitorState
 
@@ -250,3 +250,11 @@ async def test_no_alerts_is_told_too(changes: dict[str, Any], words: str) -> Non
         await pilot.press("enter", "j", "a")
         assert words in screen_text(app)[1]
     assert app.requests == []
+
+
+@pytest.mark.parametrize(("lasted_s", "age"), [(86.0, 86.0), (0.0, 3600.0)])
+def test_in_a_run_that_is_over_an_age_no_longer_grows(lasted_s: float, age: float) -> None:
+    whole = snapshot()
+    over = replace(whole, run=replace(whole.run, state=Progress.FINISHED))
+    held = alert(state=AlertState.RESOLVING, began=START, since=START, last=START + lasted_s)
+    assert age_s(held, replace(picture(held, snapshot=over), now=START + 3600.0)) == age

@@ -222,7 +222,7 @@ def test_the_mean_is_above_and_a_baseline_behind() -> None:
     saw = [2.0 + at % 2 for at in range(100)]
     layers = Layers(Course(saw, saw, saw), 9, [1.5] * 100)
     styles = {style for row in plot(LOSS, layers) for text, style in row if text.strip()}
-    assert {SKIN.style("accent"), SKIN.style("muted"), SKIN.style("faint")} <= styles
+    assert {SKIN.style("accent"), SKIN.style("muted"), SKIN.style("stale")} <= styles
     ascii_skin = ThemeStyles(SKIN.theme, glyphs=ASCII)
     drawn = text_of(plot(LOSS, layers, ascii_skin))
     assert drawn.isascii()

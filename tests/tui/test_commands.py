@@ -163,7 +163,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "ack nobody": "no such alert: 'nobody', expected one of frontend-queue",
             "ack #99": "no such alert: #99",
             "open ²": "no such alert: '²'",
-            "silence front soon": "'soon': expected 1.0 s to 30d 0h, as in 15m",
+            "silence front soon": "'soon' is no duration: type it as in 15m",
             "silence front 15m now": "silence: expected silence [ALERT [TIME]]",
             "log (": "/(/ is not a valid regular expression",
             "source nothing": "no such log: 'nothing', expected one of",

@@ -640,6 +640,7 @@ async def smooth(hands: Hands, key: str) -> None:
 
 def _before(path: Path) -> None:
     log = [f"2026-01-01 10:{at // 60:02d}:{at % 60:02d} INFO step {at} | loss 2.5 | reward 0.7" for at in range(600)]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(log))
 
 
@@ -655,6 +656,9 @@ async def baseline(hands: Hands, key: str) -> None:
     hands.app.load_baseline("before.log")
     await until(hands.pilot, lambda: page.baseline is not None)
     await until(hands.pilot, lambda: "behind: before.log" in hands.text or "in common" in hands.text)
+    _before(Path("healthy/logs/x.log"))
+    hands.app.load_baseline("healthy/logs")
+    await until(hands.pilot, lambda: page.baseline is not None and page.baseline.name == "healthy")
     await hands.press(key)
     assert not page.behind
     await hands.press(key)

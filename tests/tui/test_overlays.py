@@ -92,3 +92,11 @@ async def test_a_hint_goes_away_once_its_key_was_used(size: tuple[int, int]) -> 
         await pilot.pause()
         assert screen_text(app)[-1].endswith("new here? ? lists every key ")
     assert load_state("learned") == "verdict,open,next_pane", "what is no longer a hint counts as used"
+
+
+async def test_a_message_leaves_the_title_of_a_page() -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        await pilot.press("question_mark")
+        app.show_message("KV cache pressure: acknowledged")
+        await until(pilot, lambda: "acknowledged" in screen_text(app)[0])
+        assert screen_text(app)[0].split()[0] == "help"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pictures import source
+
+from perfmon.monitor.ingest import ended_where_silent
 from perfmon.monitor.source_health import SourceHealth, stale_sources
 from perfmon.store.source_state import SourceState
 from perfmon.viewmodel import Freshness
@@ -77,3 +80,9 @@ def test_two_lines_have_no_rhythm() -> None:
     lively.arrived(0.0, live=True)
     assert lively.freshness(200.0, state) is not Freshness.STALE
     assert lively.freshness(310.0, state) is Freshness.STALE
+
+
+def test_in_a_run_that_is_over_a_quiet_log_has_ended() -> None:
+    quiet = (Freshness.STALE, Freshness.LAGGING, Freshness.IDLE, Freshness.FRESH)
+    shown = ended_where_silent(tuple(source(freshness=one) for one in quiet))
+    assert [one.freshness for one in shown] == [Freshness.ENDED, Freshness.ENDED, Freshness.IDLE, Freshness.FRESH]

@@ -95,3 +95,18 @@ def test_health_checks_alone_behind_a_batch_are_idle_or_hung() -> None:
     assert "no token for 31m" in found.summary
     assert "idle, or hung" in found.summary
     assert "idle, or hung" not in diagnose_texts({"sglang.log": "\n".join(busy + asked[:5])}).summary
+
+
+def test_a_server_that_starts_is_no_training_run() -> None:
+    found = diagnose_texts(
+        {
+            "vllm.log": "INFO 11-20 09:10:00 [api_server.py:1912] vLLM API server version 0.33.0\n"
+            "INFO 11-20 09:10:09 [gpu_model_runner.py:2338] Starting to load model /models/big...\n"
+            + "".join(
+                f"\rLoading safetensors checkpoint shards:  {n}0% Completed | {n}/10 [00:{n * 5:02d}<00:30, 5.00s/it]"
+                for n in range(1, 5)
+            )
+        }
+    )
+    assert "the server is starting, and not ready yet" in found.summary
+    assert not found.unseen

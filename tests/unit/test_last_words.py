@@ -300,3 +300,26 @@ def test_what_was_being_saved_when_the_disk_was_full_is_no_checkpoint() -> None:
     full = "OSError: [Errno 28] No space left on device: '/out/checkpoint-46/model.safetensors'"
     assert _saved(saving).run.saved_step == 46.0
     assert _saved(saving, full).run.saved_step is None
+
+
+@pytest.mark.parametrize(("end", "shown"), [("", True), ("09:01:40 SUCCESS RL trainer finished!", False)])
+def test_a_log_without_an_end_next_to_others_that_have_one_is_named(end: str, shown: bool) -> None:
+    session = Session(Config())
+    trainer = [
+        f"09:0{n // 60}:{n % 60:02d} SUCCESS Step {n // 10} | 10.0s | Loss 0.0012 | Entropy 0.33"
+        for n in range(0, 90, 10)
+    ]
+    orchestrator = [
+        f"09:0{n // 60}:{n % 60:02d} SUCCESS Step {n // 10} | 10.0s | Reward 0.5 | Truncation 1.0%"
+        for n in range(0, 90, 10)
+    ]
+    logs = {
+        "trainer.log": [*trainer, end],
+        "orchestrator.log": [*orchestrator, "09:01:35 SUCCESS Orchestrator finished."],
+    }
+    for name, lines in logs.items():
+        session.feed(session.add_source(name), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    found = session.snapshot()
+    assert found.run.state is Progress.FINISHED
+    assert found.run.without_end == (("trainer.log",) if shown else ())
+    assert ("trainer.log logs no end" in found.summary) is shown

@@ -104,6 +104,7 @@ def test_stars_stand_where_a_report_hides(text: str) -> None:
 
 @given(TEXTS)
 @example("a://b:@c:d@")
+@example("HF_TOKEN\thunter22x")
 def test_the_search_misses_nothing_that_is_shown(text: str) -> None:
     hidden = masked(text.encode())
     frames = [re.split("[\r\n]", part) for part in (text, hidden.decode())]

@@ -11,14 +11,17 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from pictures import source
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.monitor.composite_feeds import MergedStream, PollingFeed
 from perfmon.monitor.feeds import FollowFeed, Item
+from perfmon.monitor.ingest import ended_where_silent
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.request import PollRequest
+from perfmon.viewmodel import Freshness
 
 _PATIENCE_S = 30.0
 
@@ -78,3 +81,10 @@ def test_a_long_history_need_not_be_read_to_its_end(
             del monitor
             gc.collect()  # a task that failed unheard says so when nobody has it any more
     assert not caplog.records
+
+
+def test_the_logs_of_a_run_that_is_over_have_ended_unless_they_go_on() -> None:
+    states = (Freshness.FRESH, Freshness.LAGGING, Freshness.IDLE, Freshness.STALE)
+    quiet = tuple(source(index=at, freshness=one, lines_per_s=0.0) for at, one in enumerate(states))
+    going = source(index=9, freshness=Freshness.FRESH, lines_per_s=0.5)
+    assert [one.freshness for one in ended_where_silent((*quiet, going))] == [Freshness.ENDED] * 4 + [Freshness.FRESH]

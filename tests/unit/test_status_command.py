@@ -242,4 +242,3 @@ def test_what_no_format_knows_is_no_silent_run_and_stands_last(
     first, last = (line.split() for line in capsys.readouterr().out.splitlines()[1:])
     assert first[-1] == "b-run"
     assert (last[0], last[-1]) == ("unknown", "a-notes")
-    assert "no known log format" in " ".join(last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
+from perfmon.core.config import Config
 from perfmon.core.model import Block, Progress
+from perfmon.monitor.headless import observe
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel import Freshness, MonitorState
 
@@ -105,6 +108,22 @@ def test_a_trainer_that_hangs_behind_undated_bars_stands_still_since_the_last_wr
         assert picture.snapshot.run.since == pytest.approx(NOW.timestamp() - quiet_s, abs=5.0)
 
 
+def test_a_trainer_that_hangs_after_it_was_watched_is_silent_since_its_last_bar() -> None:
+    run, picture = opened(trained(477, NOW), 0.0)
+    for line in trained(520, NOW)[-80:]:
+        if " 1" in line[:4] and int(line.partition("| ")[2].partition("/")[0]) > 477:
+            run.feed.now += 4.4
+            run.say(LOG, line)
+            picture = run.look(2)
+    assert picture.stale_s is None
+    for _ in range(15):
+        run.feed.now += 20.0
+        picture = run.look(3)
+    assert progress_of(picture) is Progress.STALLED
+    assert picture.stale_s == pytest.approx(300.0, abs=8.0)
+    assert picture.present == pytest.approx(run.feed.now, abs=8.0)
+
+
 def test_bars_that_are_read_in_two_blocks_have_the_same_times() -> None:
     data = "".join(line + "\n" for line in trained(300, NOW)).encode()
     times = []
@@ -143,6 +162,17 @@ def test_a_server_is_idle_since_its_last_request(quiet_s: float, health: bool) -
     picture = run.look(2)
     assert picture.idle_since is not None
     assert picture.present - picture.idle_since == pytest.approx(3000.0 + quiet_s + 21.0, abs=15.0)
+
+
+@pytest.mark.parametrize("copied_s", [0.0, 9 * 86400.0])
+def test_a_complete_log_is_dated_alike(tmp_path: Path, copied_s: float) -> None:
+    path, written = tmp_path / "verl.log", NOW.timestamp() + copied_s
+    path.write_text("\n".join(verl(28, NOW)) + "\n")
+    os.utime(path, (written, written))
+    run = observe([str(path)], Config()).snapshot.run
+    assert run.wall_s == pytest.approx(28 * EACH_S + (0.0 if copied_s else 120.0), abs=3.0)
+    assert run.pace is not None
+    assert run.pace.step_s == pytest.approx(EACH_S, abs=1.0)
 
 
 def test_steps_of_a_copy_follow_the_timestamp_by_what_they_state() -> None:

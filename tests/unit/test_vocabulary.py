@@ -178,6 +178,18 @@ def docstrings_of(folder: str) -> list[str]:
     return [str(value.value) for path in modules(folder) for value in docstrings(ast.parse(path.read_text()))]
 
 
+@pytest.mark.parametrize("folder", ["rules", "sources", "themes", "pyproject.toml"])
+def test_comments_of_data_files(folder: str) -> None:
+    place = ROOT / folder
+    wrong = {
+        (path.name, number): words
+        for path in (sorted(place.rglob("*.toml")) if place.is_dir() else [place])
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if line.lstrip().startswith("# ") and (words := found(_CODE.sub("", line)))
+    }
+    assert wrong == {}, INSTEAD
+
+
 @pytest.mark.parametrize("folder", NO_QUESTIONS_IN)
 def test_docstrings_are_no_questions(folder: str) -> None:
     texts = docstrings_of(folder)

@@ -236,7 +236,9 @@ class OpenActions(FileActions):
             from perfmon.pipeline import Options, examine
 
             snapshot, _, _ = examine(Options((path,), jobs=1, config=load_config()))
-            return baseline_run(Path(path).name or path, snapshot)
+            place = Path(path).absolute()
+            place = place.parent if place.name in ("logs", "log") else place  # that is no name of a run
+            return baseline_run(place.name or path, snapshot)
 
         async def work() -> None:
             self.show_message(f"reading {plain(path, 60)}")

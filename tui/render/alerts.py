@@ -65,11 +65,14 @@ def state_style(alert: Alert) -> str:
 def age_s(alert: Alert, picture: MonitorState) -> float:
     """Seconds that it has held this time, as far as its logs show; of what is over, since it ended.
 
-    In a run that is over nothing holds any more: the time since it began.
+    In a run that is over nothing holds any more: how long it held until its last occurrence, as row 1 has it; of what
+    lasted no time, such as the failure, the time since then.
     """
     now = picture.present if picture.is_over else picture.now
     if alert.state is AlertState.RESOLVED:
         return max(0.0, now - alert.changed)
+    if picture.is_over and alert.last - alert.since >= 1.0:
+        return alert.last - alert.since
     return max(0.0, (now if picture.is_over else alert.held_until(now)) - alert.since)
 
 

@@ -263,7 +263,7 @@ def _row(
         elif drawn.line[at][column] != " ":
             runs.append((drawn.line[at][column], skin.style(usual, ground)))
         elif drawn.behind[at][column] != " ":
-            runs.append((drawn.behind[at][column], skin.style("faint", ground)))
+            runs.append((drawn.behind[at][column], skin.style("stale", ground)))  # not the grey of single values
         elif column == cursor and at not in limits:
             runs.append((skin.glyph("vertical"), skin.style("accent", ground)))
         else:

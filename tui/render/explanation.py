@@ -290,12 +290,6 @@ def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
 # --- The first row without a verdict: what is known of the run, and why no more is; parts of every first row -------
 
 NARROW = 72
-_NOTHING = {
-    RunState.LOADING: "searching for logs",
-    RunState.ENDED: "no log lines",
-    RunState.REPLAY: "loading",
-    RunState.PAUSED: "paused at the start: space plays",
-}
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """Areas that belong to a run; hosts and GPUs exist without one."""
@@ -318,21 +312,6 @@ def judged_ago(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run
         return []
     age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
     return [(f"  as of {age} ago" if width >= NARROW else f"  {age} old", skin.style("muted"))]
-
-
-def is_reading(picture: MonitorState) -> bool:
-    """The history is being read: what is known of a part of it is no verdict."""
-    return picture.state is RunState.LOADING and picture.progress is not None
-
-
-def waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
-    if picture.progress is not None and any(source.bytes for source in picture.sources):
-        text = f"reading history: {format_share(picture.progress)}"
-    elif picture.sources:
-        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
-    else:
-        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
-    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
 
 
 def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
@@ -448,6 +427,7 @@ def _finished(snapshot: Diagnosis, skin: ThemeStyles) -> Row:
     judged = snapshot.assessment is Assessment.HEALTHY
     took = f" in {wall(snapshot)}" if judged and snapshot.run.wall_s > 0 else ""
     found = "no bottleneck found" if judged else "too few lines to judge its pace"
+    found += f"; {plain(', '.join(snapshot.run.without_end[:2]), 60)} logs no end" if snapshot.run.without_end else ""
     shown = badge(skin, level, f"{skin.mark(level)} {word}")
     return (*shown, (f"{text}{took}: {found}" if text else found, skin.style("text")))
 

@@ -97,7 +97,8 @@ _STYLES = {
 }
 _SHARED_OUT = ((150, 26, 9, 36), (100, 18, 8, 19), (72, 18, 8, 12), (58, 17, 7, 5))
 """From so many cells on: those of a lane's name, of its newest value and of its figures."""
-_HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
+_RANKS = {Level.NONE: 2, Level.GOOD: 10, Level.WARNING: 20, Level.CRITICAL: 30}
+"""Eight times the level of a bar, and its height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +195,23 @@ def span_lane(
 
     Without thresholds a span is as high as it is long, `longest_s` being the highest: the same in all such lanes.
     """
-    worst: dict[int, tuple[Level, int]] = {}
+    worst: dict[int, int] = {}
     start, column_s, last_column = port.start, port.column_s, geometry.chart - 1
+    unit = 1000.0 if lane.metric.endswith("_ms") else 1.0
+    least, high = unit * _LEAST_S, unit * longest_s
     for bar in lane.bars:
-        height = _HEIGHTS[bar.level] if bar.level or not longest_s else _height(bar, lane.metric, longest_s)
-        first, shown = max(0, int((bar.start - start) // column_s)), (bar.level, height)
-        if height < 0:
-            continue
+        rank = _RANKS[bar.level]
+        if high and not bar.level:
+            if (length := bar.values.get(lane.metric, 0.0)) < least:
+                continue
+            rank = min(6, int(7 * length / high))
+        first = max(0, int((bar.start - start) // column_s))
         for column in range(first, min(last_column, int((bar.end - start) // column_s)) + 1):
-            if column not in worst or shown > worst[column]:
-                worst[column] = shown
+            if rank > worst.get(column, -1):
+                worst[column] = rank
     usual = skin.style(_STYLES.get(lane.kind, "metric"))
-    styles = {level: _bar_style(level, usual, skin) for level in Level}
-    drawn = {column: (skin.spark[height], styles[level]) for column, (level, height) in worst.items()}
-    runs = runs_of(drawn, geometry.chart, skin)
+    drawn = {rank: (skin.spark[rank % 8], _bar_style(Level(rank // 8), usual, skin)) for rank in set(worst.values())}
+    runs = runs_of({column: drawn[rank] for column, rank in worst.items()}, geometry.chart, skin)
     last = lane.telling
     now = "" if last is None else length_of(last, lane.metric, geometry.now)
     now_level = last.level if last is not None else Level.NONE
@@ -218,12 +222,6 @@ def span_lane(
 
 _LEAST_S = 0.0005
 """Shorter spans are 0 ms in figures."""
-
-
-def _height(bar: Bar, metric: str, longest_s: float) -> int:
-    """Height of a span by its length: 0 to 6; -1 for one without any."""
-    seconds = bar.values.get(metric, 0.0) / (1000.0 if metric.endswith("_ms") else 1.0)
-    return -1 if seconds < _LEAST_S else min(6, int(7 * seconds / longest_s))
 
 
 def lane_name(metric: str, group: str = "") -> str:

@@ -27,11 +27,9 @@ from .explanation import (
     NARROW,
     badge,
     called,
-    is_reading,
     judged_ago,
     no_verdict,
     only_machines,
-    waiting_row,
     wall,
     why_row,
 )
@@ -51,6 +49,12 @@ _OF_STEPS = "at work"
 """Productive time of a run that makes what is of little use."""
 _OF_WHOLE = 38
 """Cells of the length of the window, of the lost time and of how long it lasts."""
+_NOTHING = {
+    RunState.LOADING: "searching for logs",
+    RunState.ENDED: "no log lines",
+    RunState.REPLAY: "loading",
+    RunState.PAUSED: "paused at the start: space plays",
+}
 _LEAST_BAR = 8
 _LEAST_FIGURES = 32
 """Cells from which on a part of the verdict's sentence means something."""
@@ -62,7 +66,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the four rows, `width` cells each."""
     fill = skin.style("text")
     cause = rest_of_cause(picture, width, skin)
-    reading = is_reading(picture)
+    reading = _is_reading(picture)
     drawn = (
         verdict_row(picture, width, skin),
         progress_row(picture, width, skin),
@@ -76,8 +80,8 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
 def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """Verdict with severity, cost, duration and figures."""
     snapshot = picture.snapshot
-    if snapshot is None or is_reading(picture):
-        return waiting_row(picture, skin)
+    if snapshot is None or _is_reading(picture):
+        return _waiting_row(picture, skin)
     if snapshot.verdict is None or picture.before_silence or picture.dropped:
         return no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
@@ -97,6 +101,21 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     for part in (*costs, *late) if stands else late:
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     return tuple(runs)
+
+
+def _is_reading(picture: MonitorState) -> bool:
+    """The history is being read: what is known of a part of it is no verdict."""
+    return picture.state is RunState.LOADING and picture.progress is not None
+
+
+def _waiting_row(picture: MonitorState, skin: ThemeStyles) -> Row:
+    if picture.progress is not None and any(source.bytes for source in picture.sources):
+        text = f"reading history: {format_share(picture.progress)}"
+    elif picture.sources:
+        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
+    else:
+        text = picture.unfound or _NOTHING.get(picture.state, "waiting for the first log line")
+    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
 
 
 def rest_of_cause(picture: MonitorState, width: int, skin: ThemeStyles) -> str:

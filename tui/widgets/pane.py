@@ -14,11 +14,15 @@ from textual.widget import Widget
 
 from perfmon.core import plain
 
-from ..render.rows import Fitted, Row, between, changed, crop, merged, sanitize_row
+from ..render.rows import Fitted, Row, between, cells, changed, crop, merged, sanitize_row
 from ..terminal.driver import Timely, filters_for
 from ..theme import ThemeStyles
 
 # --- What all panes are: one widget drawn row by row, which repaints only what has changed ---
+
+
+_LEAST_TITLE = 16
+"""Cells of a title that a note leaves it, else it covers all of it."""
 
 
 class Pane(Timely, Widget):
@@ -95,7 +99,9 @@ class Pane(Timely, Widget):
         fill = self.skin.style("text")
         rows = list(self.rows(width, height))[:height]
         if self._note and rows:
-            rows[0] = ((f" {plain(self._note, 300)}".ljust(width), self.skin.style("accent")),)
+            note, shown = f" {plain(self._note, 300)} ", self.skin.style("accent")
+            kept = crop(rows[0], width - cells(note), fill) if width - cells(note) >= _LEAST_TITLE else ()
+            rows[0] = (*kept, (note if kept else note.ljust(width), shown))
         known, self._fits = self._fits, {}
         blank: Row = ((" " * width, fill),)
         fitted: list[Row] = []

@@ -8,7 +8,7 @@ const list = (items, tag = "ul") => { const l = make(tag); for (const i of items
 const reasons = why => { const l = list(why.map(([sign, text]) => `${sign} ${SIGNS[sign] ?? ""}: ${text}`)); l.className = "signs"; return l; };
 
 // --- Head, verdict, breakdown ---
-el("place").textContent = data.place; el("head").textContent = data.head; el("made").textContent = data.made;
+el("place").textContent = data.place; document.title = `${data.place} · perfmon report`; el("head").textContent = data.head; el("made").textContent = data.made;
 el("state").textContent = data.state.text; el("state").classList.add(data.state.level);
 if (data.state.parts.length) el("head").textContent += " · " + data.state.parts.join(", ");
 for (const [name, value, remark] of data.tiles) {
@@ -60,7 +60,7 @@ function show(from, to) {
   moving = true; for (const p of plots) p.setScale("x", { min: view[0], max: view[1] }); moving = false;
   const whole = length >= END;
   if (data.axis.samples) el("range").textContent = `no timestamps: by sample, #${Math.max(1, Math.ceil(from + 1))} to #${Math.floor(Math.min(END, view[1]) + 1)}`; else
-  el("range").textContent = whole ? `whole run, ${span(END)}` : `${clock(Math.max(0, from))} to ${clock(Math.min(END, view[1]))} (${span(length)} of ${span(END)})`;
+  el("range").textContent = whole ? `whole run, ${span(data.axis.end)}` + (END > data.axis.end ? ` (baseline: ${span(END)})` : "") : `${clock(Math.max(0, from))} to ${clock(Math.min(END, view[1]))} (${span(length)} of ${span(END)})`;
   document.body.dataset.from = view[0]; document.body.dataset.to = view[1];
 }
 const zoom = by => { const middle = (view[0] + view[1]) / 2, half = (view[1] - view[0]) / 2 * by; show(middle - half, middle + half); };
