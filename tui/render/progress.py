@@ -44,6 +44,8 @@ _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
 _CONTINUES = 0.5
 """Share of a pause within which a log must have printed a line to continue in it."""
+_CEASED_S, _STILL = 120.0, 0.9
+"""Seconds without output, and the most of the time without requests, after which idle servers have ceased to print."""
 
 Part = tuple[int, list[Run]]
 """The lowest number stays longest where room is short."""
@@ -166,6 +168,14 @@ def idle(picture: MonitorState, snapshot: Diagnosis, *, brief: bool = False) -> 
     since_when = f", since {moment}{moment_text(since, picture.time_base)}"
     which = "no requests" if brief else f"no requests running{waiting}"
     return f"{which} for {_age(max(0.0, picture.present - since))}{since_when}"
+
+
+def ceased(picture: MonitorState) -> str:
+    """State for how long idle servers have printed nothing, where they printed lines without requests before."""
+    since, ages = picture.idle_since, [one.age_s for one in picture.sources if one.age_s is not None]
+    if since is None or not ages or min(ages) < _CEASED_S or min(ages) > _STILL * (picture.present - since):
+        return ""
+    return f"no output for {_age(min(ages))}"
 
 
 def unused(picture: MonitorState) -> str | None:
