@@ -321,14 +321,17 @@ def _clients_lost(state: SourceState, view: RunView) -> tuple[str, float] | None
     if _SERVER not in state.components or not state.idle_silence:
         return None
     failed = [
-        time + view.shift(source)
+        (time + view.shift(source), series.text(at))
         for name in _LOST
         for series in view.marked(name)
-        for time, source in zip(series.times, series.sources, strict=True)
+        for at, (time, source) in enumerate(zip(series.times, series.sources, strict=True))
         if source != state.index
     ]
     last = view.extent(state)[1]
-    lost = sum(last - 1.0 <= time <= last + _AT_ONCE_S for time in failed)
-    if lost < max(_MANY, len(failed) / 2) or (failed and max(failed) < view.reported[1] - _AT_ONCE_S):
+    texts = [text for time, text in failed if last - 1.0 <= time <= last + _AT_ONCE_S]
+    lost, newest = len(texts), max((time for time, _ in failed), default=0.0)
+    if lost < max(_MANY, len(failed) / 2) or newest < view.reported[1] - _AT_ONCE_S:
+        return None
+    if any("ancel" in text for text in texts):  # a client that ends gives up its requests itself
         return None
     return f"as {lost} requests to it failed", LEAST_S

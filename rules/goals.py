@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, Ref, Window, format_seconds, median, union, without
@@ -404,6 +405,8 @@ class Pace:
 
 _LATEST_STEPS = 6
 """Printed steps that show how long one takes now."""
+_LATEST_WHOLE, _WHOLE_APART_S = 4, 20.0
+"""The same where their clock has seconds only, and how far apart they are then: within a twentieth."""
 
 
 def pace_of(view: RunView) -> Pace | None:
@@ -424,14 +427,19 @@ def _step_s(view: RunView) -> float | None:
     if series is None or not len(series.values) or series.sources[-1] in view.fact(at_once):
         return None
     latest: list[tuple[float, float]] = []
+    last = (inf, inf)
     for at in range(len(series.values) - 1, -1, -1):
         if series.sources[at] != series.sources[-1]:
             continue
-        time, step = series.times[at], series.values[at]
-        if latest and not (step < latest[-1][1] and time <= latest[-1][0]):
+        (time, step), before = (series.times[at], series.values[at]), last
+        if not (step < before[1] and time <= before[0]):
             break
-        latest.append((time, step))
-        if len(latest) == _LATEST_STEPS:
+        last = (time, step)
+        whole = latest and not time % 1.0 and not latest[-1][0] % 1.0  # such clocks have seconds only
+        if not whole or latest[-1][0] - time >= _WHOLE_APART_S:
+            latest.append(last)
+        if len(latest) == (_LATEST_WHOLE if whole else _LATEST_STEPS):
             break
+    latest += [last] if len(latest) == 1 and last != latest[0] else []
     each = [(after[0] - before[0]) / (after[1] - before[1]) for after, before in pairwise(latest)]
     return median(each) if any(each) else None

@@ -116,6 +116,7 @@ def stalls_of(view: RunView) -> list[Stall]:
                 silent = _contains(view.fact(dark_run), a, b)
                 if silent and rhythm.is_early:
                     continue  # a long phase may begin so early without a line
+                silent = silent or _contains(view.fact(dark_run), a + rhythm.usual_s, b)  # the last words of a step
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, last_lines(view, main, a, b)))
     return found
 

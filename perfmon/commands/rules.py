@@ -186,7 +186,10 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_MATCH = {"key": "the same step", "time": "the same time", "lost": "the time both cost"}
+_MATCH = {
+    "key": "the same step", "time": "the same time", "lost": "the time both cost",
+    "each": "the time of half of the occurrences",
+}  # fmt: skip
 
 
 def _wrapped(text: str, indent: str = "") -> str:

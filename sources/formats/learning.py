@@ -50,11 +50,12 @@ _TOKEN = re.compile(
     |(?P<quoted>"(?![-+\d.:]+[\w%]{{0,3}}")[^"]{{0,400}}"|'(?![-+\d.:]+[\w%]{{0,3}}')[^']{{0,400}}')
     |(?P<hex>\b0x[\da-f]+\b|\b(?=[a-f]*\d)(?=\d*[a-f])[\da-f]{{7,}}\b)
     |(?P<path>(?<![\w./])(?:\w+://|[~.]{{0,2}}/)[\w./~%+=?&:@-]{{2,}}|(?<![\w./])(?:[\w.-]+/){{2,}}[\w.-]*[A-Za-z][\w.-]*)
-    |(?P<number>(?<![\w.])[-+]?(?:(?:\d+(?:,\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:[KMB](?!\w))?|(?:nan|inf)\b))""",
+    |(?P<number>(?:(?<![\w.])[-+]?|(?<=\b[A-Za-z])(?=\d+/\d)|(?<=\b[A-Za-z]{{2}})(?=\d+/\d))
+        (?:(?:\d+(?:,\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:[KMB](?!\w))?|(?:nan|inf)\b))""",
     re.VERBOSE,
 )
 
-_LOOSE = re.compile(rf"(?P<word>\b[A-Za-z_]+\d\w{{0,60}}\b)|{_TOKEN.pattern}", re.VERBOSE)
+_LOOSE = re.compile(rf"(?P<word>\b(?![A-Za-z]{{1,2}}\d+/\d)[A-Za-z_]+\d\w{{0,60}}\b)|{_TOKEN.pattern}", re.VERBOSE)
 """The same with identifiers that hold a figure (`req7f`, `batch_12a`): each line may have its own."""
 
 

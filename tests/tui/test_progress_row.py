@@ -222,6 +222,18 @@ def test_without_a_metric_of_steps_the_pace_is_that_of_the_counter() -> None:
     assert "/" not in text(shown({}, goal=Goal(10.0, None, "epochs")))
 
 
+@pytest.mark.parametrize(("each_s", "pause"), [(2.5, 0), (3.1, 0), (0.7, 0), (25.0, 0), (2.5, 30)])
+def test_the_pace_of_steps_is_finer_than_a_clock_of_whole_seconds(each_s: float, pause: int) -> None:
+    lines = []
+    for step in range(1, 201):
+        at = int(step * each_s + (pause if step > 180 else 0))
+        lines.append(f"2026-03-02 {10 + at // 3600}:{at // 60 % 60:02}:{at % 60:02} INFO step={step} loss=2.5\n")
+    for until in range(190, 200):
+        pace = diagnose_texts({"train.log": "".join(lines[:until])}).run.pace
+        assert pace is not None
+        assert pace.step_s == pytest.approx(each_s, rel=0.05)
+
+
 def test_a_direction_is_more_than_noise() -> None:
     assert direction(metric("loss", FALLING, "")) == -1
     assert direction(metric("loss", tuple(reversed(FALLING)), "")) == 1
@@ -280,6 +292,6 @@ def test_a_pause_that_is_longer_than_usual_is_shown_before_it_is_a_stall() -> No
 def test_the_time_of_a_step_is_that_of_the_log_where_no_line_states_it() -> None:
     end = snapshot().run.end
     pace = Pace(end, 20.0, 60.0, True, 2.06)
-    assert "2.1 s/step (last 5)" in text(shown({}, pace=pace))
+    assert "2.1 s/step ·" in text(shown({}, pace=pace))
     assert "2.1 s/step · " in text(shown({}, pace=pace), 120)
     assert "3.1 s/step" in text(shown(pace=pace))

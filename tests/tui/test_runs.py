@@ -207,8 +207,9 @@ def test_a_format_is_proposed_and_applied_at_once(tmp_path: Path) -> None:
 
 def test_a_list_that_does_not_fit_states_its_part_and_how_many_are_silent() -> None:
     state = State((), 0.0, "observed", "", "", "", "", 0.0, 0.0, 0, True, stale_s=900.0)
+    since = time.time() - 900.0
     silent, fine = (
-        RunRow(group(name), 90.0, replaced) for name, replaced in (("q", state), ("f", state._replace(stale_s=None)))
+        RunRow(group(name), since, one) for name, one in (("q", state), ("f", state._replace(stale_s=None)))
     )
     many = [RunRow(group(f"run{at}"), 100.0) for at in range(9)]
     lines = played(app_of([*many, silent]), (60, 10)).splitlines()

@@ -106,6 +106,14 @@ def test_a_total_and_the_time_that_remains_are_learned(tmp_path: Path) -> None:
     assert result[1:6] == ("step", 70.0, 9000.0, 431.0, 10 * 3600 + 42 * 60.0 + 22 - 7 * 3600 - 35 * 60)
 
 
+def test_a_counter_behind_a_letter_is_learned_with_its_total(tmp_path: Path) -> None:
+    lines = [f"{n // 60:02}:{n % 60:02}:03 > e1 b{n}/36000 > zeta=2.5 > dt {1990 + n % 9}ms" for n in range(1, 90)]
+    pack = _learned(lines, tmp_path)
+    scanned = Scanner([pack, *PACKS]).scan(f"{lines[6]}\n".encode())
+    result = next(result for record in scanned.records for result in record[5] if result[0] == PROGRESS)
+    assert result[1:4] == ("step", 7.0, 36000.0)
+
+
 def test_credentials_stay_out_of_the_samples() -> None:
     key = "sk-abcdefghijklmnopqrstuvwx"
     lines = [f"step={n} loss=0.{n + 10} token={key}" for n in range(9)]

@@ -204,7 +204,7 @@ def test_a_screenshot_is_written_beside_the_page(
     assert err.endswith("perfmon: wrote shot.svg\n")
     image = Path("shot.svg").read_text()
     assert drawn(image) == (100, 30)
-    for result in ("FRONT-END QUEUE SATURATION", "queue_ms", "orchestrator.log", "INFO login token="):
+    for result in ("FRONT-END QUEUE SATURATION", "queue time", "orchestrator.log", "INFO login token="):
         assert result in image
     assert "hunter2" not in image
 

@@ -14,6 +14,7 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block, Progress
 from perfmon.monitor.headless import observe
 from perfmon.sources.discovery import LogFile
+from perfmon.tui.render.progress import ceased
 from perfmon.viewmodel import Freshness, MonitorState
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -106,6 +107,8 @@ def test_a_trainer_that_hangs_behind_undated_bars_stands_still_since_the_last_wr
         assert progress_of(picture) is Progress.STALLED
         assert picture.snapshot is not None
         assert picture.snapshot.run.since == pytest.approx(NOW.timestamp() - quiet_s, abs=5.0)
+        assert picture.verdict_finding is not None
+        assert "no log output and no finished step" in picture.verdict_finding.sentence
 
 
 def test_a_trainer_that_hangs_after_it_was_watched_is_silent_since_its_last_bar() -> None:
@@ -157,6 +160,7 @@ def test_a_server_is_idle_since_its_last_request(quiet_s: float, health: bool) -
     assert picture.idle_since is not None
     assert picture.present - picture.idle_since == pytest.approx(3000.0 + quiet_s, abs=15.0)
     assert [one.freshness for one in picture.sources] != [Freshness.STALE]
+    assert ceased(picture) == ("no output for 6m" if health and quiet_s > 60.0 else "")
     run.feed.now += 20.0
     run.say(LOG, 'INFO:     10.0.3.17:53412 - "GET /health HTTP/1.1" 200 OK')
     picture = run.look(2)

@@ -13,7 +13,7 @@ from perfmon.textgraphics import compact_value, shown_unit
 from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
-from .progress import IDLE_OR_HUNG, idle, output_since, overdue, restarted, unused
+from .progress import IDLE_OR_HUNG, ceased, idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
@@ -324,7 +324,7 @@ def no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: The
         return (*shown, (unused_for, skin.style("stale")), (why, skin.style("text")))
     if (unrequested := idle(picture, snapshot, brief=width < NARROW)) is not None and not silent:
         shown = badge(skin, Level.NONE, f"{skin.glyph('idle')} IDLE")
-        return (*shown, (unrequested, skin.style("text")))
+        return (*shown, (unrequested, skin.style("text")), (f"  {ceased(picture)}", skin.style("muted")))
     if silent and not picture.is_over and not unreadable:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""

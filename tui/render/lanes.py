@@ -69,6 +69,8 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
         legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
     elif legs and legs[-1][2] - legs[0][1] >= _CLOSED:  # it shows whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
+    else:
+        legs = tuple(leg for leg in legs if leg[0] != "done") or legs
     return bar.open, legs
 
 

@@ -45,6 +45,8 @@ _POINTS = 90
 _SHORT_S, _BRIEF_S = 120.0, 10.0
 _CONTINUES = 0.5
 """Share of a pause within which a log must have printed a line to continue in it."""
+_CEASED_S, _STILL = 120.0, 0.9
+"""Seconds without output, and the most of the time without requests, after which idle servers have ceased to print."""
 
 Part = tuple[int, list[Run]]
 """The lowest number stays longest where room is short."""
@@ -169,6 +171,14 @@ def idle(picture: MonitorState, snapshot: Diagnosis, *, brief: bool = False) -> 
     return f"{which} for {_age(max(0.0, picture.present - since))}{since_when}"
 
 
+def ceased(picture: MonitorState) -> str:
+    """State for how long idle servers have printed nothing, where they printed lines without requests before."""
+    since, ages = picture.idle_since, [one.age_s for one in picture.sources if one.age_s is not None]
+    if since is None or not ages or min(ages) < _CEASED_S or min(ages) > _STILL * (picture.present - since):
+        return ""
+    return f"no output for {_age(min(ages))}"
+
+
 def unused(picture: MonitorState) -> str | None:
     """State for how long servers that print nothing without requests have printed nothing; None elsewhere."""
     since = picture.unused_since
@@ -214,8 +224,7 @@ def _pace(snapshot: Diagnosis, width: int, skin: ThemeStyles) -> list[Part]:
     if stats is None:
         pace = snapshot.run.pace
         if pace is not None and pace.step_s is not None:
-            label = "/step (last 5)" if width >= _LABELLED else "/step"
-            return [(4, [(compact_value(pace.step_s, "s", 7), text), (label, muted)])]
+            return [(4, [(compact_value(pace.step_s, "s", 7), text), ("/step", muted)])]
         goal = snapshot.run.goal
         if goal is None or not goal.total or not goal.remaining_s or goal.total <= goal.done:
             return []

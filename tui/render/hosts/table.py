@@ -387,7 +387,7 @@ def widest(texts: Iterable[str], most: int = _NAME) -> int:
 # --- Everything that was polled of one thing: what its row had no room for ---
 
 _INDENT = "     "
-_KEY, _NOW, _SPAN = 20, 8, 20
+_KEY, _NOW, _SPAN = 20, 10, 20
 _CORES = {"cores_busy": "cores busy", "cores_iowait": "cores wait"}
 """Words that are drawn, a sign a core."""
 _TENTH = 10.0
@@ -418,16 +418,29 @@ def _cores(look: RenderContext, seen: Seen, key: str, name: str) -> Words:
     return ((_INDENT + fit(name, _KEY, glyphs=look.skin.glyphs), "muted"), (drawn, "metric"))
 
 
+_UNITS = {
+    "_mb_s": " MB/s", "_per_s": "/s", "_pct": " %", "_mb": " MB", "_gb": " GB", "_mhz": " MHz", "_ms": " ms",
+    "_w": " W", "_c": " C", "_s": " s",
+}  # fmt: skip
+"""Ends of the names of values, and their units."""
+
+
 def _value(look: RenderContext, seen: Seen, key: str, width: int) -> Words:
+    """A value with its unit, and its course if it has one: of what never changes bars would show nothing."""
     glyphs = look.skin.glyphs
-    known = [value for value in seen.history.get(key, ()) if isfinite(value)]
-    span = f"{compact(min(known), 8)} .. {compact(max(known), 8)}" if known else ""
+    end = next((end for end in _UNITS if key.endswith(end)), "")
+    unit, scale = _UNITS.get(end, ""), 1.0
+    if unit == " MB" and seen.reading.values[key] >= 1024:
+        unit, scale = " GB", 1024.0
+    known = [value / scale for value in seen.history.get(key, ()) if isfinite(value)]
+    varies = bool(known) and min(known) < max(known)
+    span = f"{compact(min(known), 8)} .. {compact(max(known), 8)}" if varies else ""
     room = max(0, width - len(_INDENT) - _KEY - _NOW - _SPAN - 3)
-    values = seen.history.get(key, ())[-room:] if room else ()
-    low, high = limits(values)
+    values = seen.history.get(key, ())[-room:] if room and varies else ()
+    name, now = key.removesuffix(end).replace("_", " "), f"{compact(seen.reading.values[key] / scale, 6)}{unit}"
     return (
-        (_INDENT + fit(key, _KEY, glyphs=glyphs), "muted"),
-        (fit(compact(seen.reading.values[key], _NOW), _NOW, right=True), look.style(seen, key)),
+        (_INDENT + fit(name, _KEY, glyphs=glyphs), "muted"),
+        (fit(now, _NOW, right=True), look.style(seen, key)),
         ("  " + fit(span, _SPAN), "faint"),
-        (spark(values, low, high, glyphs=glyphs), "metric"),
+        (spark(values, *limits(values), glyphs=glyphs), "metric"),
     )
