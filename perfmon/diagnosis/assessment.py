@@ -59,7 +59,7 @@ from perfmon.rules import (
 from perfmon.store import COUNTED, Recent, Store, WorkCounter
 
 from .result import Assessment, ClockOffset, Diagnosis, Goal, LedgerEntry, RunInfo, SourceSummary, Verdict
-from .sources import role_gpus, source_infos
+from .sources import dates_saves, role_gpus, source_infos
 from .summary import (
     metric_stats,
     no_verdict_text,
@@ -191,7 +191,7 @@ def _run_info(
         role_gpus(view),
         None if view.limit is None else view.limit.left_s,
         is_past_clock(view),
-        saved.time if saved is not None and _dates_saves(view) else None,
+        saved.time if saved is not None and dates_saves(view) else None,
         None if saved is None else saved.step,
         None if saved is None else saved.steps_after,
         _sound_step(view, found),
@@ -204,12 +204,6 @@ def _run_info(
         load=view.fact(load_of),
         without_end=view.fact(without_end),
     )
-
-
-def _dates_saves(view: View) -> bool:
-    """The time of no log is known to be that of another without clocks; one log alone has the clock of its bar."""
-    paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
-    return view.timed or (paced and len(view.logs) == 1)
 
 
 def _sound_step(view: View, found: Sequence[Found]) -> float | None:

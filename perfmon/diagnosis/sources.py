@@ -313,6 +313,12 @@ def _server(view: View) -> int | None:
     return next((one.server for one in reversed(view.store.updates) if one.server not in (None, one.client)), None)
 
 
+def dates_saves(view: View) -> bool:
+    """The time of no log is known to be that of another without clocks; one log alone has the clock of its bar."""
+    paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
+    return view.timed or (paced and len(view.logs) == 1)
+
+
 # --- The GPUs of the parts of a run ---
 
 _SAME_START_S = 120.0

@@ -1,4 +1,4 @@
-"""What several pollers share: shells that their scripts run in; and this machine, as they query it."""
+"""Shells that scripts of pollers run in, shared by several of them; and this machine, as pollers query it."""
 
 from __future__ import annotations
 

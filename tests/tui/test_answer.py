@@ -18,8 +18,8 @@ from perfmon.diagnosis.result import Assessment, ConditionState, EvidenceLine, G
 from perfmon.rules import Pace, Phase
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers.reading import Area
-from perfmon.tui.render.alert_page import state_page
-from perfmon.tui.render.explanation import why_row, without_alert
+from perfmon.tui.render.alert_page import state_page, without_alert
+from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import HeaderInfo, header_row, scrubber_in
 from perfmon.tui.render.rows import Row, cells, moment_text, styled
 from perfmon.tui.render.summary import answer_rows, ledger_row, verdict_row

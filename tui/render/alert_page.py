@@ -21,12 +21,11 @@ from perfmon.core import (
 )
 from perfmon.diagnosis import Assessment, Diagnosis, EvidenceLine, Finding
 from perfmon.textgraphics import compact_seconds, cut, fit
-from perfmon.viewmodel import Alert, MonitorState
+from perfmon.viewmodel import BEYOND, Alert, MonitorState
 
 from ..theme import ThemeStyles
 from .alerts import LEVELS, WORDS, age_s, state_style, state_words, waterfall
-from .explanation import without_alert
-from .progress import overdue, progress_row
+from .progress import IDLE_OR_HUNG, idle, output_since, overdue, progress_row, unused
 from .rows import Entry, Words, cells, day_text, ending, moment_text, paragraph, rule
 
 if TYPE_CHECKING:
@@ -323,6 +322,23 @@ def _known(picture: MonitorState, snapshot: Diagnosis, skin: ThemeStyles) -> Ite
 # --- A format that was learned ---
 
 _SAMPLES = 2
+
+
+def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
+    """Explain the first row where no alert does."""
+    pace = snapshot.run.pace
+    if picture.stale_s is not None and not picture.is_over:
+        return f"SILENT: no log output for {format_seconds(picture.stale_s)}, and no line reports an end"
+    if (late := overdue(picture, snapshot)) is not None and pace is not None:
+        limit = f"limit {format_seconds(BEYOND * pace.limit_s)}, by its own rhythm"
+        output = output_since(picture, snapshot)
+        return f"WATCH: {late} ({limit}){f', {output}' if output else ''}; no rule proves a stall"
+    if (quiet := unused(picture)) is not None:
+        return f"IDLE?: {quiet}, no output since its last line. {IDLE_OR_HUNG}"
+    if (unrequested := idle(picture, snapshot)) is not None:
+        return f"IDLE: {unrequested}, by the last statistics in the logs"
+    known = snapshot.run.state.value.upper() if picture.is_over else snapshot.assessment.value.upper()
+    return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 
 
 def proposal_page(

@@ -10,10 +10,10 @@ from perfmon.diagnosis import Assessment, ConditionState, Diagnosis, Finding, Me
 from perfmon.sources.formats import in_words
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import compact_value, shown_unit
-from perfmon.viewmodel import BEYOND, Freshness, Level, MonitorState, RunState, SourceStatus, level_within
+from perfmon.viewmodel import Freshness, Level, MonitorState, RunState, SourceStatus, level_within
 
 from ..theme import LEVELS, ThemeStyles
-from .progress import ceased, idle, output_since, overdue, restarted, unused
+from .progress import IDLE_OR_HUNG, ceased, idle, output_since, overdue, restarted, unused
 from .rows import Row, Run, cells, day_text, halves, moment_text, row_cells
 
 _WIDE = 150
@@ -25,7 +25,6 @@ _SILENT = (
     "Does the process still run (ps)?",
 )
 """Advice for a run without output, from the longest to the shortest text."""
-_IDLE_OR_HUNG = "curl http://HOST:PORT/health, or any request, shows which: a hung server does not answer."
 _EXPLAINED = re.compile(r" \([^()]*\)")
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _CLAUSE = re.compile(r"(?=[,;:.] )| (?=or |and |for )")
@@ -235,7 +234,7 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
         advice = next((text for text in texts if cells(text) + 4 <= width), texts[-1])
         return ((f"  {skin.glyph('next')} {advice}", skin.style("accent")),)
     if unused(picture) is not None:
-        return ((f"  {skin.glyph('next')} {_IDLE_OR_HUNG}", skin.style("accent")),)
+        return ((f"  {skin.glyph('next')} {IDLE_OR_HUNG}", skin.style("accent")),)
     if restart := restarted(picture, snapshot):
         return ((f"  {skin.mark(Level.WARNING)} {restart[0]}", skin.style("warning")), (restart[1], skin.style("text")))
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
@@ -254,23 +253,6 @@ def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Theme
     if not unseen or beyond or silent:
         return _within_limits(picture, width, skin)
     return ((f"  not observed: {unseen}", muted),)
-
-
-def without_alert(picture: MonitorState, snapshot: Diagnosis) -> str:
-    """Explain the first row where no alert does."""
-    pace = snapshot.run.pace
-    if picture.stale_s is not None and not picture.is_over:
-        return f"SILENT: no log output for {format_seconds(picture.stale_s)}, and no line reports an end"
-    if (late := overdue(picture, snapshot)) is not None and pace is not None:
-        limit = f"limit {format_seconds(BEYOND * pace.limit_s)}, by its own rhythm"
-        output = output_since(picture, snapshot)
-        return f"WATCH: {late} ({limit}){f', {output}' if output else ''}; no rule proves a stall"
-    if (quiet := unused(picture)) is not None:
-        return f"IDLE?: {quiet}, no output since its last line. {_IDLE_OR_HUNG}"
-    if (unrequested := idle(picture, snapshot)) is not None:
-        return f"IDLE: {unrequested}, by the last statistics in the logs"
-    known = snapshot.run.state.value.upper() if picture.is_over else snapshot.assessment.value.upper()
-    return f"{known}, no alerts: {plain(snapshot.summary, 1000)}"
 
 
 def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perfmon.rules import Pace, Phase
 
 _NARROW, _WIDE, _LABELLED = 72, 100, 150
+IDLE_OR_HUNG = "curl http://HOST:PORT/health, or any request, shows which: a hung server does not answer."
 _STATES = {
     Progress.STARTING: ("starting for {age}", "info"),
     Progress.RUNNING: ("running", "good"),
@@ -324,7 +325,7 @@ def _end(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyl
 
 
 def restarted(picture: MonitorState, snapshot: Diagnosis) -> tuple[str, str] | None:
-    """How long ago the run was restarted within the window, and why, where and after how long; None elsewhere."""
+    """The age of the run's restart within the window, and why, where and after how long; None elsewhere."""
     found = snapshot.run.restart
     if found is None or found.time < snapshot.run.start or picture.is_over:
         return None
