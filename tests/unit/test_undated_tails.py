@@ -127,6 +127,24 @@ def test_a_trainer_that_hangs_after_it_was_watched_is_silent_since_its_last_bar(
     assert picture.present == pytest.approx(run.feed.now, abs=8.0)
 
 
+def test_lines_without_a_time_behind_the_last_bar_keep_a_watched_log_up_to_date() -> None:
+    run, _ = opened(trained(477, NOW), 0.0)
+    for at in range(478, 490):
+        run.feed.now += 4.4
+        took = int(4.4 * at)
+        run.say(LOG, f" 16%|#         | {at}/3000 [{took // 60:02}:{took % 60:02}<3:05:01,  4.40s/it]")
+        run.look(2)
+    for _ in range(30):
+        run.feed.now += 10.0
+        run.say(LOG, "copying shard to the bucket")
+        picture = run.look(3)
+    assert picture.stale_s is None or picture.stale_s < 30.0
+    for _ in range(15):
+        run.feed.now += 20.0
+        picture = run.look(4)
+    assert picture.stale_s == pytest.approx(300.0, abs=8.0)
+
+
 def test_bars_that_are_read_in_two_blocks_have_the_same_times() -> None:
     data = "".join(line + "\n" for line in trained(300, NOW)).encode()
     times = []
