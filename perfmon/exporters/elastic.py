@@ -216,7 +216,7 @@ def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
     key, user, password = (environment.get(name, "").strip() for name in (_KEY, _USER, _PASSWORD))
     for name, value in ((_KEY, key), (_USER, user)):
         if not (value.isascii() and value.isprintable()) or (name == _KEY and " " in value):
-            raise UsageError(f"{name}: contains characters that cannot be part of it (copied in full, on one line?)")
+            raise UsageError(f"{name} contains characters that cannot be part of it (copied in full, on one line?)")
     if key:
         name, colon, secret = key.partition(":")  # an id and a key, or both encoded as one word
         return {"api_key": (name, secret) if colon else key}

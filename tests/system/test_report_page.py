@@ -75,7 +75,7 @@ def test_the_report_answers_what_why_where_and_what_to_do(page: Page) -> None:
     assert "CRITICAL KV cache pressure" in text
     assert "--max-num-seqs" in texts(page, "#verdict ol")[0]
     assert any(line.startswith("inference.log:") for text in texts(page, "pre") for line in text.splitlines())
-    assert texts(page, "#ledger tbody tr")[0].startswith("kv-cache-pressure")
+    assert texts(page, "#ledger tbody tr")[0].startswith("productive")  # it never had room: no cost is known
     assert {"progress", "time per step", "loss"} <= {tile.splitlines()[0] for tile in texts(page, ".tile")}
     assert page.value("Number(document.getElementById('lanes').dataset.bars)") > 50
     assert page.value("document.querySelectorAll('#charts .chart canvas').length") == 8

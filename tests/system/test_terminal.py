@@ -249,15 +249,15 @@ def test_a_pane_that_is_closed_leaves_nothing_behind_but_its_recording(server: S
     window.press("R")
     window.shows("recording to")
     with (tmp_path / "a.log").open("a") as log:
-        log.write("new\n")
-    window.shows("new")
+        log.write("a second line\n")
+    window.shows("a second line")
     processes = window.processes
     assert processes
     server("kill-session", "-t", window.name)
     wait(lambda: all(map(gone, processes)))
     (recording,) = tmp_path.glob("*.pmrec")
     assert open_recording(recording).note is None
-    assert b"new\n" in recorded(recording)
+    assert b"a second line\n" in recorded(recording)
 
 
 def test_panes_that_are_closed_while_much_is_painted_leave_nothing_behind(server: Server, tmp_path: Path) -> None:

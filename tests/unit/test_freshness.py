@@ -83,6 +83,8 @@ def test_two_lines_have_no_rhythm() -> None:
 
 
 def test_in_a_run_that_is_over_a_quiet_log_has_ended() -> None:
-    quiet = (Freshness.STALE, Freshness.LAGGING, Freshness.IDLE, Freshness.FRESH)
-    shown = ended_where_silent(tuple(source(freshness=one) for one in quiet))
-    assert [one.freshness for one in shown] == [Freshness.ENDED, Freshness.ENDED, Freshness.IDLE, Freshness.FRESH]
+    quiet = (Freshness.STALE, Freshness.LAGGING, Freshness.IDLE, Freshness.FRESH, Freshness.WAITING)
+    shown = ended_where_silent(tuple(source(freshness=one, lines_per_s=0.0) for one in quiet))
+    assert [one.freshness for one in shown] == [*[Freshness.ENDED] * 4, Freshness.WAITING]
+    (going_on,) = ended_where_silent((source(freshness=Freshness.FRESH, lines_per_s=2.0),))
+    assert going_on.freshness is Freshness.FRESH

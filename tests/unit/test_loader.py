@@ -186,4 +186,5 @@ def test_a_later_folder_wins_and_rank_orders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(BUILTIN.glob("*.toml")), ids=lambda path: path.stem)
 def test_packs_that_come_along_pass_all_checks(path: Path) -> None:
-    assert load_pack(path) == load_pack(path, trusted=True)
+    checked, trusted = str(load_pack(path)), str(load_pack(path, trusted=True))  # as text: a sample's value may be NaN
+    assert checked.replace("trusted=False", "trusted=True") == trusted

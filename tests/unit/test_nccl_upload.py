@@ -243,7 +243,7 @@ def test_what_is_no_elasticsearch_is_one_line(logs: Path) -> None:
         (["--upload", "host:9200"], {}, "expected a URL"),
         (["--upload", "http://host:99999"], {}, "expected a URL"),
         (["--upload", "http://host"], {"ELASTIC_API_KEY": SECRET}, "readable on the way (use https://)"),
-        (["--upload", "https://host"], {"ELASTIC_API_KEY": f"{SECRET}\r\nX: y"}, "ELASTIC_API_KEY: contains"),
+        (["--upload", "https://host"], {"ELASTIC_API_KEY": f"{SECRET}\r\nX: y"}, "ELASTIC_API_KEY contains"),
         (["--upload", "https://host"], {"ELASTIC_PASSWORD": SECRET}, "ELASTIC_USERNAME is not set"),
         (["--upload", "https://host", "--index", "../Other"], {}, "expected lower-case letters"),
         (["--upload", "https://host", "--ca-file", "{tmp}/none"], {}, "No such file"),

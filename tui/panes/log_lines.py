@@ -168,13 +168,10 @@ class LogLines(Pane, can_focus=True):
         moved = not _slid(self.span, (begin, end))
         self.span = (begin, end)
         if self._top_row > 1 and self.display:
-            if not moved:
-                self._recount_later()
-            elif self.view.follow:
-                self._version = -1  # painted once, with the lines that came with that picture
-                self.update()
-            else:
+            if moved:
                 self.redraw()
+            else:
+                self._recount_later()
 
     def on_show(self) -> None:
         """Lines that arrived while it was hidden."""
