@@ -97,7 +97,7 @@ class WatchedLog:
     """Time of the last answer, by the clock of arrival, of a poller that does not answer."""
     stamped: tuple[float | None, float | None, float] = (None, None, 0.0)
     """Its last timestamp, and a time on its own axis with that of the clock of arrival."""
-    barred: tuple[int, float, float] = (0, 0.0, 0.0)
+    bar_seen: tuple[int, float, float] = (0, 0.0, 0.0)
     """The line of its last bar, and the time of that on its own axis and by the clock of arrival."""
 
     def passed(self, clock: float) -> float | None:
@@ -180,9 +180,9 @@ class Ingest:
         elif passed is not None:
             state.passed = passed
         elif self._feed.caught_up and state.bar_at is not None and state.bar_line > state.last_line[0]:
-            if held.barred[0] != state.bar_line:
-                held.barred = (state.bar_line, state.bar_at, clock)
-            _, bar_at, seen = held.barred
+            if held.bar_seen[0] != state.bar_line:
+                held.bar_seen = (state.bar_line, state.bar_at, clock)
+            _, bar_at, seen = held.bar_seen
             state.passed = max(bar_at + clock - seen, state.passed or bar_at)
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)

@@ -10,6 +10,7 @@ from colours import MACHADO, contrast, distance
 
 from perfmon.core.errors import DataFileError, UsageError
 from perfmon.themes.loader import PAIRS, STYLES, TEXTS, StyleSpec, ThemeData, choose_theme, load_themes
+from perfmon.tui.theme import _CAUSES
 
 THEMES = load_themes()
 COLOURED = [name for name, theme in THEMES.items() if not theme.inherits]
@@ -59,14 +60,21 @@ def test_levels_are_told_apart_by_colour_blind_eyes(eyes: str) -> None:
         assert distance(colours(theme, one)[0], colours(theme, other)[0], eyes) >= 40, (one, other)
 
 
+def _hatched(colour: str, ground: str) -> str:
+    """A colour as it looks in a cell that is half filled, as lost time is drawn."""
+    mixed = (int(colour[at : at + 2], 16) + int(ground[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{both // 2:02x}" for both in mixed)
+
+
 @pytest.mark.parametrize("name", COLOURED)
 def test_lost_time_is_told_apart_from_productive_time(name: str) -> None:
     theme = THEMES[name]
-    causes = {one for one in STYLES if one.startswith("cause")} | {"queue", "generation", "checkpoint-wait", "unknown"}
+    causes = {one for one in STYLES if one.startswith("cause")} | set(_CAUSES.values()) - {"productive"}
     for eyes in MACHADO if name == "colour-blind" else ("everybody",):
         for cause in sorted(causes):
-            apart = distance(colours(theme, "productive")[0], colours(theme, cause)[0], eyes)
-            assert apart >= 32, (cause, eyes, apart)
+            (productive, ground), (lost, _) = colours(theme, "productive"), colours(theme, cause)
+            assert distance(productive, lost, eyes) >= 32, (cause, eyes)
+            assert distance(productive, _hatched(lost, ground), eyes) >= 20, (cause, eyes)
 
 
 @pytest.mark.parametrize("name", COLOURED)
